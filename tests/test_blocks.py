@@ -1,0 +1,121 @@
+"""A file is cut into the same events whatever its layout and the size of the blocks."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tracetui.errors import NotATrace
+from tracetui.importers import blocks
+from tracetui.importers.blocks import BlockReader
+from tracetui.importers.source import open_source
+
+TRAPS = [{"a": [{"b": 1}, {"c": 2}]}, {"text": '},{"name":"x"'}, {"list": [[], [1, 2], "]"]}, {}]
+EVENT = st.builds(
+    lambda name, ts, trap: {"ph": "X", "name": name, "ts": ts, "dur": 1, "args": trap},
+    st.text(max_size=12),
+    st.integers(0, 1000),
+    st.sampled_from(TRAPS),
+)
+LAYOUTS = [
+    {"separators": (",", ":")},
+    {"separators": (", ", ": ")},
+    {"indent": 2},
+    {"indent": "\t"},
+]
+
+
+def read(path, block=blocks.BLOCK):
+    """Names and times of all events, and what was found beside them."""
+    with closing(open_source(str(path))) as source:
+        reader = BlockReader(source, block)
+        return [(event.name, event.ts) for piece in reader for event in piece.events], reader.findings
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(EVENT, min_size=1, max_size=30),
+    st.sampled_from(LAYOUTS),
+    st.sampled_from(["object", "array", "metadata last"]),
+    st.sampled_from([64, 200, 1 << 20]),
+)
+def test_events_do_not_depend_on_layout_or_block_size(tmp_path, events, layout, form, block):
+    content = {
+        "object": {"schemaVersion": 1, "note": "[]{}", "traceEvents": events},
+        "array": events,
+        "metadata last": {"traceEvents": events, "list": [{"a": 1}, {"b": [2]}], "traceName": "x"},
+    }[form]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(content, **layout))
+    found, findings = read(path, block)
+    assert found == [(event["name"], event["ts"]) for event in events]
+    assert findings.truncated_at is None
+    assert (findings.dropped, findings.repaired) == (0, 0)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(EVENT, min_size=1, max_size=12), st.sampled_from(LAYOUTS), st.sampled_from([64, 1 << 20]), st.data())
+def test_a_file_cut_anywhere_gives_every_whole_event(tmp_path, events, layout, block, data):
+    text = json.dumps({"traceEvents": events}, ensure_ascii=True, **layout).encode()
+    start = text.index(b"[") + 1
+    cut = data.draw(st.integers(start, len(text)))
+    path = tmp_path / "t.json"
+    path.write_bytes(text[:cut])
+    whole = [json.dumps(event) for event in events]
+    found, findings = read(path, block)
+    decoder = json.JSONDecoder()
+    expected, place = [], start
+    while True:
+        rest = text[:cut].decode()[place:]
+        stripped = rest.lstrip(" \n\t,")
+        try:
+            event, end = decoder.raw_decode(stripped)
+        except ValueError:
+            break
+        expected.append((event["name"], event["ts"]))
+        place += len(rest) - len(stripped) + end
+    assert found == expected
+    assert len(whole) >= len(found)
+    if len(found) < len(events):
+        assert findings.truncated_at is not None
+
+
+def test_an_event_larger_than_a_block(tmp_path):
+    path = tmp_path / "t.json"
+    big = {"ph": "X", "name": "big", "ts": 1, "args": {"list": [{"n": n} for n in range(5000)]}}
+    path.write_text(json.dumps([big, {"ph": "X", "name": "small", "ts": 2}]))
+    found, findings = read(path, block=256)
+    assert found == [("big", 1), ("small", 2)]
+    assert findings.dropped == 0
+
+
+def test_a_damaged_event_costs_itself_only(tmp_path):
+    path = tmp_path / "t.json"
+    good = '{"ph": "X", "name": "n%d", "ts": %d}'
+    path.write_text("[" + ",\n".join([good % (1, 1), '{"ph": "X", "name": "broken, "ts": }', good % (2, 2)]) + "]")
+    found, findings = read(path)
+    assert found == [("n1", 1), ("n2", 2)]
+    assert findings.dropped == 1
+    assert findings.examples[0][0] == path.read_bytes().index(b'{"ph": "X", "name": "broken')
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "empty"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS"),
+        (b"<!DOCTYPE html><html>", "HTML"),
+        (b"hello", "'hello'"),
+        (b'{"a": 1}', "no traceEvents"),
+        (b"   \n", "empty"),
+    ],
+)
+def test_what_is_not_a_trace_is_named(tmp_path, content, words):
+    path = tmp_path / "t.json"
+    path.write_bytes(content)
+    with pytest.raises(NotATrace, match=words):
+        read(path)

@@ -1,0 +1,60 @@
+"""What can go wrong, each with the exit code that the command line answers with.
+
+TracetuiError
+├── TraceError          the file cannot be used (1)
+│   ├── NotFound        no such file, or it cannot be read
+│   ├── NotATrace       the bytes are something else, or nothing
+│   └── NoEvents        a trace without one usable event
+├── Unanswerable        the trace is fine but does not hold what was asked (1)
+├── UsageError          the command was not understood (2)
+├── CannotRun           torch, a GPU or a compiler is missing (3)
+└── RunFailed           the recording failed (4)
+
+A message is one sentence for a person: what, where (a byte offset where there is one) and what to do.
+"""
+
+from __future__ import annotations
+
+
+class TracetuiError(Exception):
+    """Base of every error that is told to the user as a sentence and never as a traceback."""
+
+    exit_code = 1
+
+
+class TraceError(TracetuiError):
+    """The file cannot be opened as a trace."""
+
+
+class NotFound(TraceError):
+    """The path does not exist, is a folder without traces, or may not be read."""
+
+
+class NotATrace(TraceError):
+    """The content is not a trace: empty, another format, a Git LFS pointer, or damaged beyond reading."""
+
+
+class NoEvents(TraceError):
+    """The file is a trace, but not one event in it can be placed in time."""
+
+
+class Unanswerable(TracetuiError):
+    """The trace does not hold what was asked; the message says how to record it."""
+
+
+class UsageError(TracetuiError):
+    """The command line names a pane, column, step or option that does not exist."""
+
+    exit_code = 2
+
+
+class CannotRun(TracetuiError):
+    """A recording cannot be made on this machine."""
+
+    exit_code = 3
+
+
+class RunFailed(TracetuiError):
+    """A recording was started and failed."""
+
+    exit_code = 4

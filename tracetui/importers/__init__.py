@@ -1,0 +1,1 @@
+"""From bytes to columns: the only place that knows a file format."""

@@ -1,0 +1,256 @@
+"""Cuts a stream of bytes into blocks of whole events without looking at every byte.
+
+A block ends at the last separator between events within a megabyte: the bytes that the file itself was seen to
+use (`},\\n  {`). Such a cut may be wrong, inside the arguments of an event, but then the block cannot parse, and
+an earlier place is tried: a cut verifies itself. A block that parses nowhere is read by the tolerant path.
+Blocks of a megabyte stay in the processor's cache; larger ones are slower.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tracetui.errors import NotATrace
+from tracetui.importers import tolerant
+from tracetui.importers.decode import Event, Malformed, decode_strict, straighten
+from tracetui.importers.source import Source, refuse_other_content
+
+BLOCK = 1 << 20
+MAX_EVENT = 1 << 28
+"""A single event longer than this is taken for damage."""
+HEADER_LIMIT = 1 << 28
+
+_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_SEPARATOR = re.compile(rb"\}\s*,\s*\{")
+_LOOSE_SEPARATOR = re.compile(rb'\}\s*,?\s*\{\s*"')
+_OPEN, _CLOSE = ord("["), ord("]")
+
+
+@dataclass(slots=True)
+class Block:
+    """Some consecutive events and where they stand."""
+
+    events: list[Event]
+    data: bytes
+    """`[` event, ... `]`."""
+    offset: int
+    """Of the first byte of `data` in the unwrapped stream."""
+    is_tolerant: bool = False
+
+
+@dataclass
+class Findings:
+    """What the cutting found beside events."""
+
+    container: str = "object"
+    """`object`, `array` or `lines`."""
+    header: bytes = b""
+    """Everything in front of the array's bracket."""
+    trailer: bytes = b""
+    """Everything behind the array."""
+    truncated_at: int | None = None
+    dropped: int = 0
+    repaired: int = 0
+    examples: list[tuple[int, str]] = field(default_factory=list)
+
+
+class BlockReader:
+    """Iterates over the blocks of a source; `findings` is complete when the iteration is."""
+
+    def __init__(self, source: Source, block: int = BLOCK) -> None:
+        self.findings = Findings()
+        self._source = source
+        self._block = block
+        self._buffer = bytearray(block)
+        self._fill = 0
+        self._base = 0
+        self._eof = False
+        self._separator = b""
+
+    def __iter__(self) -> Iterator[Block]:
+        start = self._find_array()
+        if self.findings.container == "lines":
+            yield from self._read_lines()
+            return
+        while True:
+            self._read_more()
+            cut = None if self._eof else self._cut(start)
+            if cut is None:
+                yield from self._last(start)
+                return
+            block, rest, ended = cut
+            yield block
+            if ended:
+                self._keep_trailer(rest)
+                return
+            self._move_up(rest)
+            start = 0
+            self._buffer[0] = _OPEN
+
+    def _find_array(self) -> int:
+        """Read until the array's bracket is in the buffer and return its place."""
+        findings = self.findings
+        while True:
+            self._read_more(self._fill + self._block)
+            head = bytes(self._buffer[: self._fill])
+            body = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+            if body[:1] == b"[":
+                findings.container = "array"
+                return len(head) - len(body)
+            match = _EVENTS_KEY.search(head)
+            if match:
+                findings.header = head[: match.end() - 1]
+                return match.end() - 1
+            if body[:1] != b"{":
+                refuse_other_content(body, self._source.label)
+                shown = body[:24].decode("utf-8", "replace")
+                raise NotATrace(f"{self._source.label} is not a trace: it starts with {shown!r}, not with {{ or [.")
+            if re.match(rb"\{[^{}]*\"ph\"", body):
+                findings.container = "lines"
+                return 0
+            if self._eof or self._fill > HEADER_LIMIT:
+                raise NotATrace(f"{self._source.label} is JSON but holds no traceEvents array in {self._fill:,} bytes.")
+
+    def _read_more(self, wanted: int = 0) -> None:
+        """Fill the buffer, which grows when more is wanted than it holds."""
+        if wanted > len(self._buffer):
+            self._buffer.extend(bytes(max(wanted, 2 * len(self._buffer)) - len(self._buffer)))
+        with memoryview(self._buffer) as view:
+            while self._fill < len(view) and not self._eof:
+                count = self._source.readinto(view[self._fill :])
+                self._eof = count == 0
+                self._fill += count
+
+    def _move_up(self, place: int) -> None:
+        """Forget everything before `place`."""
+        rest = self._fill - place
+        self._buffer[:rest] = self._buffer[place : self._fill]
+        self._fill = rest
+        self._base += place
+
+    def _cut(self, start: int) -> tuple[Block, int, bool] | None:
+        """A block from `start`, the place to go on, and whether the array ended there.
+
+        None when an event is longer than the buffer and the end of the file came while reading on.
+        """
+        unclosed = True
+        for comma in self._commas(start):
+            self._buffer[comma] = _CLOSE
+            try:
+                return self._strict(start, comma + 1), comma, False
+            except Malformed as error:
+                self._buffer[comma] = ord(",")
+                if error.end is not None:
+                    end = start + error.end
+                    return self._strict(start, end), end, True
+                unclosed = unclosed and error.unclosed
+        if unclosed and self._fill - start < MAX_EVENT and not self._eof:
+            self._read_more(2 * len(self._buffer))
+            return None if self._eof else self._cut(start)
+        return self._cut_loosely(start)
+
+    def _commas(self, start: int) -> Iterator[int]:
+        """Places of commas between events, last first: a few by the usual separator, then by any."""
+        place = self._fill
+        for _ in range(3 if self._separator else 0):
+            place = self._buffer.rfind(self._separator, start, place)
+            if place < 0:
+                break
+            yield self._buffer.index(b",", place)
+        for low in (max(start, self._fill - (1 << 16)), start):
+            matches = [match.span() for match in _SEPARATOR.finditer(self._buffer, low, self._fill)]
+            for begin, end in reversed(matches[-8:]):
+                self._separator = bytes(self._buffer[begin:end])
+                yield self._buffer.index(b",", begin)
+            if matches:
+                return
+
+    def _strict(self, start: int, end: int) -> Block:
+        with memoryview(self._buffer) as view:
+            data = view[start:end]
+            try:
+                events = decode_strict(data)
+            finally:
+                data.release()
+        return Block(events, bytes(self._buffer[start:end]).rstrip(), self._base + start)
+
+    def _cut_loosely(self, start: int) -> tuple[Block, int, bool]:
+        """A block for the tolerant path, up to the last place that looks like the end of an event."""
+        place = self._fill
+        for match in _LOOSE_SEPARATOR.finditer(self._buffer, start + 1, self._fill):
+            place = match.start() + 1
+        block, parsed = self._tolerant(start, place)
+        return block, place, parsed.ended
+
+    def _tolerant(self, start: int, end: int) -> tuple[Block, tolerant.Parsed]:
+        data = bytes(self._buffer[start:end])
+        parsed = tolerant.parse(data)
+        findings, offset = self.findings, self._base + start
+        findings.dropped += parsed.dropped
+        findings.repaired += parsed.repaired
+        findings.examples += [(offset + at, what) for at, what in parsed.examples]
+        block = Block([straighten(item) for item in parsed.events], data, offset, is_tolerant=True)
+        return block, parsed
+
+    def _last(self, start: int) -> Iterator[Block]:
+        """Everything that is left once the source has ended."""
+        while True:
+            try:
+                yield self._strict(start, self._fill)
+                return
+            except Malformed as error:
+                if error.end is not None:
+                    yield self._strict(start, start + error.end)
+                    self.findings.trailer = bytes(self._buffer[start + error.end : self._fill])
+                    return
+            if self._fill - start <= 2 * self._block:
+                break
+            block, rest, ended = self._cut(start) or self._cut_loosely(start)
+            yield block
+            if ended:
+                self._keep_trailer(rest)
+                return
+            self._move_up(rest)
+            start, self._buffer[0] = 0, _OPEN
+        yield from self._salvage(start)
+
+    def _salvage(self, start: int) -> Iterator[Block]:
+        """The end of a file that stops in the middle: whole events strictly, the rest as far as it goes."""
+        for comma in self._commas(start):
+            self._buffer[comma] = _CLOSE
+            try:
+                yield self._strict(start, comma + 1)
+            except Malformed:
+                self._buffer[comma] = ord(",")
+                continue
+            start, self._buffer[comma] = comma, _OPEN
+            break
+        block, parsed = self._tolerant(start, self._fill)
+        yield block
+        if not parsed.ended:
+            at = self._fill if parsed.open_at is None else start + parsed.open_at
+            whole = parsed.open_at is None and self.findings.container != "object"
+            self.findings.truncated_at = None if whole else self._base + at
+        else:
+            self.findings.trailer = bytes(self._buffer[start : self._fill]).rpartition(b"]")[2]
+
+    def _read_lines(self) -> Iterator[Block]:
+        """One object per line, without an array around them."""
+        start = 0
+        while True:
+            self._read_more()
+            if self._eof:
+                yield from self._salvage(start)
+                return
+            block, rest, _ = self._cut_loosely(start)
+            yield block
+            self._move_up(rest)
+
+    def _keep_trailer(self, place: int) -> None:
+        """Keep what follows the array, for its metadata."""
+        self._move_up(place)
+        while not self._eof and self._fill < HEADER_LIMIT:
+            self._read_more(self._fill + self._block)
+        self.findings.trailer = bytes(self._buffer[: self._fill])

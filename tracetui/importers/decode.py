@@ -1,0 +1,210 @@
+"""One block of events, `[{...},{...}]`, to typed objects that live until their columns are made.
+
+The strict decoder is tried first. A block whose fields have odd types is read generically and put straight; one
+that is not valid JSON goes through `tolerant`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tracetui.importers import tolerant
+from tracetui.model.trace import NO_ID
+
+Number = int | float | str | None
+
+NAN = math.nan
+NO_NAME = "[No name]"
+
+
+class Args(Struct, gc=False, frozen=True):
+    """The ids that join events; every other argument stays in the file."""
+
+    external: Number = msgspec.field(name="External id", default=NO_ID)
+    correlation: Number = NO_ID
+
+
+NO_ARGS = Args()
+
+
+class Event(Struct, gc=False):
+    """What every event is asked for; a field that is not there keeps its default."""
+
+    name: str | None = NO_NAME
+    ph: str = ""
+    cat: str | None = ""
+    pid: Number = None
+    tid: Number = None
+    ts: Number = NAN
+    dur: Number = NAN
+    id: Number = None
+    s: str | None = None
+    args: Args | str | int | float | bool | list[Any] | None = NO_ARGS
+
+
+_strict = msgspec.json.Decoder(list[Event])
+_generic = msgspec.json.Decoder()
+_raw = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class _Time(Struct, gc=False):
+    ts: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_times = msgspec.json.Decoder(list[_Time])
+
+
+class Malformed(Exception):
+    """A block is not a JSON array."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.end = _end_of_array(message)
+        """Where the array ended, when other bytes follow it."""
+        self.unclosed = "truncated" in message
+        """Whether something that was opened is not closed, as in the middle of an event."""
+
+
+def decode_strict(block: bytes | bytearray | memoryview) -> list[Event]:
+    """Decode a block that is valid JSON.
+
+    Raises: Malformed, with `end` when a complete array is followed by other bytes.
+    """
+    try:
+        try:
+            return _strict.decode(block)
+        except msgspec.ValidationError:
+            return [straighten(item) for item in _generic.decode(block)]
+    except msgspec.DecodeError as error:
+        raise Malformed(str(error)) from None
+    except UnicodeDecodeError:
+        return decode_strict(_as_utf8(bytes(block)))
+    except RecursionError:
+        raise Malformed("nested too deeply") from None
+
+
+def decode_objects(block: bytes, is_tolerant: bool) -> list[dict[str, Any]]:
+    """Every event of a block in full, in the order and number in which loading counted them."""
+    if is_tolerant:
+        return tolerant.parse(block).events
+    try:
+        items = _generic.decode(block)
+    except UnicodeDecodeError:
+        items = _generic.decode(_as_utf8(block))
+    return [item if isinstance(item, dict) else {} for item in items]
+
+
+def decode_some(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[dict[str, Any]]:
+    """The given events of a block in full."""
+    try:
+        raw = [] if is_tolerant else _raw.decode(block)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raw = []
+    if not raw:
+        objects = decode_objects(block, is_tolerant)
+        return [objects[row] for row in rows]
+    items = [_generic.decode(raw[row]) for row in rows]
+    return [item if isinstance(item, dict) else {} for item in items]
+
+
+def exact_times(block: bytes, is_tolerant: bool) -> list[int | None]:
+    """The `ts` of every event in whole nanoseconds, from its decimal digits (R0.2); None where there is none."""
+    texts: list[Any]
+    try:
+        texts = [] if is_tolerant else [bytes(event.ts).decode() for event in _times.decode(block)]
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        texts = []
+    texts = texts or [event.get("ts") for event in decode_objects(block, is_tolerant)]
+    return [_nanoseconds(text) for text in texts]
+
+
+def _nanoseconds(text: Any) -> int | None:
+    try:
+        return int((Decimal(str(text).strip('"')) * 1000).to_integral_value())
+    except (InvalidOperation, ValueError, OverflowError):
+        return None
+
+
+def straighten(item: Any) -> Event:
+    """An event of any shape as a plain one: numbers where numbers belong, defaults where nothing is usable."""
+    if not isinstance(item, dict):
+        return Event()
+    args = item.get("args")
+    name, category, scope = item.get("name"), item.get("cat"), item.get("s")
+    return Event(
+        name=NO_NAME if name is None else text_of(name),
+        ph=text_of(item.get("ph") or "")[:1],
+        cat="" if category is None else text_of(category),
+        pid=_lane_id(item.get("pid")),
+        tid=_lane_id(item.get("tid")),
+        ts=number_of(item.get("ts")),
+        dur=number_of(item.get("dur")),
+        id=_lane_id(item.get("id")),
+        s=scope if isinstance(scope, str) else None,
+        args=Args(integer_of(args.get("External id")), integer_of(args.get("correlation")))
+        if isinstance(args, dict)
+        else NO_ARGS,
+    )
+
+
+def settle(event: Event) -> Event:
+    """The same event with every field of the type that the columns need."""
+    args = event.args
+    return Event(
+        name=NO_NAME if event.name is None else event.name,
+        ph=event.ph[:1],
+        cat=event.cat or "",
+        pid=event.pid,
+        tid=event.tid,
+        ts=number_of(event.ts),
+        dur=number_of(event.dur),
+        id=event.id,
+        s=event.s,
+        args=Args(integer_of(args.external), integer_of(args.correlation)) if isinstance(args, Args) else NO_ARGS,
+    )
+
+
+def number_of(value: Any) -> float:
+    """A finite number, also one written as text (R1.2); NaN when there is none."""
+    if isinstance(value, bool) or value is None:
+        return NAN
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return NAN
+    return number if math.isfinite(number) else NAN
+
+
+def integer_of(value: Any) -> int:
+    """An id that fits 64 bits, NO_ID otherwise."""
+    if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) < value < 1 << 63:
+        return value
+    number = number_of(value)
+    return int(number) if abs(number) < 1 << 63 else NO_ID
+
+
+def text_of(value: Any) -> str:
+    """Text as it is, anything else as JSON would write it."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _lane_id(value: Any) -> Number:
+    return value if isinstance(value, (int, float, str)) or value is None else text_of(value)
+
+
+def _as_utf8(block: bytes) -> bytes:
+    """The same bytes with `?` for each that is not UTF-8, so that offsets stay true."""
+    return block.decode("utf-8", "surrogateescape").encode("utf-8", "replace")
+
+
+def _end_of_array(message: str) -> int | None:
+    marker = "trailing characters (byte "
+    place = message.find(marker)
+    # The decoder counts the first byte that does not belong.
+    return None if place < 0 else int(message[place + len(marker) :].rstrip(")")) - 1

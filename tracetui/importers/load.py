@@ -1,0 +1,185 @@
+"""Opens a trace: `load(path)` is the way in, for the app, the commands and for scripts."""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tracetui.errors import NoEvents
+from tracetui.importers import torch
+from tracetui.importers.blocks import BlockReader, Findings
+from tracetui.importers.chrome import Assembler, Parts
+from tracetui.importers.columns import Collector
+from tracetui.importers.source import Source, open_source
+from tracetui.importers.store import FileBlocks, MemoryBlocks, Place, Store
+from tracetui.importers.tolerant import parse_value
+from tracetui.model.trace import Quality, Trace
+
+_TOP_KEY = re.compile(rb'"([A-Za-z_]+)"\s*:\s*')
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a load has come."""
+
+    bytes_done: int
+    """Bytes taken from the disk or the pipe."""
+    bytes_total: int | None
+    """All there are, None for a pipe."""
+    events: int
+    stage: str
+    """`reading`, `pairing`, `sorting` or `nesting`."""
+
+
+def load(
+    path: str,
+    progress: Callable[[Progress], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Trace:
+    """Read a trace from a file, or from standard input for `-`.
+
+    `progress` is called after every block and stage, in the calling thread. Once `cancelled` answers true, reading
+    stops and what has been read becomes a trace with `quality.partial` set.
+    Raises: NotFound, NotATrace, NoEvents.
+    """
+    source = open_source(path)
+    try:
+        with _collector_off():
+            return _load(source, progress or (lambda _: None), cancelled or (lambda: False))
+    finally:
+        source.close()
+
+
+def _load(source: Source, progress: Callable[[Progress], None], cancelled: Callable[[], bool]) -> Trace:
+    quality = Quality()
+    collector = Collector(quality)
+    store = Store(FileBlocks(source.path) if source.rereadable and source.path else MemoryBlocks())
+    reader = BlockReader(source)
+
+    def tell(stage: str) -> None:
+        progress(Progress(source.consumed, source.size, collector.events, stage))
+
+    for block in reader:
+        place = Place(block.offset, len(block.data), block.is_tolerant)
+        store.add(place, block.data, collector.events)
+        collector.add(block)
+        tell("reading")
+        if cancelled():
+            quality.partial = True
+            break
+    findings = reader.findings
+    _tell_quality(quality, findings, source)
+    metadata = _metadata(findings)
+    metadata_events = len(collector.metadata)
+    parts = Assembler(collector, quality, metadata).build(tell)
+    if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0:
+        raise NoEvents(_no_events(source, collector.events, metadata_events, quality))
+    store.join_ends(*parts.ends)
+    return _trace(source, findings, metadata, collector.events, quality, store, parts)
+
+
+def _trace(
+    source: Source,
+    findings: Findings,
+    metadata: dict[str, Any],
+    events: int,
+    quality: Quality,
+    store: Store,
+    parts: Parts,
+) -> Trace:
+    producer = "PyTorch profiler" if parts.is_torch else "Chrome trace events"
+    wrapping = "" if source.wrapping == "plain" else f", {source.wrapping}"
+    base = metadata.get("baseTimeNanoseconds")
+    return Trace(
+        label=source.label,
+        path=source.path,
+        format=f"{producer}, {findings.container}{wrapping}",
+        size_bytes=source.consumed if source.size is None else source.size,
+        events=events,
+        is_torch=parts.is_torch,
+        names=parts.names,
+        categories=parts.categories,
+        slices=parts.slices,
+        lanes=parts.lanes,
+        instants=parts.instants,
+        flows=parts.flows,
+        counters=parts.counters,
+        devices=torch.devices_of(metadata),
+        metadata={key: value for key, value in metadata.items() if key != "deviceProperties"},
+        origin_us=parts.origin / 1000,
+        origin_ns=parts.origin + (base if isinstance(base, int) else 0),
+        window=parts.window,
+        quality=quality,
+        store=store,
+    )
+
+
+def _tell_quality(quality: Quality, findings: Findings, source: Source) -> None:
+    quality.dropped += findings.dropped
+    quality.repaired += findings.repaired
+    quality.examples += findings.examples[:20]
+    if quality.partial:
+        quality.notes.append("Loading was stopped: this is the part that had been read.")
+        return
+    quality.truncated_at = findings.truncated_at
+    if source.damage:
+        quality.notes.append(f"The file is cut off: {source.damage}; everything before that is shown.")
+    elif findings.truncated_at is not None:
+        quality.notes.append(
+            f"The file is cut off at byte {findings.truncated_at:,}: its last event is incomplete and was left out."
+        )
+    if findings.dropped:
+        where = f", the first at byte {findings.examples[0][0]:,}" if findings.examples else ""
+        quality.notes.append(f"{findings.dropped:,} events could not be read{where}.")
+    if findings.repaired:
+        quality.notes.append(f"{findings.repaired:,} events are not valid JSON and were mended.")
+
+
+def _no_events(source: Source, events: int, metadata_events: int, quality: Quality) -> str:
+    if metadata_events and not quality.truncated_at:
+        return f"{source.label} holds {metadata_events:,} metadata events and none that is timed: nothing to show."
+    if quality.truncated_at is not None or source.damage:
+        where = source.damage or f"it is cut off at byte {quality.truncated_at:,}"
+        return f"{source.label} holds no complete event: {where}."
+    return f"{source.label} holds no timed event ({events:,} events in all): nothing to show."
+
+
+def _metadata(findings: Findings) -> dict[str, Any]:
+    """The top-level keys around the events; one by one where they are not valid JSON together."""
+    if findings.container != "object":
+        return {}
+    for ending in (findings.trailer, b"}"):
+        try:
+            whole = msgspec.json.decode(findings.header + b"[]" + ending)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        if isinstance(whole, dict):
+            whole.pop("traceEvents", None)
+            return whole
+    found: dict[str, Any] = {}
+    for part in (findings.header, findings.trailer):
+        place = 0
+        while match := _TOP_KEY.search(part, place):
+            value, length = parse_value(part[match.end() :])
+            place = match.end() + length
+            if length and match[1] != b"traceEvents":
+                found.setdefault(match[1].decode(), value)
+    return found
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Millions of short-lived objects without one cycle among them: the garbage collector only costs time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

@@ -1,0 +1,86 @@
+"""PyTorch's reading of trace events: which category is what, from torch 1.8 to today (R2.2-R2.5).
+
+The tables here are the only place that knows the categories of a producer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tracetui.model.trace import Device, Kind, LaneKind
+
+_KINDS: dict[str, Kind] = {
+    "cpu_op": Kind.CPU_OP,
+    "operator": Kind.CPU_OP,
+    "hpu_op": Kind.CPU_OP,
+    "user_annotation": Kind.ANNOTATION,
+    "user": Kind.ANNOTATION,
+    "python_function": Kind.PYTHON,
+    "runtime": Kind.RUNTIME,
+    "kernel": Kind.KERNEL,
+    "gpu_memcpy": Kind.MEMCPY,
+    "memcpy": Kind.MEMCPY,
+    "gpu_memset": Kind.MEMSET,
+    "memset": Kind.MEMSET,
+    "gpu_user_annotation": Kind.GPU_ANNOTATION,
+    "cuda_sync": Kind.SYNC,
+    "xpu_sync": Kind.SYNC,
+    "cuda_event": Kind.SYNC,
+    "overhead": Kind.OVERHEAD,
+    "trace": Kind.BOOKKEEPING,
+} | {
+    f"{vendor}_{layer}": Kind.RUNTIME
+    for vendor in ("cuda", "hip", "xpu", "mtia", "glow", "privateuse1")
+    for layer in ("runtime", "driver")
+}
+
+_LANE_KINDS: dict[Kind, LaneKind] = {
+    Kind.KERNEL: LaneKind.GPU,
+    Kind.MEMCPY: LaneKind.GPU,
+    Kind.MEMSET: LaneKind.GPU,
+    Kind.GPU_ANNOTATION: LaneKind.GPU_ANNOTATION,
+    Kind.SYNC: LaneKind.SYNC,
+    Kind.OVERHEAD: LaneKind.OVERHEAD,
+    Kind.BOOKKEEPING: LaneKind.BOOKKEEPING,
+}
+
+_TORCH_KEYS = ("deviceProperties", "schemaVersion", "baseTimeNanoseconds", "traceName")
+
+BOOKKEEPING_INSTANTS = ("Iteration Start: PyTorch Profiler", "Record Window End")
+"""Moments that the profiler writes about itself; they do not widen the trace."""
+
+
+def kind_of(category: str, pid: object = None) -> Kind:
+    """The kind of a slice by its category; the first known one of a comma-separated list counts."""
+    for part in category.split(","):
+        kind = _KINDS.get(part.strip().casefold())
+        if kind is Kind.BOOKKEEPING and pid != "Spans":
+            return Kind.OTHER
+        if kind is not None:
+            return kind
+    return Kind.OTHER
+
+
+def lane_kind_of(kind: Kind) -> LaneKind:
+    """The kind of lane that a slice belongs on."""
+    return _LANE_KINDS.get(kind, LaneKind.CPU)
+
+
+def is_torch(kinds: Iterable[Kind], metadata: Mapping[str, Any]) -> bool:
+    """Whether the file comes from the PyTorch profiler."""
+    return any(kind is not Kind.OTHER for kind in kinds) or any(key in metadata for key in _TORCH_KEYS)
+
+
+def devices_of(metadata: Mapping[str, Any]) -> tuple[Device, ...]:
+    """The devices listed in `deviceProperties`, in the order of the file."""
+    entries = metadata.get("deviceProperties")
+    devices = []
+    for number, entry in enumerate(entries if isinstance(entries, list) else []):
+        if isinstance(entry, dict):
+            place = entry.get("id", number)
+            name = entry.get("name")
+            devices.append(
+                Device(place if isinstance(place, int) else number, name if isinstance(name, str) else "", entry)
+            )
+    return tuple(devices)

@@ -1,0 +1,253 @@
+"""Arithmetic of half-open intervals [start, end) in integer ns, over whole columns at once; no trace in sight.
+
+Intervals come in *groups* (lanes): `group` ascends, and within a group rows are sorted by start, longest first,
+then file order (R1.8), which is what `sorted_order` gives. Only where intervals of a group overlap without
+containing each other are they walked one by one; everything else is done on whole columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+TOLERANCE = 2_000
+"""A child may outlast its parent by this many ns: rounding of integer-microsecond traces (R1.10a)."""
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """Who contains whom, for every interval; all arrays have one entry per interval."""
+
+    parent: Int64
+    """Index of the innermost interval that contains this one, -1 for none."""
+    depth: Int64
+    """Number of ancestors."""
+    row: Int64
+    """Row to draw on: the depth, or further down where something else is still open."""
+    close: Int64
+    """End for nesting: clipped to the parent's, or cut where a longer interval takes over."""
+    cut_by: Int64
+    """Index of the interval that started inside this one and outlasted it, -1 for none."""
+
+    @property
+    def overlaps(self) -> int:
+        """How many intervals start inside another and outlast it by more than the tolerance."""
+        return len(np.unique(self.cut_by[self.cut_by >= 0]))
+
+
+def sorted_order(group: NDArray[np.integer], start: Int64, dur: Int64) -> Int64:
+    """The permutation that sorts intervals by group, start, longest first, and place in the input (R1.8)."""
+    if len(start) == 0:
+        return np.empty(0, np.int64)
+    low = int(start.min())
+    span = int(start.max()) - low + 1
+    if span * (int(group.max()) + 1) >= 1 << 62:
+        return np.lexsort((-dur, start, group))
+    key = group.astype(np.int64) * span + (start - low)
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    equal = key[1:] == key[:-1]
+    ties = np.zeros(len(key), bool)
+    ties[1:] |= equal
+    ties[:-1] |= equal
+    rows = np.flatnonzero(ties)
+    if len(rows):
+        members = order[rows]
+        order[rows] = members[np.lexsort((members, -dur[members], key[rows]))]
+    return order
+
+
+def nest(group: NDArray[np.integer], start: Int64, end: Int64, tolerance: int = TOLERANCE) -> Nesting:
+    """Find the parent of every interval.
+
+    The result is that of a stack per group. An interval closes every open one that has ended by its start (one
+    of length zero ends just after its start) and every one that it outlasts by more than `tolerance` ns; what is
+    then on top is its parent, and its own end is clipped to the parent's. Orderly groups are solved by counting,
+    all at once; a group in which anything outlasts its parent is walked.
+    """
+    close = end.copy()
+    cut_by = np.full(len(start), -1, np.int64)
+    parent = _count_parents(*_on_a_line(group, start, end)) if len(start) else np.empty(0, np.int64)
+    child = np.flatnonzero(parent >= 0)
+    outlasting = child[end[child] > end[parent[child]]]
+    for number in np.unique(group[outlasting]):
+        first, last = np.searchsorted(group, [number, number + 1])
+        _walk(int(first), int(last), start, end, parent, close, cut_by, tolerance)
+    depth = tree_depth(parent)
+    row = depth if (cut_by < 0).all() else tree_depth(_above(parent, cut_by))
+    return Nesting(parent, depth, row, close, cut_by)
+
+
+def self_time(nesting: Nesting, start: Int64, end: Int64) -> Int64:
+    """Duration of every interval less what its children cover, in ns; overlapping children count once."""
+    parent, cut_by = nesting.parent, nesting.cut_by
+    child = np.flatnonzero(parent >= 0)
+    owner = parent[child]
+    covered = nesting.close[child] - start[child]
+    # Parent and child cut by the same newcomer: seen from the parent, the child was never cut.
+    together = (cut_by[child] >= 0) & (cut_by[child] == cut_by[owner])
+    whole = np.minimum(end[child], end[owner]) - start[child]
+    covered = np.where(together, whole, covered)
+    spent = np.bincount(owner, covered, len(start)).astype(np.int64)
+    result: Int64 = np.maximum(end - start - spent, 0)
+    return result
+
+
+def tree_depth(parent: Int64) -> Int64:
+    """Number of ancestors of every node of a forest given by parent indices (-1 for roots)."""
+    depth = (parent >= 0).astype(np.int64)
+    jump = parent.copy()
+    rows = np.flatnonzero(jump >= 0)
+    while len(rows):
+        target = jump[rows]
+        depth[rows] += depth[target]
+        jump[rows] = jump[target]
+        rows = rows[jump[rows] >= 0]
+    return depth
+
+
+def pack(group: NDArray[np.integer], start: Int64, end: Int64) -> Int64:
+    """Put every interval on the first row of its group that is free at its start (R1.10b)."""
+    row = np.zeros(len(start), np.int64)
+    if len(start) == 0:
+        return row
+    opens, closes = _on_a_line(group, start, end)
+    reach = np.maximum.accumulate(closes)
+    free = np.ones(len(start), bool)
+    free[1:] = opens[1:] >= reach[:-1]
+    heads = np.flatnonzero(free)
+    tails = np.append(heads[1:], len(start))
+    crowded = tails - heads > 1
+    for head, tail in zip(heads[crowded].tolist(), tails[crowded].tolist(), strict=True):
+        row[head:tail] = _pack_cluster(opens[head:tail].tolist(), closes[head:tail].tolist())
+    return row
+
+
+def union(start: Int64, end: Int64) -> tuple[Int64, Int64]:
+    """The disjoint stretches covered by any of the intervals, ascending; touching ones are joined."""
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    keep = end > start
+    start, end = start[keep], end[keep]
+    if len(start) == 0:
+        return start, end
+    reach = np.maximum.accumulate(end)
+    fresh = np.ones(len(start), bool)
+    fresh[1:] = start[1:] > reach[:-1]
+    heads = np.flatnonzero(fresh)
+    return start[heads], reach[np.append(heads[1:], len(start)) - 1]
+
+
+def covered(start: Int64, end: Int64) -> int:
+    """Total length of the union, in ns."""
+    starts, ends = union(start, end)
+    return int((ends - starts).sum())
+
+
+def covered_within(starts: Int64, ends: Int64, low: Int64, high: Int64) -> Int64:
+    """How much of each window [low, high) the disjoint, ascending stretches cover, in ns."""
+    total = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
+
+    def before(moment: Int64) -> Int64:
+        index = np.searchsorted(starts, moment, side="right")
+        last = np.maximum(index - 1, 0)
+        if len(starts) == 0:
+            return np.zeros(len(moment), np.int64)
+        overshoot = np.where(index > 0, np.maximum(ends[last] - moment, 0), 0)
+        return total[index] - overshoot
+
+    return before(np.asarray(high, np.int64)) - before(np.asarray(low, np.int64))
+
+
+def _on_a_line(group: NDArray[np.integer], start: Int64, end: Int64) -> tuple[Int64, Int64]:
+    """Positions of starts and ends on one axis with the groups one after another, in half ns.
+
+    An interval of length zero gets half a ns, so that it contains what starts with it and nothing later (R1.9).
+    """
+    low, high = int(start.min()), int(end.max())
+    span = 2 * (high - low) + 4
+    if span * (int(group.max()) + 1) < 1 << 62:
+        opens, closes = 2 * (start - low), 2 * (end - low)
+    else:
+        moments = np.unique(np.concatenate([start, end]))
+        opens, closes = 2 * np.searchsorted(moments, start), 2 * np.searchsorted(moments, end)
+        span = 2 * len(moments) + 4
+    closes = np.where(closes > opens, closes, opens + 1)
+    base = group.astype(np.int64) * span
+    return base + opens, base + closes
+
+
+def _count_parents(opens: Int64, closes: Int64) -> Int64:
+    """Parent of every interval when they nest: the last one before it of one level less."""
+    count = len(opens)
+    index = np.arange(count)
+    depth = index - np.searchsorted(np.sort(closes), opens, side="right")
+    order = np.argsort(depth.astype(np.int32), kind="stable")
+    ranked = depth[order] * count + order
+    parent = np.full(count, -1, np.int64)
+    wanted = order[depth[order] > 0]
+    place = np.searchsorted(ranked, (depth[wanted] - 1) * count + wanted) - 1
+    parent[wanted] = order[np.maximum(place, 0)]
+    return parent
+
+
+def _walk(
+    first: int,
+    last: int,
+    start: Int64,
+    end: Int64,
+    parent: Int64,
+    close: Int64,
+    cut_by: Int64,
+    tolerance: int,
+) -> None:
+    """Fill parents, ends and cuts of the rows [first, last) by a literal stack."""
+    starts, ends = start[first:last].tolist(), end[first:last].tolist()
+    closes, parents, cuts = list(ends), [-1] * len(ends), [-1] * len(ends)
+    stack: list[int] = []
+    for row, (begin, stop) in enumerate(zip(starts, ends, strict=True)):
+        while stack:
+            top = stack[-1]
+            over = closes[top] <= begin and not (starts[top] == begin == closes[top])
+            if not over:
+                if stop <= closes[top] + tolerance:
+                    break
+                closes[top], cuts[top] = begin, row + first
+            stack.pop()
+        if stack:
+            parents[row] = stack[-1] + first
+            closes[row] = min(stop, closes[stack[-1]])
+        stack.append(row)
+    parent[first:last], close[first:last], cut_by[first:last] = parents, closes, cuts
+
+
+def _above(parent: Int64, cut_by: Int64) -> Int64:
+    """What each interval is drawn below: its parent, or the last interval that it cut, which lies deeper."""
+    above = parent.copy()
+    cut = np.flatnonzero(cut_by >= 0)
+    np.maximum.at(above, cut_by[cut], cut)
+    return above
+
+
+def _pack_cluster(opens: list[int], closes: list[int]) -> list[int]:
+    """First free row for each of a few intervals that overlap."""
+    rows: list[int] = []
+    busy: list[tuple[int, int]] = []
+    free: list[int] = []
+    used = 0
+    for begin, stop in zip(opens, closes, strict=True):
+        while busy and busy[0][0] <= begin:
+            heappush(free, heappop(busy)[1])
+        if free:
+            row = heappop(free)
+        else:
+            row, used = used, used + 1
+        rows.append(row)
+        heappush(busy, (stop, row))
+    return rows

@@ -1,0 +1,183 @@
+"""Tables: what every analysis returns, and what screen, text, JSON, CSV and Markdown all print.
+
+A column is one numpy array. Text is stored as ids into a `Strings`, so a million rows of kernel names cost
+four bytes each. What the trace does not hold is null and never 0: NaN in a float column, NULL in an integer
+column, -1 in a text column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.model.strings import Strings
+
+NULL = -(1 << 63)
+"""Null in an integer column."""
+
+Cell = int | float | str | bool | None
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A named, documented sequence of values.
+
+    `values` is float64 (NaN is null), int64 (NULL is null), bool, or int32 ids into `strings` (-1 is null).
+    """
+
+    name: str
+    """Stable name in every output format; ends in its unit where it has one (`dur_us`)."""
+    values: NDArray[np.generic]
+    unit: str = ""
+    """`us`, `ns`, `%`, `bytes`, `GB/s`, or nothing."""
+    help: str = ""
+    """One sentence: what the number is."""
+    strings: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the values are ids of texts."""
+        return self.strings is not None
+
+    def cell(self, row: int) -> Cell:
+        """The value at a row as a plain Python object, None for null."""
+        value = self.values[row].item()
+        if self.strings is not None:
+            return None if value < 0 else self.strings[int(value)]
+        if value == NULL or value != value:
+            return None
+        return value  # type: ignore[no-any-return]
+
+    def nulls(self) -> NDArray[np.bool_]:
+        """Mask of the rows without a value."""
+        if self.strings is not None:
+            return np.asarray(self.values < 0)  # type: ignore[operator]
+        if self.values.dtype.kind == "f":
+            return np.isnan(self.values)  # type: ignore[no-any-return]
+        if self.values.dtype.kind == "i":
+            return np.asarray(self.values == NULL)
+        return np.zeros(len(self.values), bool)
+
+    def take(self, rows: NDArray[np.integer]) -> Column:
+        """The same column with the given rows in the given order."""
+        return replace(self, values=self.values[rows])
+
+
+def numbers(name: str, values: object, unit: str = "", help: str = "") -> Column:
+    """A numeric column; integers stay integers, everything else becomes float64."""
+    array = np.asarray(values)
+    if array.dtype != np.bool_:
+        array = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64, copy=False)
+    return Column(name, array, unit, help)
+
+
+def micros(
+    name: str, nanoseconds: NDArray[np.generic], help: str = "", null: NDArray[np.bool_] | None = None
+) -> Column:
+    """A column of microseconds from integer nanoseconds; `null` masks rows without a value."""
+    values = np.asarray(nanoseconds, np.float64) / 1000
+    if null is not None:
+        values = np.where(null, np.nan, values)
+    return Column(name, values, "us", help)
+
+
+def texts(name: str, values: Sequence[str | None], help: str = "") -> Column:
+    """A text column from one Python string per row; for tables that are short."""
+    strings = Strings()
+    ids = np.fromiter((-1 if text is None else strings.intern(text) for text in values), np.int32, len(values))
+    return Column(name, ids, "", help, strings)
+
+
+def coded(name: str, ids: NDArray[np.integer], strings: Sequence[str], help: str = "") -> Column:
+    """A text column from ids into `strings`; -1 is null."""
+    return Column(name, np.asarray(ids, np.int32), "", help, strings)
+
+
+def missing(name: str, rows: int, unit: str = "", help: str = "") -> Column:
+    """A column of nulls, for a value that this trace or this version cannot give; `help` says why."""
+    return Column(name, np.full(rows, np.nan), unit, help)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of one length, and the slice behind each row."""
+
+    columns: tuple[Column, ...]
+    slices: NDArray[np.int64] | None = None
+    """Row in `Trace.slices` to which each table row jumps, -1 for none; None when no row jumps."""
+    note: str = ""
+    """A sentence to print with the table: what is missing and how to record it, or a caveat."""
+
+    def __post_init__(self) -> None:
+        lengths = {len(column) for column in self.columns}
+        if self.slices is not None:
+            lengths.add(len(self.slices))
+        if len(lengths) > 1:
+            raise ValueError(f"columns of different lengths: {sorted(lengths)}")
+
+    def __len__(self) -> int:
+        return len(self.columns[0]) if self.columns else 0
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns' names, in order."""
+        return [column.name for column in self.columns]
+
+    def __getitem__(self, name: str) -> Column:
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(column.name == name for column in self.columns)
+
+    def row(self, index: int) -> dict[str, Cell]:
+        """One row as a dictionary."""
+        return {column.name: column.cell(index) for column in self.columns}
+
+    def rows(self) -> Iterator[dict[str, Cell]]:
+        """Every row as a dictionary; for short tables and for export."""
+        return (self.row(index) for index in range(len(self)))
+
+    def take(self, rows: NDArray[np.integer]) -> Table:
+        """The given rows in the given order."""
+        slices = None if self.slices is None else self.slices[rows]
+        return replace(self, columns=tuple(column.take(rows) for column in self.columns), slices=slices)
+
+    def order(self, name: str, descending: bool = False) -> NDArray[np.int64]:
+        """Row numbers sorted by a column, stable, nulls last in either direction.
+
+        Raises: KeyError for an unknown column.
+        """
+        column = self[name]
+        keys: NDArray[np.generic] = column.values
+        if column.strings is not None:
+            ranks = np.empty(len(column.strings) + 1, np.int64)
+            ranks[np.argsort(np.asarray(list(column.strings), dtype=object), kind="stable")] = np.arange(
+                len(column.strings)
+            )
+            keys = ranks[column.values]
+        if descending:
+            keys = -keys.astype(np.float64 if keys.dtype.kind == "f" else np.int64)
+        nulls = column.nulls()
+        present = np.flatnonzero(~nulls)
+        return np.concatenate([present[np.argsort(keys[present], kind="stable")], np.flatnonzero(nulls)])
+
+    def matching(self, text: str) -> NDArray[np.bool_]:
+        """Mask of the rows in which some text column contains `text`, without regard to case."""
+        wanted = text.casefold()
+        mask = np.zeros(len(self), bool)
+        for column in self.columns:
+            if column.strings is None:
+                continue
+            used = np.unique(column.values)
+            hits = [i for i in used.tolist() if i >= 0 and wanted in column.strings[i].casefold()]
+            mask |= np.isin(column.values, hits)
+        return mask

@@ -1,0 +1,313 @@
+"""A trace in memory: parallel columns, one row per slice, and what the file said about lanes and devices.
+
+All times are int64 nanoseconds from the first timed event of the file. Rows of `Slices` are sorted by
+(lane, start, longest first, file order), and lanes are in the order in which a person reads them, so a
+lane is one contiguous stretch of rows. Nothing here knows a file format: the bytes of an event come back
+through the `EventStore` that the importer left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.model.strings import Strings
+
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+Float64 = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+NO_ID = -(1 << 63)
+"""Stands in `correlation` and `external` where an event has no such id; 0 and -1 are real values there."""
+
+
+class Kind(IntEnum):
+    """What a slice is, decided by its category (R2.5)."""
+
+    OTHER = 0
+    """A slice of a producer or a category that has no special meaning here."""
+    CPU_OP = 1
+    ANNOTATION = 2
+    RUNTIME = 3
+    """A CUDA or HIP runtime or driver call."""
+    PYTHON = 4
+    KERNEL = 5
+    MEMCPY = 6
+    MEMSET = 7
+    GPU_ANNOTATION = 8
+    SYNC = 9
+    OVERHEAD = 10
+    """The profiler's own cost."""
+    BOOKKEEPING = 11
+    """The profiler's own span over the capture; never work (R2.2)."""
+
+
+GPU_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
+"""The kinds that occupy a device."""
+
+
+class LaneKind(IntEnum):
+    """What a lane shows, decided by the slices on it and never by its process id (R2.3)."""
+
+    CPU = 0
+    """A thread: slices nest."""
+    GPU = 1
+    """A stream: slices run side by side and are packed in rows."""
+    GPU_ANNOTATION = 2
+    """What a stream did, in the words of the annotations that launched it."""
+    SYNC = 3
+    """Waits on a stream."""
+    OVERHEAD = 4
+    """The profiler's own cost."""
+    ASYNC = 5
+    """Begin and end events that belong to no thread."""
+    BOOKKEEPING = 6
+    """The profiler's span over the capture; hidden at first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One lane of the timeline: a thread, a stream, or a family of asynchronous spans."""
+
+    pid: str
+    tid: str
+    kind: LaneKind
+    name: str
+    """The thread's or the stream's own name, never empty."""
+    process: str
+    """The process's name and labels, for example `python 4242 (CPU)` or `GPU 0`."""
+    first: int
+    """Row of the lane's first slice."""
+    last: int
+    """Row after the lane's last slice."""
+    rows: int
+    """Height in rows: 1 more than the deepest slice's row; 0 for a lane with instants only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device as the trace describes it; a number that the file does not give is None."""
+
+    id: int
+    name: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    """The entry of `deviceProperties` as it stands in the file."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slices:
+    """Parallel columns, one entry per slice; every array has the same length."""
+
+    start: Int64
+    dur: Int64
+    """Duration in ns, never negative; unfinished and impossible ones are counted in `Quality`."""
+    name: Int32
+    """Id in `Trace.names`."""
+    category: NDArray[np.int16]
+    """Id in `Trace.categories`."""
+    kind: NDArray[np.uint8]
+    """A `Kind`."""
+    lane: Int32
+    """Index in `Trace.lanes`."""
+    parent: Int32
+    """Row of the innermost slice of the lane that contains this one, -1 for none and on packed lanes."""
+    depth: NDArray[np.int16]
+    """Number of ancestors."""
+    row: NDArray[np.int16]
+    """Row within the lane on which the slice is drawn; differs from depth where slices overlap."""
+    self_time: Int64
+    """Duration less the time covered by children, in ns."""
+    correlation: Int64
+    """The profiler's id that joins a runtime call to GPU work, or NO_ID."""
+    external: Int64
+    """`External id` as written, or NO_ID; not to be trusted on GPU work before it is checked (R3.7)."""
+    event: Int32
+    """Which event of the file this is, counted from 0; the key to `EventStore`."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @cached_property
+    def end(self) -> Int64:
+        """`start + dur`."""
+        return self.start + self.dur
+
+    def of_kind(self, *kinds: Kind) -> Int64:
+        """Rows of the given kinds, ascending."""
+        return np.flatnonzero(np.isin(self.kind, kinds))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held by the columns."""
+        return sum(getattr(self, column.name).nbytes for column in fields(self))
+
+
+@dataclass(frozen=True, eq=False)
+class Instants:
+    """Moments without a duration (ph i, I, R, and the like), sorted by (lane, time)."""
+
+    time: Int64
+    name: Int32
+    category: NDArray[np.int16]
+    lane: Int32
+    scope: NDArray[np.uint8]
+    """0 thread, 1 process, 2 global."""
+    event: Int32
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """Ends of arrows between slices (ph s, t, f), in file order; a source of links of last resort (R2.10)."""
+
+    time: Int64
+    lane: Int32
+    phase: NDArray[np.uint8]
+    """0 start, 1 step, 2 end."""
+    key: Int32
+    """Id of (category, name); arrows join within it."""
+    id: Int64
+    """The arrow's id; textual ids are numbered below zero."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+@dataclass(frozen=True, eq=False)
+class Counter:
+    """One series of a counter (ph C): values that hold until the next sample."""
+
+    process: str
+    name: str
+    series: str
+    time: Int64
+    value: Float64
+
+
+@dataclass(slots=True)
+class Quality:
+    """What the importer had to do to read the file; everything that was not plain is counted here."""
+
+    truncated_at: int | None = None
+    """Byte offset where the file stops in the middle of something."""
+    partial: bool = False
+    """The user stopped the loading."""
+    dropped: int = 0
+    """Events that could not be read or placed in time."""
+    repaired: int = 0
+    """Events that needed a lenient reading."""
+    unfinished: int = 0
+    """Slices without a duration, or begun and never ended."""
+    negative: int = 0
+    """Durations below zero, shown as 0."""
+    clipped: int = 0
+    """Durations so long that they cannot be true, cut at the end of the lane (R1.5)."""
+    unmatched_ends: int = 0
+    overlaps: int = 0
+    """Slices that start inside another slice of a nesting lane and outlast it."""
+    skipped_phases: dict[str, int] = field(default_factory=dict)
+    """Phases that have no picture here, by letter."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences for the user, most important first."""
+    examples: list[tuple[int, str]] = field(default_factory=list)
+    """The first offenders: byte offset and what is wrong there; at most 20."""
+
+
+class EventStore(Protocol):
+    """Gives back the bytes of events after loading: from the file, or from compressed blocks in memory."""
+
+    def event(self, index: int) -> dict[str, Any]:
+        """One event in full.
+
+        Raises: TraceError when the file has changed since it was read.
+        """
+        ...
+
+    def args(self, indices: Int64, keys: Sequence[str]) -> list[list[Any]]:
+        """For each key the values of `args[key]` of many events, None where an event has no such key."""
+        ...
+
+
+class NoEventStore:
+    """The store of a trace that was made in memory: events without args."""
+
+    def event(self, index: int) -> dict[str, Any]:
+        """An empty event."""
+        return {}
+
+    def args(self, indices: Int64, keys: Sequence[str]) -> list[list[Any]]:
+        """None for every key and event."""
+        return [[None] * len(indices) for _ in keys]
+
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Everything that was read from one file."""
+
+    label: str
+    """The file's name, for titles."""
+    path: str | None
+    """Where it was read from, None for standard input."""
+    format: str
+    """For example `PyTorch profiler, object, gzip`."""
+    size_bytes: int
+    """Size on disk (of what came in through a pipe)."""
+    events: int
+    """Events in the file, metadata included."""
+    is_torch: bool
+    """Whether a category of the PyTorch profiler occurs."""
+    names: Strings
+    categories: Strings
+    slices: Slices
+    lanes: tuple[Lane, ...]
+    instants: Instants
+    flows: Flows
+    counters: tuple[Counter, ...]
+    devices: tuple[Device, ...]
+    metadata: Mapping[str, Any]
+    """Top-level keys of the file other than the events and the device properties."""
+    origin_us: float
+    """The file's own timestamp of time 0, in microseconds."""
+    origin_ns: int
+    """The same in whole nanoseconds, with the file's base time added where it has one."""
+    window: tuple[int, int]
+    """First start and last end of all work, in ns."""
+    quality: Quality
+    store: EventStore = field(default_factory=NoEventStore)
+    cache: dict[Any, Any] = field(default_factory=dict, repr=False)
+    """Results of analyses, by function and arguments; see `remember`."""
+
+    def name_of(self, row: int) -> str:
+        """The text of a slice's name."""
+        return str(self.names[int(self.slices.name[row])])
+
+    def category_of(self, row: int) -> str:
+        """The text of a slice's category."""
+        return str(self.categories[int(self.slices.category[row])])
+
+    def event_of(self, row: int) -> dict[str, Any]:
+        """The whole event behind a slice, as it stands in the file."""
+        return self.store.event(int(self.slices.event[row]))
+
+    def args_of(self, rows: Int64, keys: Sequence[str]) -> list[list[Any]]:
+        """For each key the values of `args[key]` of the given slices, None where there is none."""
+        return self.store.args(self.slices.event[rows].astype(np.int64), keys)
+
+    def remember(self, key: Any, make: Callable[[], Result]) -> Result:
+        """Return what was stored under `key`, making and storing it the first time."""
+        if key not in self.cache:
+            self.cache[key] = make()
+        result: Result = self.cache[key]
+        return result
