@@ -34,10 +34,12 @@ _ON_DEVICE = (LaneKind.GPU_ANNOTATION, LaneKind.GPU, LaneKind.SYNC)
 
 def lane_text(value: Any) -> str:
     """A process or thread id as text; `7`, `7.0`, `"7"` and `"stream 7"` are the same."""
+    if type(value) is int:
+        return str(value)
     if value is None:
         return "0"
     if isinstance(value, float) and value.is_integer():
-        value = int(value)
+        return str(int(value))
     text = value.strip() if isinstance(value, str) else text_of(value)
     stream = _STREAM.match(text)
     return stream[1] if stream else text

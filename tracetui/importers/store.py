@@ -79,7 +79,8 @@ class MemoryBlocks:
         import zstandard
 
         self._compress = zstandard.ZstdCompressor(level=1).compress
-        self._decompress = zstandard.ZstdDecompressor().decompress
+        # One for each read: a decompressor cannot be shared by threads, and it costs microseconds.
+        self._decompressor = zstandard.ZstdDecompressor
         self._blocks: list[bytes] = []
 
     def add(self, place: Place, data: bytes) -> None:
@@ -88,7 +89,7 @@ class MemoryBlocks:
 
     def read(self, number: int, place: Place) -> bytes:
         """The bytes of a block as they were decoded."""
-        return self._decompress(self._blocks[number], max_output_size=place.length)
+        return self._decompressor().decompress(self._blocks[number], max_output_size=place.length)
 
 
 def _identity(path: str) -> tuple[int, int, int]:

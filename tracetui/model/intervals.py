@@ -68,17 +68,17 @@ def nest(group: NDArray[np.integer], start: Int64, end: Int64, tolerance: int = 
 
     The result is that of a stack per group. An interval closes every open one that has ended by its start (one
     of length zero ends just after its start) and every one that it outlasts by more than `tolerance` ns; what is
-    then on top is its parent, and its own end is clipped to the parent's. Orderly groups are solved by counting,
-    all at once; a group in which anything outlasts its parent is walked.
+    then on top is its parent, and its own end is clipped to the parent's. Orderly stretches are solved by counting,
+    all at once; a stretch in which anything outlasts its parent is walked.
     """
     close = end.copy()
     cut_by = np.full(len(start), -1, np.int64)
-    parent = _count_parents(*_on_a_line(group, start, end)) if len(start) else np.empty(0, np.int64)
-    child = np.flatnonzero(parent >= 0)
-    outlasting = child[end[child] > end[parent[child]]]
-    for number in np.unique(group[outlasting]):
-        first, last = np.searchsorted(group, [number, number + 1])
-        _walk(int(first), int(last), start, end, parent, close, cut_by, tolerance)
+    if len(start) == 0:
+        return Nesting(close, close, close, close, cut_by)
+    opens, closes = _on_a_line(group, start, end)
+    parent = _count_parents(opens, closes)
+    for first, last in _disorderly(opens, closes, parent):
+        _walk(first, last, start, end, parent, close, cut_by, tolerance)
     depth = tree_depth(parent)
     row = depth if (cut_by < 0).all() else tree_depth(_above(parent, cut_by))
     return Nesting(parent, depth, row, close, cut_by)
@@ -197,6 +197,32 @@ def _count_parents(opens: Int64, closes: Int64) -> Int64:
     return parent
 
 
+def _disorderly(opens: Int64, closes: Int64, parent: Int64) -> list[tuple[int, int]]:
+    """Ranges of rows, ascending and apart, in which something outlasts what should contain it.
+
+    A range begins with the outermost interval that is outlasted and reaches to where the one that outlasts it ends;
+    before and behind it counting is right, and the parent of its first row contains all of it.
+    """
+    child = np.flatnonzero(parent >= 0)
+    late = child[closes[child] > closes[parent[child]]]
+    if len(late) == 0:
+        return []
+    first = parent[late]
+    while True:
+        above = parent[first]
+        climb = (above >= 0) & (closes[late] > closes[above])
+        if not climb.any():
+            break
+        first[climb] = above[climb]
+    last = np.searchsorted(opens, closes[late])
+    order = np.argsort(first, kind="stable")
+    first, reach = first[order], np.maximum.accumulate(last[order])
+    apart = np.ones(len(first), bool)
+    apart[1:] = first[1:] >= reach[:-1]
+    heads = np.flatnonzero(apart)
+    return list(zip(first[heads].tolist(), reach[np.append(heads[1:], len(first)) - 1].tolist(), strict=True))
+
+
 def _walk(
     first: int,
     last: int,
@@ -209,20 +235,21 @@ def _walk(
 ) -> None:
     """Fill parents, ends and cuts of the rows [first, last) by a literal stack."""
     starts, ends = start[first:last].tolist(), end[first:last].tolist()
-    closes, parents, cuts = list(ends), [-1] * len(ends), [-1] * len(ends)
+    closes, parents, cuts = list(ends), [int(parent[first])] * len(ends), [-1] * len(ends)
     stack: list[int] = []
     for row, (begin, stop) in enumerate(zip(starts, ends, strict=True)):
         while stack:
             top = stack[-1]
-            over = closes[top] <= begin and not (starts[top] == begin == closes[top])
-            if not over:
-                if stop <= closes[top] + tolerance:
+            reach = closes[top]
+            if begin < reach or begin == starts[top]:
+                if stop <= reach:
+                    parents[row] = top + first
+                    break
+                if stop <= reach + tolerance:
+                    parents[row], closes[row] = top + first, reach
                     break
                 closes[top], cuts[top] = begin, row + first
             stack.pop()
-        if stack:
-            parents[row] = stack[-1] + first
-            closes[row] = min(stop, closes[stack[-1]])
         stack.append(row)
     parent[first:last], close[first:last], cut_by[first:last] = parents, closes, cuts
 
