@@ -14,7 +14,7 @@ import msgspec
 from tracetui.errors import NoEvents
 from tracetui.importers import torch
 from tracetui.importers.blocks import BlockReader, Findings
-from tracetui.importers.chrome import Assembler, Parts
+from tracetui.importers.chrome import Parts, assemble
 from tracetui.importers.columns import Collector
 from tracetui.importers.source import Source, open_source
 from tracetui.importers.store import FileBlocks, MemoryBlocks, Place, Store
@@ -77,7 +77,7 @@ def _load(source: Source, progress: Callable[[Progress], None], cancelled: Calla
     _tell_quality(quality, findings, source)
     metadata = _metadata(findings)
     metadata_events = len(collector.metadata)
-    parts = Assembler(collector, quality, metadata).build(tell)
+    parts = assemble(collector, quality, metadata, tell)
     if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0:
         raise NoEvents(_no_events(source, collector.events, metadata_events, quality))
     store.join_ends(*parts.ends)

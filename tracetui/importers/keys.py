@@ -1,0 +1,65 @@
+"""What an event is by its phase, category, process and thread: worked out once per combination that occurs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.importers import torch
+from tracetui.importers.columns import Collector, Key
+from tracetui.importers.lanes import LaneTable, lane_text
+from tracetui.model.strings import Strings
+from tracetui.model.trace import Kind, LaneKind
+
+
+class Keys:
+    """The collector's keys with their kinds, categories and lanes; lanes are numbered as they turn up."""
+
+    def __init__(self, collector: Collector) -> None:
+        self.texts: list[Key] = list(collector.keys)
+        """Phase, category, pid and tid of every key."""
+        self.lanes = LaneTable()
+        self.categories = Strings()
+        self._classes = collector.key_classes()
+        self._kinds = np.array([torch.kind_of(key[1], key[2]) for key in self.texts], np.uint8)
+        ids = [self.categories.intern(key[1] or "") for key in self.texts]
+        self._categories = np.array(ids, np.int16)
+
+    def kind_of(self, key: NDArray[Any]) -> NDArray[np.uint8]:
+        """The `Kind` of every event, given its key."""
+        return self._kinds[key] if len(key) else np.empty(0, np.uint8)
+
+    def category_of(self, key: NDArray[Any]) -> NDArray[np.int16]:
+        """The id in `categories` of every event, given its key."""
+        return self._categories[key] if len(key) else np.empty(0, np.int16)
+
+    def phase_is(self, key: NDArray[Any], letters: str) -> NDArray[np.bool_]:
+        """Whether the phase of every event is one of the letters."""
+        wanted = np.array([text[0][:1] in letters for text in self.texts] or [False], bool)
+        return wanted[key] if len(key) else np.empty(0, bool)
+
+    def own_lane(self, key: NDArray[Any]) -> NDArray[np.int32]:
+        """The lane of slices: process, thread and what the category belongs on."""
+        return self._mapped(key, lambda text, kind: self.lanes.number((*_place(text), torch.lane_kind_of(kind))))
+
+    def nearest_lane(self, key: NDArray[Any]) -> NDArray[np.int32]:
+        """The lane of instants and flow ends, which have no kind: one that has slices where there is one."""
+
+        def find(text: Key, _: Kind) -> int:
+            return self.lanes.nearest(*_place(text), LaneKind.GPU if text[0] == "f" else LaneKind.CPU)
+
+        return self._mapped(key, find)
+
+    def _mapped(self, key: NDArray[Any], find: Callable[[Key, Kind], int]) -> NDArray[np.int32]:
+        table = np.full(len(self.texts) + 1, -1, np.int32)
+        for number in np.unique(key).tolist():
+            table[number] = find(self.texts[number], Kind(int(self._kinds[number])))
+        lanes: NDArray[np.int32] = table[key]
+        return lanes
+
+
+def _place(text: Key) -> tuple[str, str]:
+    return lane_text(text[2]), lane_text(text[3])

@@ -1,0 +1,130 @@
+"""All slices of a file in one set of columns: complete ones, and those made of begins and ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.importers.columns import NO_DUR, Collector
+from tracetui.importers.decode import NO_NAME
+from tracetui.importers.keys import Keys
+from tracetui.importers.lanes import lane_text
+from tracetui.importers.pairing import pair
+from tracetui.model.trace import NO_ID, LaneKind, Quality
+
+Int64 = NDArray[np.int64]
+Columns = dict[str, NDArray[Any]]
+
+SPAN_COLUMNS = ("start", "dur", "name", "key", "lane", "correlation", "external", "event")
+
+
+class Spans:
+    """Takes the slices out of a collector, whose columns are given up on the way."""
+
+    def __init__(self, collector: Collector, keys: Keys, quality: Quality) -> None:
+        self._collector = collector
+        self._keys = keys
+        self._quality = quality
+        self._begins: list[Int64] = []
+        self._ends: list[Int64] = []
+
+    def columns(self) -> Columns:
+        """Every slice, unsorted, with absolute times in ns."""
+        gathered = self._collector.slices
+        columns: Columns = {
+            name: gathered.take(name, dtype)
+            for name, dtype in (("start", "i8"), ("dur", "i8"), ("name", "i4"), ("key", "i4"))
+        }
+        columns["lane"] = self._keys.own_lane(columns["key"])
+        columns["correlation"] = gathered.take("correlation", "i8")
+        columns["external"] = gathered.take("external", "i8")
+        columns["event"] = gathered.take("event", "i4")
+        unfinished = columns["dur"] == NO_DUR
+        self._quality.unfinished += int(np.count_nonzero(unfinished))
+        columns["dur"][unfinished] = 0
+        for more in (self._synchronous(columns), self._asynchronous()):
+            if len(more["start"]):
+                for name in SPAN_COLUMNS:
+                    columns[name] = np.concatenate([columns[name], more[name].astype(columns[name].dtype)])
+        return columns
+
+    def ends(self) -> tuple[Int64, Int64]:
+        """Event numbers of begins, ascending, and of the ends that close them."""
+        begins, ends = np.concatenate(self._begins), np.concatenate(self._ends)
+        order = np.argsort(begins, kind="stable")
+        return begins[order], ends[order]
+
+    def _synchronous(self, complete: Columns) -> Columns:
+        """Slices out of B and E events."""
+        gathered = self._collector.pairs
+        columns: Columns = {
+            name: gathered.take(name, dtype)
+            for name, dtype in (("key", "i4"), ("time", "i8"), ("name", "i4"), ("event", "i4"))
+        }
+        columns["lane"] = self._keys.own_lane(columns["key"])
+        begins = self._keys.phase_is(columns["key"], "B")
+        return self._joined(columns["lane"], begins, columns, complete)
+
+    def _asynchronous(self) -> Columns:
+        """Slices out of asynchronous events; the ones that only mark a moment become instants."""
+        groups: dict[tuple[Any, ...], int] = {}
+        rows: list[tuple[int, ...]] = []
+        for time, name, key, event, item in self._collector.asyncs:
+            phase, category, pid, _ = self._keys.texts[key]
+            lane = self._keys.lanes.number((lane_text(pid), category, LaneKind.ASYNC))
+            if phase in "nTp":
+                self._collector.moments.append((time, name, key, lane, event))
+                continue
+            group = _async_group(item, category, pid, phase, name)
+            rows.append((groups.setdefault(group, len(groups)), phase in "bS", lane, time, name, key, event))
+        table = np.array(rows, np.int64).reshape(-1, 7).T
+        columns: Columns = dict(zip(("lane", "time", "name", "key", "event"), table[2:], strict=True))
+        return self._joined(table[0], table[1].astype(bool), columns, None)
+
+    def _joined(
+        self, group: NDArray[Any], begins: NDArray[np.bool_], columns: Columns, complete: Columns | None
+    ) -> Columns:
+        """Begins and ends of equal group as slices; `complete` are slices whose lanes an open begin may fill."""
+        time, event, lane = columns["time"], columns["event"].astype(np.int64), columns["lane"].astype(np.int64)
+        unnamed = self._collector.names.get(NO_NAME, -1)
+        pairs = pair(group.astype(np.int64), time, begins, columns["name"].astype(np.int64), unnamed)
+        self._quality.unmatched_ends += len(pairs.stray)
+        self._quality.unfinished += len(pairs.open)
+        self._begins.append(event[pairs.begin])
+        self._ends.append(event[pairs.end])
+        begin = np.concatenate([pairs.begin, pairs.open])
+        end = np.concatenate([time[pairs.end], _lane_ends(lane, time, complete)[pairs.open]])
+        no_id = np.full(len(begin), NO_ID, np.int64)
+        return {name: columns[name][begin] for name in ("name", "key", "lane", "event")} | {
+            "start": time[begin],
+            "dur": np.maximum(end - time[begin], 0),
+            "correlation": no_id,
+            "external": no_id,
+        }
+
+
+def _lane_ends(lane: Int64, time: Int64, complete: Columns | None) -> Int64:
+    """For every event the end of its lane, at which an open begin is closed."""
+    if len(lane) == 0:
+        return np.empty(0, np.int64)
+    size = int(lane.max()) + 1
+    ends = np.full(size, np.iinfo(np.int64).min)
+    np.maximum.at(ends, lane, time)
+    if complete is not None:
+        here = complete["lane"] < size
+        np.maximum.at(ends, complete["lane"][here], (complete["start"] + complete["dur"])[here])
+    return ends[lane]
+
+
+def _async_group(item: dict[str, Any], category: str, pid: Any, phase: str, name: int) -> tuple[Any, ...]:
+    """What makes begin and end of an asynchronous slice belong together (1.3)."""
+    scope, identity, owner = str(item.get("scope", "")), item.get("id"), ""
+    double = item.get("id2")
+    if isinstance(double, dict):
+        identity = double.get("global")
+        if "local" in double:
+            identity, owner = double["local"], lane_text(pid)
+    legacy = name if phase in "SF" else -1
+    return (category, scope, lane_text(identity), owner, legacy)
