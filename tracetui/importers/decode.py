@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tracetui.errors import TraceError
 from tracetui.importers import tolerant
 from tracetui.model.trace import NO_ID
 
@@ -90,13 +91,19 @@ def decode_strict(block: bytes | bytearray | memoryview) -> list[Event]:
 
 
 def decode_objects(block: bytes, is_tolerant: bool) -> list[dict[str, Any]]:
-    """Every event of a block in full, in the order and number in which loading counted them."""
+    """Every event of a block in full, in the order and number in which loading counted them.
+
+    Raises: TraceError when the bytes are not those that were loaded.
+    """
     if is_tolerant:
         return tolerant.parse(block).events
     try:
-        items = _generic.decode(block)
-    except UnicodeDecodeError:
-        items = _generic.decode(_as_utf8(block))
+        try:
+            items = _generic.decode(block)
+        except UnicodeDecodeError:
+            items = _generic.decode(_as_utf8(block))
+    except msgspec.DecodeError as error:
+        raise TraceError(f"The file's events cannot be read again ({error}): open it anew.") from error
     return [item if isinstance(item, dict) else {} for item in items]
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +14,7 @@ from tracetui.importers import torch
 from tracetui.importers.blocks import BlockReader, Findings
 from tracetui.importers.chrome import Parts, assemble
 from tracetui.importers.columns import Collector
+from tracetui.importers.garbage import collector_off
 from tracetui.importers.source import Source, open_source
 from tracetui.importers.store import FileBlocks, MemoryBlocks, Place, Store
 from tracetui.importers.tolerant import parse_value
@@ -50,7 +49,7 @@ def load(
     """
     source = open_source(path)
     try:
-        with _collector_off():
+        with collector_off():
             return _load(source, progress or (lambda _: None), cancelled or (lambda: False))
     finally:
         source.close()
@@ -171,15 +170,3 @@ def _metadata(findings: Findings) -> dict[str, Any]:
             if length and match[1] != b"traceEvents":
                 found.setdefault(match[1].decode(), value)
     return found
-
-
-@contextmanager
-def _collector_off() -> Iterator[None]:
-    """Millions of short-lived objects without one cycle among them: the garbage collector only costs time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -8,8 +8,10 @@ that hold the wanted events are decoded, one at a time.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Protocol
 
 import msgspec
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 
 from tracetui.errors import TraceError
 from tracetui.importers.decode import decode_objects
+from tracetui.importers.garbage import collector_off
 
 Int64 = NDArray[np.int64]
 
@@ -132,7 +135,7 @@ class Store:
         return event
 
     def _one(self, index: int) -> dict[str, Any]:
-        number = int(np.searchsorted(self._firsts, index, side="right")) - 1
+        number = bisect_right(self._firsts, index) - 1
         if self._recent is None or self._recent[0] != number:
             data = self._blocks.read(number, self._places[number])
             self._recent = (number, decode_objects(data, self._places[number].is_tolerant))
@@ -142,38 +145,40 @@ class Store:
 
     def args(self, indices: Int64, keys: Sequence[str]) -> list[list[Any]]:
         """For each key the values of `args[key]` of many events, None where an event has no such key."""
-        result: list[list[Any]] = [[None] * len(indices) for _ in keys]
         order = np.argsort(indices, kind="stable")
-        numbers = np.searchsorted(self._firsts, indices[order], side="right") - 1
+        sought = indices[order]
+        numbers = np.searchsorted(self._firsts, sought, side="right") - 1
         cuts = np.flatnonzero(np.diff(numbers)) + 1
         decoder = _args_decoder(keys)
-        for wanted in np.split(order, cuts) if len(order) else []:
-            number = int(np.searchsorted(self._firsts, indices[wanted[0]], side="right")) - 1
-            rows = self._args_of_block(number, decoder, keys)
-            first = self._firsts[number]
-            for target, place in zip(wanted.tolist(), (indices[wanted] - first).tolist(), strict=True):
-                for column, value in zip(result, rows[place], strict=True):
-                    column[target] = value
-        return result
+        found: list[list[Any]] = [[] for _ in keys]
+        with collector_off():
+            for places in np.split(sought, cuts) if len(sought) else []:
+                number = bisect_right(self._firsts, int(places[0])) - 1
+                wanted = (places - self._firsts[number]).tolist()
+                for column, values in zip(found, self._args_of_block(number, wanted, decoder, keys), strict=True):
+                    column.extend(values)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        ascending = bool((order[1:] > order[:-1]).all())
+        return found if ascending else [[column[place] for place in back.tolist()] for column in found]
 
     def _args_of_block(
-        self, number: int, decoder: msgspec.json.Decoder[Any], keys: Sequence[str]
-    ) -> list[tuple[Any, ...]]:
+        self, number: int, wanted: list[int], decoder: msgspec.json.Decoder[Any], keys: Sequence[str]
+    ) -> list[list[Any]]:
+        """For each key the values of the events at the wanted places of a block."""
         place = self._places[number]
         data = self._blocks.read(number, place)
         if not place.is_tolerant:
             try:
-                names = _fields(keys)
-                nothing = (None,) * len(keys)
-                return [
-                    nothing if event.args is None else tuple([getattr(event.args, name) for name in names])
-                    for event in decoder.decode(data)
-                ]
+                events = decoder.decode(data)
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 pass
-        events = decode_objects(data, place.is_tolerant)
-        bags = [event["args"] if isinstance(event.get("args"), dict) else {} for event in events]
-        return [tuple(bag.get(key) for key in keys) for bag in bags]
+            else:
+                bags = [events[row].args for row in wanted]
+                return [list(map(attrgetter(name), bags)) for name in _fields(keys)]
+        objects = decode_objects(data, place.is_tolerant)
+        loose = [objects[row].get("args") for row in wanted]
+        return [[bag.get(key) if isinstance(bag, dict) else None for bag in loose] for key in keys]
 
 
 def _fields(keys: Sequence[str]) -> list[str]:
@@ -183,6 +188,6 @@ def _fields(keys: Sequence[str]) -> list[str]:
 def _args_decoder(keys: Sequence[str]) -> msgspec.json.Decoder[Any]:
     """A decoder that builds nothing but the wanted arguments."""
     fields = [(name, Any, msgspec.field(name=key, default=None)) for name, key in zip(_fields(keys), keys, strict=True)]
-    args = msgspec.defstruct("WantedArgs", fields, gc=False)
-    event = msgspec.defstruct("WantedEvent", [("args", args | None, None)], gc=False)
+    args = msgspec.defstruct("WantedArgs", fields, gc=False, frozen=True)
+    event = msgspec.defstruct("WantedEvent", [("args", args, args())], gc=False)
     return msgspec.json.Decoder(list[event])  # type: ignore[valid-type]

@@ -1,0 +1,1 @@
+"""The app in a real tmux: what a person sees, and the terminal that they get back."""

@@ -1,0 +1,155 @@
+"""A trace opened, walked through and left, at the sizes that the screen is designed for."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.conftest import SAMPLES
+
+EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
+TRAIN = SAMPLES / "mlp_train_cpu.json.gz"
+TINY = "d16_b300_tiny.json.gz"
+SIZES = [(200, 50), (120, 40), (80, 24)]
+CLEAN = {"alternate_on": "0", "cursor_flag": "1", "mouse_any_flag": "0", "keypad_cursor_flag": "0", "insert_flag": "0"}
+
+pytestmark = pytest.mark.terminal
+
+
+def opened(start, size, *words):
+    """A tmux in which the app shows a trace."""
+    tmux = start(*size)
+    tmux.command(sys.executable, "-m", "tracetui", *map(str, words))
+    tmux.wait_for("Kernels", "step")
+    return tmux
+
+
+def left(tmux):
+    """Quit, and see that the shell is back as it was."""
+    tmux.press("q")
+    assert tmux.exit_status() == 0
+    assert "Traceback" not in tmux.screen()
+    assert tmux.state() == CLEAN
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_cpu_trace(start, size):
+    tmux = opened(start, size, EAGER)
+    screen = tmux.wait_for("mlp_fwd", "aten::linear", "[4]")
+    assert EAGER.name in screen
+    assert "There is no GPU activity" in screen
+    assert len(screen.splitlines()) <= size[1]
+    left(tmux)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_steps_and_panes(start, size):
+    tmux = opened(start, size, EAGER)
+    tmux.press("]")
+    tmux.wait_for("[5]")
+    tmux.press("[")
+    tmux.press("[")
+    tmux.wait_for("[3]")
+    tmux.press("2")
+    tmux.wait_for("aten::addmm", "aten::gelu")
+    tmux.press("3")
+    tmux.wait_for("aten::as_strided")
+    left(tmux)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_kernels_of_a_gpu_trace(start, size, shared_trace):
+    tmux = opened(start, size, shared_trace(TINY))
+    tmux.wait_for("nvjet_sm103", "gatherTopK", "aten::topk", "▸ 1")
+    tmux.press(".")
+    tmux.press(".")
+    tmux.wait_for("▸ 3")
+    if size[0] >= 120:
+        tmux.press("f")
+        tmux.wait_for("LaunchKernel")
+    left(tmux)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_lanes_move(start, size):
+    tmux = opened(start, size, TRAIN)
+    before = tmux.wait_for("mlp_fwd")
+    tmux.press("0")
+    tmux.wait_for("ProfilerStep#3", "ProfilerStep#5")
+    tmux.press("w")
+    tmux.press("w")
+    tmux.press("l")
+    assert tmux.wait_for("Kernels") != before
+    left(tmux)
+
+
+def test_search_finds_and_counts(start):
+    tmux = opened(start, (120, 40), EAGER)
+    tmux.press("/")
+    tmux.type("addmm")
+    tmux.wait_for("/9")
+    tmux.press("Enter")
+    tmux.press("n")
+    tmux.wait_for("5/9")
+    left(tmux)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_help_opens_and_closes(start, size):
+    tmux = opened(start, size, EAGER)
+    tmux.press("?")
+    tmux.wait_for("Pan left")
+    tmux.press("?")
+    tmux.wait_until_gone("Pan left")
+    left(tmux)
+
+
+def test_the_palette_knows_the_commands(start):
+    tmux = opened(start, (120, 40), EAGER)
+    tmux.press("C-p")
+    tmux.type("fit the trace")
+    tmux.wait_for("Fit the trace")
+    tmux.press("Enter")
+    tmux.wait_for("ProfilerStep#3", "ProfilerStep#5")
+    left(tmux)
+
+
+def test_a_smaller_window_and_back(start):
+    tmux = opened(start, (120, 40), EAGER)
+    tmux.resize(80, 24)
+    tmux.wait_for("mlp_fwd", "Kernels")
+    tmux.resize(50, 10)
+    tmux.wait_for("too small")
+    tmux.resize(120, 40)
+    tmux.wait_for("mlp_fwd", "Kernels")
+    left(tmux)
+
+
+def test_standard_input(start):
+    tmux = start(120, 40)
+    tmux.type(f"cat {EAGER} | {sys.executable} -m tracetui -; echo exit status $?")
+    tmux.press("Enter")
+    tmux.wait_for("mlp_fwd", "Kernels")
+    tmux.press("2")
+    tmux.wait_for("aten::addmm")
+    left(tmux)
+
+
+def test_a_file_that_is_no_trace_leaves_a_sentence(start, tmp_path):
+    path = tmp_path / "odd.json"
+    path.write_text("hello")
+    tmux = start(120, 40)
+    tmux.command(sys.executable, "-m", "tracetui", str(path))
+    assert tmux.exit_status() == 1
+    screen = tmux.screen()
+    assert "odd.json" in screen
+    assert "Traceback" not in screen
+    assert tmux.state() == CLEAN
+
+
+def test_a_dumb_terminal_is_refused(start):
+    tmux = start(120, 40)
+    tmux.command("env", "TERM=dumb", sys.executable, "-m", "tracetui", str(EAGER))
+    assert tmux.exit_status() == 2
+    assert "tracetui show" in tmux.screen()

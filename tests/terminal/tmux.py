@@ -1,0 +1,104 @@
+"""A tmux server of its own, with one window, for a test to type into and read from."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import time
+from itertools import count
+from pathlib import Path
+
+PATIENCE = 30.0
+"""Seconds to wait for a text; a loaded machine is slow, a passing test never waits so long."""
+
+_numbers = count()
+
+
+class Tmux:
+    """A shell in a window of a fixed size; `close` ends the server and whatever runs in it."""
+
+    def __init__(self, columns: int, rows: int, folder: Path) -> None:
+        self._socket = f"tracetui-{os.getpid()}-{next(_numbers)}"
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if key not in {"TMUX", "NO_COLOR", "COLUMNS", "LINES", "COLORTERM"}
+        }
+        self._run(
+            "-f", os.devnull, "-u", "new-session", "-d", "-x", str(columns), "-y", str(rows),
+            "-c", str(folder), "env PS1='$ ' sh", env={**environment, "LANG": "C.UTF-8"},
+        )  # fmt: skip
+
+    def type(self, text: str) -> None:
+        """Type a text as it stands."""
+        self._run("send-keys", "-l", text)
+
+    def press(self, *keys: str) -> None:
+        """Press keys by tmux's names for them: `Enter`, `Tab`, `Escape`, `C-d`, or a letter."""
+        self._run("send-keys", *keys)
+
+    def command(self, *words: str) -> None:
+        """Run a command in the shell and have it print its exit status afterwards."""
+        self.type(shlex.join(words) + "; echo exit status $?")
+        self.press("Enter")
+
+    def screen(self) -> str:
+        """What the window shows."""
+        return self._run("capture-pane", "-p")
+
+    def wait_for(self, *texts: str) -> str:
+        """The screen once it shows every one of the texts.
+
+        Raises: AssertionError with the screen when it does not within the patience.
+        """
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            screen = self.screen()
+            if all(text in screen for text in texts):
+                return screen
+            time.sleep(0.05)
+        missing = [text for text in texts if text not in screen]
+        raise AssertionError(f"{missing} did not appear:\n{screen}")
+
+    def exit_status(self) -> int:
+        """The exit status of a command, once it has ended."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            if found := re.search(r"exit status (\d+)", self.screen()):
+                return int(found[1])
+            time.sleep(0.05)
+        raise AssertionError(f"the command did not end:\n{self.screen()}")
+
+    def wait_until_gone(self, text: str) -> str:
+        """The screen once it no longer shows a text.
+
+        Raises: AssertionError with the screen when it still does after the patience.
+        """
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            screen = self.screen()
+            if text not in screen:
+                return screen
+            time.sleep(0.05)
+        raise AssertionError(f"{text!r} stayed:\n{screen}")
+
+    def state(self) -> dict[str, str]:
+        """What programs can leave behind: alternate screen, hidden cursor, mouse reports, application keys."""
+        flags = ("alternate_on", "cursor_flag", "mouse_any_flag", "keypad_cursor_flag", "insert_flag")
+        values = self._run("display-message", "-p", ":".join(f"#{{{flag}}}" for flag in flags))
+        return dict(zip(flags, values.strip().split(":"), strict=True))
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size of the window."""
+        self._run("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def close(self) -> None:
+        """End the server."""
+        subprocess.run(["tmux", "-L", self._socket, "kill-server"], capture_output=True, check=False)
+
+    def _run(self, *words: str, env: dict[str, str] | None = None) -> str:
+        command = ["tmux", "-L", self._socket, *words]
+        result = subprocess.run(command, capture_output=True, text=True, check=True, env=env, timeout=30)
+        return result.stdout

@@ -1,0 +1,93 @@
+from tests.build import Event, kernel, launch, make_trace, op, step
+from tracetui.model.trace import Kind
+from tracetui.ui.description import describe, folded
+from tracetui.ui.event_words import facts_of_args
+from tracetui.ui.selection import chain_of, kernel_from, lit_with
+
+GEMM = {"grid": [12, 8, 1], "block": [256, 1, 1], "registers per thread": 32, "shared memory": 49152}
+
+
+def rows_by_name(trace):
+    return {trace.name_of(row): row for row in range(len(trace.slices))}
+
+
+def two_kernels():
+    return make_trace(
+        [
+            step(3, 0, 1000),
+            op("aten::linear", 10, 200),
+            op("aten::addmm", 20, 100),
+            launch(30, 5, 1),
+            kernel("gemm", 60, 50, correlation=1, args=GEMM),
+            op("aten::relu", 300, 100),
+            launch(310, 5, 2, name="cudaLaunchKernelExC"),
+            kernel("relu", 340, 20, correlation=2),
+        ]
+    )
+
+
+def test_args_of_a_launch_are_said_in_words() -> None:
+    facts = dict(facts_of_args(GEMM | {"correlation": 77}))
+    assert facts["grid"] == "12x8x1 = 96 blocks"
+    assert facts["block"] == "256x1x1 = 256 threads"
+    assert facts["registers"] == "32 per thread"
+    assert facts["shared memory"] == "48.0 KiB"
+    assert facts["correlation"] == "77"
+
+
+def test_unknown_and_malformed_args_are_shown_as_they_are() -> None:
+    facts = dict(facts_of_args({"grid": "grid(4,)", "answer": {"a": 1}, "steer": "\x1b[31mred"}))
+    assert facts["grid"] == "grid(4,)"
+    assert facts["answer"] == "{'a': 1}"
+    assert "\x1b" not in facts["steer"]
+
+
+def test_inputs_of_an_op_have_a_line_each() -> None:
+    args = {"Input Dims": [[64, 32], []], "Input type": ["float", "Scalar"], "Concrete Inputs": ["", "2"]}
+    assert facts_of_args(args) == [("input 0", "float [64, 32]"), ("input 1", "Scalar = 2")]
+
+
+def test_the_dispatch_chain_runs_from_the_step_to_the_kernel() -> None:
+    trace = two_kernels()
+    rows = rows_by_name(trace)
+    names = [trace.name_of(row) for row in chain_of(trace, rows["gemm"])]
+    assert names == ["ProfilerStep#3", "aten::linear", "aten::addmm", "cudaLaunchKernel", "gemm"]
+
+
+def test_of_python_frames_in_a_row_only_the_innermost_is_in_the_chain() -> None:
+    frames = [Event(f"train.py({i}): f", i, 900 - i, Kind.PYTHON) for i in range(5)]
+    trace = make_trace([*frames, op("aten::add", 100, 10)])
+    names = [trace.name_of(row) for row in chain_of(trace, rows_by_name(trace)["aten::add"])]
+    assert names == ["train.py(4): f", "aten::add"]
+
+
+def test_a_kernel_lights_its_launch_and_its_op() -> None:
+    trace = two_kernels()
+    rows = rows_by_name(trace)
+    assert lit_with(trace, rows["gemm"]) == {rows["cudaLaunchKernel"], rows["aten::addmm"]}
+    assert lit_with(trace, rows["aten::linear"]) == {rows["cudaLaunchKernel"], rows["gemm"]}
+
+
+def test_stepping_goes_through_kernels_in_time_order_from_anything() -> None:
+    trace = two_kernels()
+    rows = rows_by_name(trace)
+    assert kernel_from(trace, rows["gemm"], 1, 0) == rows["relu"]
+    assert kernel_from(trace, rows["relu"], 1, 0) == -1
+    assert kernel_from(trace, rows["aten::relu"], 1, 0) == rows["relu"]
+    assert kernel_from(trace, -1, 1, 100) == rows["relu"]
+
+
+def test_the_description_has_the_whole_name_and_marks_where_one_is() -> None:
+    trace = two_kernels()
+    row = rows_by_name(trace)["gemm"]
+    lines = describe(trace, row, chain_of(trace, row), 40)
+    assert all(len(line.text) <= 40 for line in lines)
+    assert lines[0].text == "gemm"
+    assert [line.row for line in lines if line.style == "here"] == [row]
+    assert "registers       32 per thread" in [line.text for line in lines]
+
+
+def test_folding_loses_nothing_but_spaces() -> None:
+    name = "void at::native::elementwise_kernel<128, 4, lambda(int)#1>(int, lambda)"
+    assert "".join(folded(name, 20)).replace(" ", "") == name.replace(" ", "")
+    assert all(len(piece) <= 20 for piece in folded(name, 20))

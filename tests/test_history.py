@@ -1,0 +1,44 @@
+from tracetui.ui.history import History, Marks
+from tracetui.ui.place import Place
+
+A, B = Place(1, "kernels", 10), Place(2, "kernels", 20)
+
+
+def test_empty_history_leads_nowhere() -> None:
+    assert History().back(A) is None
+
+
+def test_back_returns_the_last_place_first() -> None:
+    history = History()
+    history.leave(A)
+    history.leave(B)
+    assert history.back(Place(3)) == B
+    assert history.back(B) == A
+
+
+def test_leaving_the_same_place_twice_counts_once() -> None:
+    history = History()
+    history.leave(A)
+    history.leave(A)
+    assert history.places == [A]
+
+
+def test_back_skips_where_one_already_is() -> None:
+    history = History()
+    history.leave(A)
+    history.leave(B)
+    assert history.back(B) == A
+
+
+def test_a_second_mark_of_an_event_removes_the_first() -> None:
+    marks = Marks()
+    assert marks.toggle(A, "gemm")
+    assert not marks.toggle(Place(1, "ops", 10, start_ns=5.0), "gemm")
+    assert marks.marks == []
+
+
+def test_stretches_of_time_are_marked_side_by_side() -> None:
+    marks = Marks()
+    assert marks.toggle(Place(start_ns=1.0), "a stretch")
+    assert marks.toggle(Place(start_ns=2.0), "a stretch")
+    assert len(marks.marks) == 2

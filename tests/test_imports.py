@@ -1,0 +1,68 @@
+"""What each layer loads, and what `tracetui --help` costs; every case in a fresh interpreter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+HELP_LIMIT = 0.150
+"""Seconds of CPU time in which `tracetui --help` must have answered."""
+
+LOWER = [
+    "tracetui",
+    "tracetui.errors",
+    "tracetui.model.trace",
+    "tracetui.model.table",
+    "tracetui.importers.load",
+    "tracetui.analysis.panes",
+    "tracetui.drawing.export",
+    "tracetui.drawing.format",
+    "tracetui.drawing.raster",
+    "tracetui.cli.main",
+]
+
+
+def loaded_after(statement: str) -> set[str]:
+    """Top-level modules that are loaded once a statement has run."""
+    script = f"{statement}\nimport sys, json; print(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(json.loads(result.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("module", LOWER)
+def test_below_the_screen_neither_textual_nor_torch_is_loaded(module):
+    assert not loaded_after(f"import {module}") & {"textual", "torch"}
+
+
+def test_the_screen_does_not_load_torch():
+    assert "torch" not in loaded_after("import tracetui.ui.app")
+
+
+def test_workloads_do_not_load_tracetui_or_torch():
+    assert not loaded_after("import workloads") & {"tracetui", "torch"}
+
+
+def test_help_loads_nothing_heavy():
+    script = "import sys\nfrom tracetui.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass"
+    assert not loaded_after(script) & {"textual", "numpy", "torch", "rich", "orjson", "msgspec"}
+
+
+@pytest.mark.skipif(not hasattr(os, "wait4"), reason="needs os.wait4 to measure a child")
+def test_help_answers_at_once():
+    def cpu_seconds() -> float:
+        child = subprocess.Popen([sys.executable, "-m", "tracetui", "--help"], cwd=ROOT, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.returncode == 0
+        return usage.ru_utime + usage.ru_stime
+
+    cpu_seconds()
+    assert min(cpu_seconds() for _ in range(5)) < HELP_LIMIT

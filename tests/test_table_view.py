@@ -1,0 +1,110 @@
+import numpy as np
+from textual.app import App, ComposeResult
+
+from tracetui.model.table import Table, micros, numbers, texts
+from tracetui.ui.arrangement import Arrangement, arrange
+from tracetui.ui.columns import Shown, fitted, layout_of, placed
+from tracetui.ui.table_view import TableView
+
+
+def table_of(count: int) -> Table:
+    return Table(
+        (
+            numbers("index", np.arange(1, count + 1)),
+            texts("short_name", [f"kernel {i % 7}" for i in range(count)]),
+            micros("dur_us", np.arange(count) * 1000 % 5000),
+        ),
+        np.arange(count) + 100,
+    )
+
+
+class Listing(App[None]):
+    def __init__(self, table: Table) -> None:
+        super().__init__()
+        self.table = table
+        self.moves: list[tuple[int, int]] = []
+
+    def compose(self) -> ComposeResult:
+        yield TableView()
+
+    def on_mount(self) -> None:
+        view = self.query_one(TableView)
+        view.show("kernels", self.table, np.arange(len(self.table)), note="No kernels here.")
+        view.focus()
+
+    def on_table_view_row_highlighted(self, message: TableView.RowHighlighted) -> None:
+        self.moves.append((message.row, message.slice_row))
+
+    @property
+    def lines(self) -> list[str]:
+        view = self.query_one(TableView)
+        return [strip.text for strip in view.render_lines(view.size.region)]
+
+
+async def test_keys_move_the_cursor_and_tell_the_slice() -> None:
+    app = Listing(table_of(1000))
+    async with app.run_test(size=(60, 12)) as pilot:
+        await pilot.press("j", "j", "k")
+        assert app.moves[-1] == (1, 101)
+        await pilot.press("G")
+        assert app.query_one(TableView).cursor == 999
+        assert app.lines[-1].startswith("▸1000")
+        await pilot.press("j", "g", "ctrl+d")
+        assert app.query_one(TableView).cursor == 10
+
+
+async def test_a_placed_cursor_tells_nobody() -> None:
+    app = Listing(table_of(50))
+    async with app.run_test(size=(60, 12)) as pilot:
+        assert app.query_one(TableView).place_on_slice(140)
+        assert not app.query_one(TableView).place_on_slice(7)
+        await pilot.pause()
+        assert app.query_one(TableView).row == 40
+        assert app.moves == []
+
+
+async def test_a_click_selects_a_row() -> None:
+    app = Listing(table_of(50))
+    async with app.run_test(size=(60, 12)) as pilot:
+        await pilot.click(TableView, offset=(5, 3))
+        assert app.moves == [(2, 102)]
+
+
+async def test_an_empty_list_says_why() -> None:
+    app = Listing(table_of(0))
+    async with app.run_test(size=(60, 12)) as pilot:
+        await pilot.press("j", "G", "enter", "ctrl+d")
+        assert "No kernels here." in app.lines[1]
+        assert app.moves in ([], [(-1, -1)] * len(app.moves))
+
+
+async def test_a_million_rows_are_no_burden() -> None:
+    count = 1_000_000
+    app = Listing(Table((numbers("index", np.arange(count)),), np.arange(count)))
+    async with app.run_test(size=(40, 12)) as pilot:
+        await pilot.press("G", "k")
+        assert app.moves[-1] == (count - 2, count - 2)
+        assert len(app.query_one(TableView)._strips) < 100
+
+
+def test_the_least_important_columns_are_dropped_first() -> None:
+    layout = [Shown("a", "A", 5), Shown("b", "B", 10, grow=1), Shown("c", "C", 8)]
+    assert [(shown.name, width) for shown, width in fitted(layout, 40)] == [("a", 5), ("b", 21), ("c", 8)]
+    assert [shown.name for shown, _ in fitted(layout, 20)] == ["a", "b"]
+
+
+def test_a_column_without_values_is_left_out() -> None:
+    table = Table((numbers("index", [1]), texts("op", [None]), texts("short_name", ["gemm"])))
+    assert [shown.name for shown in layout_of("kernels", table)] == ["index", "short_name"]
+
+
+def test_cells_are_cut_by_width_and_not_by_letters() -> None:
+    assert placed("内核名称", 5, False) == "内核…"
+    assert placed("ab", 4, True) == "  ab"
+
+
+def test_sorting_and_filtering_survive_another_table() -> None:
+    arrangement = Arrangement(filter="kernel 1").sorted_by("dur_us", table_of(10))
+    assert arrangement.descending
+    assert arrange(table_of(30), arrangement).tolist() == [29, 8, 22, 1, 15]
+    assert not arrangement.sorted_by("dur_us", table_of(10)).descending

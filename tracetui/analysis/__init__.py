@@ -1,0 +1,1 @@
+"""Pure functions from a trace to tables, each result kept with its trace. Knows no file format and no screen."""

@@ -1,0 +1,152 @@
+"""How a kernel was launched: grid, block, registers, shared memory, as the trace says.
+
+The values sit in the args of the kernel; ROCm writes grid and block on the launch instead. Anything that is not
+a number or a list of numbers counts as absent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracetui.analysis.links import links
+from tracetui.model.intervals import Int64
+from tracetui.model.strings import Strings
+from tracetui.model.table import NULL, Column, coded, numbers
+from tracetui.model.trace import Kind, Trace
+
+_KEYS = ("grid", "block", "registers per thread", "shared memory", "est. achieved occupancy %")
+_THREAD_GRIDS = ("hipExtModuleLaunchKernel",)
+"""Launch calls whose grid counts threads, not blocks (R2.7)."""
+
+Dims = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Configuration:
+    """One entry per row that was asked for."""
+
+    grid: Int64
+    """Blocks in each direction, as index in `shapes`; -1 for none."""
+    block: Int64
+    """Threads in each direction, likewise."""
+    shapes: list[Dims]
+    """The different grids and blocks, one to three numbers each."""
+    registers: Int64
+    """Registers per thread, NULL for none."""
+    shared: Int64
+    """Bytes of shared memory per block, static and dynamic, NULL for none."""
+    occupancy: Int64
+    """The profiler's estimate in percent, NULL for none."""
+
+    def columns(self) -> tuple[Column, ...]:
+        """Columns grid, block, registers, shared_bytes and occupancy_pct."""
+        sizes = Strings("x".join(map(str, shape)) for shape in self.shapes)
+        return (
+            coded("grid", self.grid, sizes, "Blocks in x, y and z."),
+            coded("block", self.block, sizes, "Threads per block in x, y and z."),
+            numbers("registers", self.registers, "", "Registers per thread."),
+            numbers("shared_bytes", self.shared, "bytes", "Shared memory per block, static and dynamic."),
+            numbers(
+                "occupancy_pct",
+                self.occupancy,
+                "%",
+                "The profiler's estimated achieved occupancy. 0 can be an artefact: it prints 0 for every kernel "
+                "with more than 48 KiB of shared memory per block, and for tiny grids.",
+            ),
+        )
+
+
+def configuration(trace: Trace, rows: Int64) -> Configuration:
+    """The launch configuration of GPU activities; a row of -1 has none."""
+    present = np.flatnonzero(rows >= 0)
+    columns = trace.args_of(rows[present], _KEYS)
+    shapes = _Shapes()
+    grid, block = shapes.ids_of(columns[0]), shapes.ids_of(columns[1])
+    _take_from_launches(trace, rows[present], grid, block, shapes)
+    found = [np.full(len(rows), absent, np.int64) for absent in (-1, -1, NULL, NULL, NULL)]
+    for target, values in zip(found, (grid, block, *map(_integers, columns[2:])), strict=True):
+        target[present] = values
+    return Configuration(found[0], found[1], shapes.known, *found[2:])
+
+
+class _Shapes:
+    """Numbers the different grids and blocks of a trace: there are few, and each is checked once."""
+
+    def __init__(self) -> None:
+        self.known: list[Dims] = []
+        self._ids: dict[tuple[Any, ...], int] = {}
+
+    def ids_of(self, values: Sequence[Any]) -> Int64:
+        """The number of each value of an arg, -1 for what is no list of one to three whole numbers."""
+        return np.fromiter(map(self._id, values), np.int64, len(values))
+
+    def id_of(self, dims: Dims) -> int:
+        """The number of a shape."""
+        if dims not in self._ids:
+            self._ids[dims] = len(self.known)
+            self.known.append(dims)
+        return self._ids[dims]
+
+    def _id(self, value: Any) -> int:
+        if type(value) is not list:
+            return -1
+        key = tuple(value)
+        try:
+            return self._ids[key]
+        except KeyError:
+            self._ids[key] = -1
+        except TypeError:
+            return -1
+        parts = _integers(value).tolist()
+        if 1 <= len(parts) <= 3 and NULL not in parts:
+            del self._ids[key]
+            self._ids[key] = self.id_of(tuple(parts))
+        return self._ids[key]
+
+
+def _take_from_launches(trace: Trace, rows: Int64, grid: Int64, block: Int64, shapes: _Shapes) -> None:
+    """Fill in grid and block of kernels that lack them from the calls that launched them."""
+    launch = links(trace).launch[rows].astype(np.int64)
+    bare = np.flatnonzero((grid < 0) & (launch >= 0) & (trace.slices.kind[rows] == Kind.KERNEL))
+    if len(bare) == 0:
+        return
+    launch = launch[bare]
+    grids, blocks = map(shapes.ids_of, trace.args_of(launch, _KEYS[:2]))
+    in_threads = np.isin(trace.slices.name[launch], [trace.names.find(name) for name in _THREAD_GRIDS])
+    in_threads &= (grids >= 0) & (blocks >= 0)
+    pairs, place = np.unique(np.stack([grids, blocks])[:, in_threads], axis=1, return_inverse=True)
+    divided = [shapes.id_of(_quotient(shapes.known[a], shapes.known[b])) for a, b in pairs.T.tolist()]
+    grids[in_threads] = np.array(divided, np.int64)[place.ravel()]
+    grid[bare] = grids
+    block[bare] = np.where(block[bare] < 0, blocks, block[bare])
+
+
+def _quotient(threads: Dims, block: Dims) -> Dims:
+    """Blocks that it takes to hold so many threads."""
+    return tuple(-(-count // max(size, 1)) for count, size in zip(threads, block, strict=False))
+
+
+def as_number(value: Any) -> float:
+    """A value from the args of an event as a number; NaN for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return math.nan
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _integers(values: Sequence[Any]) -> Int64:
+    """Whole numbers of up to 62 bits; NULL for everything else."""
+    try:
+        found = np.array(values, np.float64)
+    except (ValueError, TypeError, OverflowError):
+        found = np.fromiter(map(as_number, values), np.float64, len(values))
+    good = np.abs(found) < 1 << 62
+    return np.where(good, np.where(good, found, 0), NULL).astype(np.int64)

@@ -1,0 +1,79 @@
+"""Rows of a table put together by a text: counts, sums, medians."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.model.intervals import Int64
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Which group each row is in; the groups are numbered from 0."""
+
+    key: Int64
+    """The id that the rows of a group share, one entry per group, ascending."""
+    member: Int64
+    """Number of the group of each row."""
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    @property
+    def calls(self) -> Int64:
+        """Rows in each group."""
+        return np.bincount(self.member, minlength=len(self))
+
+    def sum(self, values: NDArray[np.generic]) -> NDArray[np.float64]:
+        """Sum of the rows' values in each group."""
+        return np.bincount(self.member, np.asarray(values, np.float64), len(self)).astype(np.float64)
+
+    def median(self, values: NDArray[np.generic]) -> NDArray[np.float64]:
+        """Median of the rows' values in each group; groups are never empty."""
+        ranked = np.asarray(values, np.float64)[np.lexsort((values, self.member))]
+        first = np.cumsum(self.calls) - self.calls
+        low, high = first + (self.calls - 1) // 2, first + self.calls // 2
+        middle: NDArray[np.float64] = (ranked[low] + ranked[high]) / 2
+        return middle
+
+    def largest(self, values: Int64) -> Int64:
+        """The first row with the largest value of each group."""
+        best = np.full(len(self), np.iinfo(np.int64).min)
+        np.maximum.at(best, self.member, values)
+        rows = np.flatnonzero(values == best[self.member])[::-1]
+        found = np.empty(len(self), np.int64)
+        found[self.member[rows]] = rows
+        return found
+
+    def smallest(self, values: Int64) -> Int64:
+        """The first row with the smallest value of each group."""
+        return self.largest(-values)
+
+
+def distinct(values: NDArray[np.integer]) -> Int64:
+    """The different values, ascending; by sorting, which on many values is far faster than numpy's hashing."""
+    ranked = np.sort(values).astype(np.int64)
+    keep = np.ones(len(ranked), bool)
+    keep[1:] = ranked[1:] != ranked[:-1]
+    return ranked[keep]
+
+
+def group(ids: NDArray[np.integer]) -> Groups:
+    """Group rows by an id."""
+    key, member = np.unique(ids, return_inverse=True)
+    return Groups(key.astype(np.int64), member.astype(np.int64))
+
+
+def count_within(ids: NDArray[np.integer]) -> Int64:
+    """For each row how many rows up to it have the same id: 1, 2, 3 ... in each group."""
+    order = np.argsort(ids, kind="stable")
+    ranked = ids[order]
+    fresh = np.ones(len(ids), bool)
+    fresh[1:] = ranked[1:] != ranked[:-1]
+    heads = np.flatnonzero(fresh)
+    result = np.empty(len(ids), np.int64)
+    result[order] = np.arange(len(ids)) - np.repeat(heads, np.diff(np.append(heads, len(ids)))) + 1
+    return result

@@ -1,0 +1,165 @@
+"""The kernels pane: what ran on the GPU, one row per activity or one per name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.analysis.configuration import configuration
+from tracetui.analysis.groups import count_within, distinct, group
+from tracetui.analysis.kernel_names import family, short_kernel
+from tracetui.analysis.lanes import lane_numbers
+from tracetui.analysis.links import NO_GPU, links, names_of
+from tracetui.analysis.placement import step_column, step_index, within
+from tracetui.model.intervals import Int64
+from tracetui.model.strings import Strings
+from tracetui.model.table import Column, Table, coded, micros, missing, numbers
+from tracetui.model.trace import Kind, Trace
+
+_KIND_NAMES = Strings(["kernel", "memcpy", "memset"])
+_LATER = {
+    "limiter": ("", "What limits the occupancy; not computed yet."),
+    "waves": ("", "How often the grid fills the GPU; not computed yet."),
+    "flops": ("", "Floating-point operations; not computed yet."),
+    "bytes": ("bytes", "Bytes read and written; not computed yet."),
+    "tflops": ("TFLOP/s", "Rate of floating-point operations; not computed yet."),
+    "gbps": ("GB/s", "Rate of bytes; not computed yet."),
+    "bound": ("", "Compute, memory or latency; not computed yet."),
+}
+
+
+def kernels(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+    """Every kernel, copy and fill in the order in which they started, or grouped by name.
+
+    A step holds what was launched in it (R3.3); what has no launch record is in no step.
+    """
+    rows = within(trace, links(trace).gpu, step)
+    if by == "name":
+        return _by_name(trace, rows)
+    return Table(_columns(trace, rows), rows, _note(trace, rows))
+
+
+def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
+    slices, found = trace.slices, links(trace)
+    lane = lane_numbers(trace)
+    later = {name: missing(name, len(rows), unit, help) for name, (unit, help) in _LATER.items()}
+    grid, block, registers, shared, occupancy = configuration(trace, rows).columns()
+    kind = np.select([slices.kind[rows] == Kind.MEMCPY, slices.kind[rows] == Kind.MEMSET], [1, 2], 0)
+    index = count_within(step_index(trace, rows))
+    return (
+        numbers("index", index, "", "Place in the step, by start."),
+        step_column(trace, rows, "Number of the step in which the work was launched."),
+        coded("kind", kind, _KIND_NAMES, "Kernel, memcpy or memset."),
+        coded("name", slices.name[rows], trace.names, "Name as recorded."),
+        *_readings(trace, rows),
+        micros("start_us", slices.start[rows], "Start, from the first event of the trace."),
+        micros("dur_us", slices.dur[rows], "Duration on the GPU."),
+        numbers("device", lane.device[slices.lane[rows]], "", "Number of the device."),
+        numbers("stream", lane.stream[slices.lane[rows]], "", "Number of the stream."),
+        grid,
+        block,
+        registers,
+        shared,
+        occupancy,
+        later["limiter"],
+        later["waves"],
+        numbers("correlation", slices.correlation[rows], "", "The profiler's id of the launch."),
+        coded("op", names_of(trace, found.owner[rows]), trace.names, "The operator that caused the launch."),
+        coded(
+            "annotation",
+            names_of(trace, found.annotation[rows]),
+            trace.names,
+            "The innermost annotation around the launch, other than the step.",
+        ),
+        *_timing(trace, rows),
+        *(later[name] for name in ("flops", "bytes", "tflops", "gbps", "bound")),
+    )
+
+
+def _readings(trace: Trace, rows: Int64) -> tuple[Column, Column]:
+    """Columns short_name and family, made once per different name."""
+    slices = trace.slices
+    pairs = slices.name[rows].astype(np.int64) * 256 + slices.kind[rows]
+    used, place = np.unique(pairs, return_inverse=True)
+    shorts, families = Strings(), Strings()
+    ids = np.empty((2, len(used)), np.int32)
+    for index, pair in enumerate(used.tolist()):
+        name = trace.names[pair // 256]
+        ids[0, index] = shorts.intern(short_kernel(name))
+        ids[1, index] = families.intern(family(name, Kind(pair % 256)).name.lower())
+    return (
+        coded("short_name", ids[0][place], shorts, "Name without namespaces, parameters and most of the template."),
+        coded("family", ids[1][place], families, "Sort of work, guessed from the name."),
+    )
+
+
+def _timing(trace: Trace, rows: Int64) -> tuple[Column, Column, Column]:
+    """Columns launch_start_us, launch_delay_us and gap_before_us."""
+    slices, found = trace.slices, links(trace)
+    launch = found.launch[rows]
+    start = slices.start[launch]
+    later_node = ~np.isin(rows, found.first)
+    gap = gap_before(trace, rows)
+    return (
+        micros("launch_start_us", start, "Start of the call that launched it.", launch < 0),
+        micros(
+            "launch_delay_us",
+            slices.start[rows] - start,
+            "From the start of the launch call to the start on the GPU, waiting in the queue included; "
+            "of a graph launch only the first activity has one.",
+            (launch < 0) | later_node,
+        ),
+        micros("gap_before_us", gap, "For how long the device ran nothing before it.", gap < 0),
+    )
+
+
+def gap_before(trace: Trace, rows: Int64) -> Int64:
+    """For how long (ns) the device of each activity ran nothing before it; -1 for the first of a device."""
+    gpu = links(trace).gpu
+
+    def make() -> tuple[Int64, Int64]:
+        slices = trace.slices
+        device = lane_numbers(trace).process[slices.lane[gpu]]
+        gap = np.full(len(gpu), -1, np.int64)
+        for number in distinct(device):
+            mine = np.flatnonzero(device == number)
+            reach = np.maximum.accumulate(slices.end[gpu[mine]])
+            gap[mine[1:]] = np.maximum(slices.start[gpu[mine[1:]]] - reach[:-1], 0)
+        order = np.argsort(gpu)
+        return gpu[order], gap[order]
+
+    known, gap = trace.remember("gaps before", make)
+    return gap[np.searchsorted(known, rows)]
+
+
+def _by_name(trace: Trace, rows: Int64) -> Table:
+    dur = trace.slices.dur[rows]
+    names = group(trace.slices.name[rows])
+    total = names.sum(dur)
+    longest = rows[names.largest(dur)]
+    whole = max(float(total.sum()), 1.0)
+    table = Table(
+        (
+            coded("name", names.key, trace.names, "Name as recorded."),
+            numbers("calls", names.calls, "", "How often it ran."),
+            micros("total_us", total, "Sum of the durations; what runs side by side counts twice."),
+            micros("mean_us", total / names.calls, "Mean duration."),
+            micros("min_us", dur[names.smallest(dur)], "Shortest duration."),
+            micros("median_us", names.median(dur), "Median duration."),
+            micros("max_us", dur[names.largest(dur)], "Longest duration; the row jumps to it."),
+            numbers("pct", 100 * total / whole, "%", "Share of the sum over all names."),
+        ),
+        longest,
+        _note(trace, rows),
+    )
+    return table.take(table.order("total_us", descending=True))
+
+
+def _note(trace: Trace, rows: Int64) -> str:
+    """What a reader must know about these rows."""
+    found = links(trace)
+    if len(found.gpu) == 0:
+        return NO_GPU
+    alone = int((found.launch[found.gpu] < 0).sum())
+    if alone == 0 or len(rows) == 0:
+        return ""
+    return f"{alone:,} GPU activities have no launch record; they are in no step and their op is unknown or a guess."

@@ -1,0 +1,47 @@
+"""What the lanes of a trace are, as numbers to compute with."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.model.intervals import Int64
+from tracetui.model.table import NULL
+from tracetui.model.trace import LaneKind, Trace
+
+_NUMBER = re.compile(r"-?\d{1,18}")
+
+
+@dataclass(frozen=True, eq=False)
+class LaneNumbers:
+    """Parallel arrays, one entry per lane."""
+
+    process: Int64
+    """The process (or device) of the lane, counted from 0 in the order of the lanes."""
+    device: Int64
+    """The number of the device whose lane this is; NULL for threads, and where the file gives no number."""
+    stream: Int64
+    """The number of the stream, NULL likewise."""
+
+
+def lane_numbers(trace: Trace) -> LaneNumbers:
+    """Process, device and stream of every lane; a lane of a device has the device's number as process id (R2.3)."""
+
+    def make() -> LaneNumbers:
+        known = {pid: index for index, pid in enumerate(dict.fromkeys(lane.pid for lane in trace.lanes))}
+        gpu = [lane.kind == LaneKind.GPU for lane in trace.lanes]
+        return LaneNumbers(
+            np.array([known[lane.pid] for lane in trace.lanes], np.int64),
+            np.array([_number(lane.pid, is_gpu) for lane, is_gpu in zip(trace.lanes, gpu, strict=True)], np.int64),
+            np.array([_number(lane.tid, is_gpu) for lane, is_gpu in zip(trace.lanes, gpu, strict=True)], np.int64),
+        )
+
+    return trace.remember("lane numbers", make)
+
+
+def _number(text: str, wanted: bool) -> int:
+    """The first number in a text such as `stream 7`."""
+    match = _NUMBER.search(text) if wanted else None
+    return int(match[0]) if match else NULL

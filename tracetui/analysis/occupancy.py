@@ -1,0 +1,120 @@
+"""Occupancy queries: host-side planning calls that ask how many blocks of a kernel fit on a multiprocessor.
+
+A query belongs to the next launch of a kernel on its thread, provided both have the same owner op (R3.24).
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tracetui.analysis.configuration import configuration
+from tracetui.analysis.groups import count_within, distinct, group
+from tracetui.analysis.links import NO_GPU, calls_named, links, names_of
+from tracetui.analysis.placement import step_column, step_index, within
+from tracetui.model.intervals import Int64
+from tracetui.model.table import NULL, Table, coded, micros, missing, numbers
+from tracetui.model.trace import Kind, Trace
+
+QUERY = re.compile(r"occupancy(max|available)", re.IGNORECASE)
+"""Names of the calls, CUDA and HIP, runtime and module variants (R3.22)."""
+
+WHY = (
+    "cuBLAS and others ask how many blocks of a candidate kernel fit on a multiprocessor to choose grid and "
+    "split-K: a query marks a heavyweight launch that configures itself, costs about a microsecond and puts "
+    "nothing on the GPU."
+)
+
+
+def queries(trace: Trace) -> Int64:
+    """Rows of the occupancy queries, ascending."""
+    return calls_named(trace, QUERY)
+
+
+def occupancy(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+    """Every occupancy query in the order of time, or grouped by the op that asked."""
+    rows = within(trace, queries(trace), step)
+    rows = rows[np.argsort(trace.slices.start[rows], kind="stable")]
+    if by == "op":
+        return _by_op(trace, rows)
+    kernel = asked_for(trace, rows)
+    slices = trace.slices
+    used = distinct(kernel)
+    setup = (column.take(np.searchsorted(used, kernel)) for column in configuration(trace, used).columns())
+    _, block, registers, shared, estimate = setup
+    return Table(
+        (
+            numbers("index", count_within(step_index(trace, rows)), "", "Place in the step, by start."),
+            step_column(trace, rows, "Number of the step in which the call was made."),
+            coded("name", slices.name[rows], trace.names, "Name of the call."),
+            micros("start_us", slices.start[rows], "Start, from the first event of the trace."),
+            micros("dur_us", slices.dur[rows], "Duration on the CPU."),
+            coded("op", names_of(trace, links(trace).owner[rows]), trace.names, "The operator that asked."),
+            coded(
+                "kernel",
+                names_of(trace, kernel),
+                trace.names,
+                "The kernel that the same operator launched next on this thread.",
+            ),
+            estimate,
+            registers,
+            shared,
+            block,
+            missing("limiter", len(rows), "", "What limits the occupancy; not computed yet."),
+        ),
+        rows,
+        _note(trace, rows),
+    )
+
+
+def asked_for(trace: Trace, rows: Int64) -> Int64:
+    """For each query the kernel of the next kernel launch on its thread with the same owner op, -1 for none."""
+    found, slices = links(trace), trace.slices
+    kernels = found.work[slices.kind[found.work] == Kind.KERNEL]
+    launches, first = np.unique(found.launch[kernels], return_index=True)
+    if len(launches) == 0:
+        return np.full(len(rows), -1, np.int64)
+    place = np.searchsorted(launches, rows, side="right")
+    following = launches[np.minimum(place, len(launches) - 1)]
+    same = (place < len(launches)) & (slices.lane[following] == slices.lane[rows])
+    owner = found.owner[rows]
+    same &= (owner >= 0) & (owner == found.owner[following])
+    return np.where(same, kernels[first[np.minimum(place, len(launches) - 1)]], -1)
+
+
+def _by_op(trace: Trace, rows: Int64) -> Table:
+    """R3.26: per op and kernel how many queries a launch costs."""
+    slices = trace.slices
+    kernel = asked_for(trace, rows)
+    op_name, kernel_name = names_of(trace, links(trace).owner[rows]), names_of(trace, kernel)
+    pairs = group((op_name + 1) * (len(trace.names) + 1) + kernel_name + 1)
+    launches = group(np.unique(np.stack([pairs.member, kernel]), axis=1)[0]).calls if len(rows) else pairs.calls
+    sample = pairs.smallest(slices.start[rows])
+    named = kernel_name[sample] >= 0
+    total = pairs.sum(slices.dur[rows])
+    table = Table(
+        (
+            coded("op", op_name[sample], trace.names, "The operator that asked."),
+            coded("kernel", kernel_name[sample], trace.names, "The kernel that it launched next."),
+            numbers("queries", pairs.calls, "", "How many queries were made."),
+            numbers("launches", np.where(named, launches, NULL), "", "How many launches they preceded."),
+            numbers(
+                "queries_per_launch", np.where(named, pairs.calls / launches, np.nan), "", "Queries before a launch."
+            ),
+            micros("total_us", total, "Time spent in the queries."),
+            micros("us_per_launch", total / launches, "Time spent in queries per launch.", ~named),
+        ),
+        rows[sample],
+        _note(trace, rows),
+    )
+    return table.take(table.order("total_us", descending=True))
+
+
+def _note(trace: Trace, rows: Int64) -> str:
+    if len(links(trace).gpu) == 0:
+        return NO_GPU
+    if len(queries(trace)) == 0:
+        return "No occupancy query was recorded; newer cuBLAS paths and ROCm make none, which is normal."
+    total = trace.slices.dur[rows].sum() / 1000
+    return f"{len(rows):,} queries, {total:,.1f} µs in all. {WHY}"

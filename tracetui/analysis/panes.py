@@ -1,0 +1,73 @@
+"""The panes: one entry per table that screen and command line both show.
+
+To add a pane, write `table(trace, step, by) -> Table` in a file of its own, import it here and add a `Pane`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tracetui.analysis.kernels import kernels
+from tracetui.analysis.launches import launches
+from tracetui.analysis.occupancy import occupancy
+from tracetui.analysis.ops import ops
+from tracetui.analysis.placement import chosen
+from tracetui.analysis.step_table import step_table
+from tracetui.analysis.summary import summary
+from tracetui.analysis.views import views
+from tracetui.errors import UsageError
+from tracetui.model.table import Table
+from tracetui.model.trace import Trace
+
+
+@dataclass(frozen=True)
+class Pane:
+    """A table that can be asked of every trace."""
+
+    name: str
+    """What the command line calls it."""
+    title: str
+    """What its tab says."""
+    make: Callable[[Trace, int | None, str | None], Table]
+    """The analysis behind it; use `build`, which checks and remembers."""
+    help: str
+    """One sentence: what a row is."""
+    groups: tuple[str, ...] = ()
+    """What `build` takes as `by`."""
+
+    def build(self, trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+        """The table of a trace or of the step with a number, kept with the trace.
+
+        Raises: UsageError for a step that does not exist or a grouping that the pane has not.
+        """
+        if by is not None and by not in self.groups:
+            known = " or ".join(self.groups) or "nothing"
+            raise UsageError(f"The pane {self.name} can be grouped by {known}, not by {by}.")
+        chosen(trace, step)
+        return trace.remember(("pane", self.name, step, by), lambda: self.make(trace, step, by))
+
+
+PANES = {
+    pane.name: pane
+    for pane in (
+        Pane("summary", "Summary", summary, "What the file is, what it holds and how busy the GPU was."),
+        Pane("steps", "Steps", step_table, "One row is a step of the profiler."),
+        Pane("kernels", "Kernels", kernels, "One row is a kernel, copy or fill, by start.", ("name",)),
+        Pane("ops", "Ops", ops, "One row is an operator name, as in key_averages()."),
+        Pane("views", "Views", views, "One row is the name of an op that put no work on the GPU."),
+        Pane("occupancy", "Occupancy", occupancy, "One row is an occupancy query.", ("op",)),
+        Pane("launches", "Launches", launches, "One row is a call that put work on the GPU.", ("name",)),
+    )
+}
+"""All panes by name, in the order of the tabs."""
+
+
+def pane_named(name: str) -> Pane:
+    """The pane of a name.
+
+    Raises: UsageError when there is none.
+    """
+    if name not in PANES:
+        raise UsageError(f"There is no pane {name!r}; there are {', '.join(PANES)}.")
+    return PANES[name]

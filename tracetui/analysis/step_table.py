@@ -1,0 +1,131 @@
+"""The steps pane: one row per step with what was launched, asked and waited for in it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from itertools import pairwise
+
+import numpy as np
+
+from tracetui.analysis.busy import busy_time, span
+from tracetui.analysis.groups import distinct
+from tracetui.analysis.links import calls_named, links, op_rows
+from tracetui.analysis.occupancy import queries
+from tracetui.analysis.placement import chosen, step_index
+from tracetui.analysis.steps import steps
+from tracetui.analysis.views import idle_view_rows
+from tracetui.model.intervals import Int64
+from tracetui.model.table import Table, micros, missing, numbers, texts
+from tracetui.model.trace import Kind, Trace
+
+SYNC_NAME = re.compile(r"^(cu|cuda|hip)(Device|Stream|Event|Ctx)Synchronize")
+"""Calls in which the CPU waits for the GPU."""
+
+NO_STEPS = "This trace has no steps. Call prof.step() at the end of each iteration to record them."
+
+
+def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+    """Every step in the order of time; GPU work counts in the step that launched it (R3.3)."""
+    every, picked = steps(trace), chosen(trace, step)
+    slices, found = trace.slices, links(trace)
+    work = _by_step(trace, found.gpu, len(every))
+    parts = [work[index] for index in picked.tolist()]
+    is_kernel = [slices.kind[rows] == Kind.KERNEL for rows in parts]
+    spans = np.array([span(trace, rows) for rows in parts], np.int64).reshape(-1, 2)
+    busy = np.array([busy_time(trace, rows) for rows in parts], np.int64)
+    extent, empty = spans[:, 1] - spans[:, 0], np.array([len(rows) == 0 for rows in parts], bool)
+    counts = {
+        "launches": (found.launches, "Calls that put work on a GPU."),
+        "cpu_ops": (op_rows(trace), "Operators on all threads."),
+        "view_ops": (idle_view_rows(trace), "Calls of known view ops that put nothing on the GPU."),
+        "occupancy_queries": (queries(trace), "Calls that ask how many blocks fit on a multiprocessor."),
+    }
+    return Table(
+        (
+            numbers("step", every.number[picked], "", "Number of the step."),
+            micros("start_us", every.start[picked], "Start on the CPU, from the first event of the trace."),
+            micros("dur_us", every.end[picked] - every.start[picked], "Duration on the CPU."),
+            numbers("kernels", [int(mask.sum()) for mask in is_kernel], "", "Kernels launched in the step."),
+            numbers("copies", [int((~mask).sum()) for mask in is_kernel], "", "Copies and fills launched in it."),
+            micros("gpu_busy_us", busy, "For how long any device ran work of the step.", empty),
+            micros("gpu_span_us", extent, "From the first start to the last end of that work.", empty),
+            micros("gpu_idle_us", extent - busy, "Span less busy time.", empty),
+            *(
+                numbers(name, _count(trace, rows, len(every))[picked], "", help)
+                for name, (rows, help) in counts.items()
+            ),
+            micros("sync_us", _sync_time(trace, len(every))[picked], "Time in calls that wait for the GPU."),
+            micros(
+                "launch_delay_us",
+                _delays(trace, parts),
+                "Median time from the start of a launch call to the start on the GPU.",
+            ),
+            missing("verdict", len(picked), "", "What holds the step back; not computed yet."),
+            texts(
+                "fingerprint",
+                [_fingerprint(trace, rows[mask]) for rows, mask in zip(parts, is_kernel, strict=True)],
+                "Equal for steps that launched the same kernels in the same order.",
+            ),
+        ),
+        every.row[picked],
+        "" if len(every) else NO_STEPS,
+    )
+
+
+def sync_calls(trace: Trace) -> Int64:
+    """Rows of the calls that wait for the GPU, without the profiler's own at the end of the capture (R3.31)."""
+
+    def find() -> Int64:
+        rows = calls_named(trace, SYNC_NAME)
+        launches = links(trace).launches
+        if len(rows) == 0 or len(launches) == 0:
+            return rows
+        start = trace.slices.start
+        last = rows[np.argmax(start[rows])]
+        flush = "Device" in trace.name_of(int(last)) and start[last] > start[launches].max()
+        return rows[rows != last] if flush else rows
+
+    return trace.remember("sync calls", find)
+
+
+def _by_step(trace: Trace, rows: Int64, count: int) -> list[Int64]:
+    """The rows of each step, in the order given."""
+    index = step_index(trace, rows)
+    order = np.argsort(index, kind="stable")
+    bounds = np.searchsorted(index[order], np.arange(count + 1))
+    return [rows[order[first:last]] for first, last in pairwise(bounds.tolist())]
+
+
+def _count(trace: Trace, rows: Int64, count: int) -> Int64:
+    index = step_index(trace, rows)
+    return np.bincount(index[index >= 0], minlength=count)
+
+
+def _sync_time(trace: Trace, count: int) -> Int64:
+    rows = sync_calls(trace)
+    index = step_index(trace, rows)
+    held = index >= 0
+    return np.bincount(index[held], trace.slices.dur[rows[held]], count).astype(np.int64)
+
+
+def _delays(trace: Trace, parts: list[Int64]) -> np.ndarray:
+    """Median delay of the launches of each step in ns, NaN for a step without."""
+    found, start = links(trace), trace.slices.start
+    medians = np.full(len(parts), np.nan)
+    for index, rows in enumerate(parts):
+        place = distinct(np.searchsorted(found.launches, found.launch[rows]))
+        if len(place):
+            medians[index] = np.median(start[found.first[place]] - start[found.launches[place]])
+    return medians
+
+
+def _fingerprint(trace: Trace, kernels: Int64) -> str | None:
+    """A short hash of the kernels' names in the order of their launches."""
+    if len(kernels) == 0:
+        return None
+    slices = trace.slices
+    launched = slices.start[links(trace).launch[kernels]]
+    used, place = np.unique(slices.name[kernels[np.argsort(launched, kind="stable")]], return_inverse=True)
+    digests = [hashlib.blake2b(trace.names[name].encode(), digest_size=8).digest() for name in used.tolist()]
+    return hashlib.blake2b(np.array(digests)[place].tobytes(), digest_size=4).hexdigest()

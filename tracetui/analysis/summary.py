@@ -1,0 +1,141 @@
+"""The summary pane: what the file is, what it holds, how busy the GPU was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.busy import busy_stretches
+from tracetui.analysis.lanes import lane_numbers
+from tracetui.analysis.links import NO_GPU, links, op_rows
+from tracetui.analysis.occupancy import queries
+from tracetui.analysis.placement import chosen, within
+from tracetui.analysis.steps import steps
+from tracetui.analysis.views import idle_view_rows
+from tracetui.model.intervals import covered_within
+from tracetui.model.table import Cell, Table, numbers, texts
+from tracetui.model.trace import Kind, LaneKind, Trace
+
+OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_flops")
+"""Options of the profiler that a trace reports."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of the summary; a value of None is not known."""
+
+    key: str
+    value: Cell
+    unit: str = ""
+
+
+def summary(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+    """Key, value and unit; with a step the counts and times are the step's."""
+    lines = facts(trace, step)
+    figures = [float(fact.value) if isinstance(fact.value, int | float) else float("nan") for fact in lines]
+    return Table(
+        (
+            texts("key", [fact.key for fact in lines], "What is said."),
+            texts("value", [_text(fact.value) for fact in lines], "The value, as text."),
+            texts("unit", [fact.unit for fact in lines], "Unit of the value."),
+            numbers("number", figures, "", "The value where it is a number."),
+        ),
+        None,
+        "" if len(links(trace).gpu) else NO_GPU,
+    )
+
+
+def facts(trace: Trace, step: int | None = None) -> list[Fact]:
+    """The lines of the summary in order."""
+    return [
+        Fact("file", trace.label),
+        Fact("format", trace.format),
+        Fact("size_bytes", trace.size_bytes, "bytes"),
+        Fact("events", trace.events),
+        *_places(trace),
+        *_counts(trace, step),
+        *_gpu_time(trace, step),
+        Fact("verdict", None),
+        Fact("recorded_with", _options(trace)),
+        Fact("workload", _workload(trace)),
+        Fact("without_launch", int((links(trace).launch[links(trace).gpu] < 0).sum())),
+    ]
+
+
+def device_names(trace: Trace) -> list[str]:
+    """Names of the devices that ran something, in order; `GPU 0` where the file does not name it."""
+    numbered = lane_numbers(trace).device
+    named = {device.id: device.name for device in trace.devices}
+    used = {
+        int(numbered[index]): lane.process
+        for index, lane in enumerate(trace.lanes)
+        if lane.kind == LaneKind.GPU and lane.last > lane.first
+    }
+    return [named.get(number) or process for number, process in sorted(used.items())]
+
+
+def _places(trace: Trace) -> Iterable[Fact]:
+    busy = [lane for lane in trace.lanes if lane.last > lane.first]
+    yield Fact("processes", len({lane.pid for lane in busy if lane.kind == LaneKind.CPU}))
+    yield Fact("threads", sum(lane.kind == LaneKind.CPU for lane in busy))
+    yield Fact("streams", sum(lane.kind == LaneKind.GPU for lane in busy))
+    yield Fact("devices", ", ".join(device_names(trace)) or None)
+
+
+def _counts(trace: Trace, step: int | None) -> Iterable[Fact]:
+    found = links(trace)
+    work = within(trace, found.gpu, step)
+    kernel = trace.slices.kind[work] == Kind.KERNEL
+    low, high = _window(trace, step)
+    yield Fact("duration_us", (high - low) / 1000, "us")
+    yield Fact("steps", len(chosen(trace, step)))
+    yield Fact("kernels", int(kernel.sum()))
+    yield Fact("copies", int((~kernel).sum()))
+    yield Fact("cpu_ops", len(within(trace, op_rows(trace), step)))
+    yield Fact("launches", len(within(trace, found.launches, step)))
+    yield Fact("occupancy_queries", len(within(trace, queries(trace), step)))
+    yield Fact("view_ops", len(within(trace, idle_view_rows(trace), step)))
+
+
+def _window(trace: Trace, step: int | None) -> tuple[int, int]:
+    """The time that the summary speaks of, in ns."""
+    every, picked = steps(trace), chosen(trace, step)
+    if step is None:
+        return trace.window
+    return int(every.start[picked].min()), int(every.end[picked].max())
+
+
+def _gpu_time(trace: Trace, step: int | None) -> Iterable[Fact]:
+    """Time within the window in which any device ran anything, whoever launched it."""
+    if len(links(trace).gpu) == 0:
+        yield Fact("gpu_busy_us", None, "us")
+        yield Fact("gpu_busy_pct", None, "%")
+        return
+    low, high = _window(trace, step)
+    starts, ends = busy_stretches(trace)
+    busy = int(covered_within(starts, ends, np.array([low]), np.array([high]))[0])
+    yield Fact("gpu_busy_us", busy / 1000, "us")
+    yield Fact("gpu_busy_pct", 100 * busy / (high - low) if high > low else None, "%")
+
+
+def _options(trace: Trace) -> str | None:
+    """Which options of the profiler were on, for example `record_shapes, with_stack`."""
+    given = [option for option in OPTIONS if option in trace.metadata]
+    if not given:
+        return None
+    return ", ".join(option for option in given if trace.metadata[option] in (1, True, "1", "true")) or "none"
+
+
+def _workload(trace: Trace) -> str | None:
+    """The name of the workload in the metadata that our own recorder writes."""
+    own = trace.metadata.get("tracetui")
+    name = own.get("workload") if isinstance(own, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _text(value: Cell) -> str | None:
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    return None if value is None else str(value)

@@ -1,0 +1,86 @@
+"""Who is inside whom among some of the slices, and sums over whole subtrees.
+
+`Slices.parent` nests everything on a lane. An analysis often wants only some kinds (ops without the Python frames
+between them), and on a lane where slices overlap the answer depends on which ones take part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.model.intervals import TOLERANCE, Bool, Int64, nest, tree_depth
+from tracetui.model.trace import LaneKind, Trace
+
+
+def nearest(parent: NDArray[np.integer], wanted: Bool) -> Int64:
+    """For every node of a forest the closest proper ancestor that is `wanted`, -1 for none."""
+    found = parent.astype(np.int64)
+    rows = np.flatnonzero(found >= 0)
+    rows = rows[~wanted[found[rows]]]
+    while len(rows):
+        found[rows] = found[found[rows]]
+        rows = rows[found[rows] >= 0]
+        rows = rows[~wanted[found[rows]]]
+    return found
+
+
+def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:
+    """The tree that the given slices of CPU lanes form among themselves: positions in `rows`, -1 for roots.
+
+    `rows` ascends. Lanes with overlaps are nested again without the slices that do not take part; `tolerance`
+    is the overhang in ns that a child may have there.
+    """
+    slices = trace.slices
+    wanted = np.zeros(len(slices), bool)
+    wanted[rows] = True
+    place = np.full(len(slices), -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    above = nearest(slices.parent, wanted)[rows]
+    parent = np.where(above >= 0, place[above], -1)
+    again = np.flatnonzero(_disorderly(trace)[slices.lane[rows]])
+    if len(again):
+        part = rows[again]
+        inner = nest(slices.lane[part], slices.start[part], slices.end[part], tolerance).parent
+        parent[again] = np.where(inner >= 0, again[inner], -1)
+    return parent
+
+
+def subtree_sums(parent: Int64, values: NDArray[np.number]) -> NDArray[np.float64]:
+    """The value of every node plus those of everything below it."""
+    total = np.array(values, np.float64)
+    depth = tree_depth(parent).astype(np.int16)  # numpy sorts 16 bits by radix
+    order = np.argsort(depth, kind="stable")
+    bounds = np.searchsorted(depth[order], np.arange(1, int(depth.max(initial=0)) + 2))
+    for first, last in zip(bounds[-2::-1], bounds[:0:-1], strict=True):
+        rows = order[first:last]
+        total += np.bincount(parent[rows], total[rows], len(total))
+    return total
+
+
+def inside(trace: Trace, rows: Int64, marked: Int64) -> Int64:
+    """How many of the `marked` slices start within each of `rows`, on the same lane; both ascend."""
+    slices = trace.slices
+    low = int(slices.start.min(initial=0))
+    span = int(slices.end.max(initial=0)) - low + 2
+    points = slices.lane[marked].astype(np.int64) * span + slices.start[marked] - low
+    base = slices.lane[rows].astype(np.int64) * span - low
+    first = np.searchsorted(points, base + slices.start[rows])
+    last = np.searchsorted(points, base + slices.end[rows])
+    return last - first
+
+
+def _disorderly(trace: Trace) -> Bool:
+    """Mask of the nesting lanes on which some slice outlasts its parent, by however little."""
+
+    def find() -> Bool:
+        slices = trace.slices
+        child = np.flatnonzero(slices.parent >= 0)
+        parent = slices.parent[child]
+        mask = np.zeros(len(trace.lanes), bool)
+        mask[slices.lane[child[slices.end[child] > slices.end[parent]]]] = True
+        mask[slices.lane[slices.row != slices.depth]] = True
+        nesting: Bool = np.array([lane.kind == LaneKind.CPU for lane in trace.lanes], bool)
+        return mask & nesting
+
+    return trace.remember("disorderly lanes", find)
