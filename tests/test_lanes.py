@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from textual.app import App, ComposeResult
+from textual.geometry import Region
 
 from tests.build import Event, kernel, launch, make_trace, op, step
 from tracetui.drawing.layout import Fold, Layout, idle_lanes
 from tracetui.drawing.raster import Picture, Window
-from tracetui.drawing.scene import lane_label, label_width
+from tracetui.drawing.scene import label_width, lane_label
 from tracetui.model.trace import Kind, Lane, LaneKind, Trace
 from tracetui.ui.lanes import LanesView, _window_with
 
@@ -46,6 +47,16 @@ class Demo(App[None]):
     def lanes(self) -> LanesView:
         return self.query_one(LanesView)
 
+    @property
+    def window(self) -> Window:
+        assert self.lanes.window is not None
+        return self.lanes.window
+
+    @property
+    def arrangement(self) -> Layout:
+        assert self.lanes._scene is not None
+        return self.lanes._scene.layout
+
     def on_lanes_view_selected(self, message: LanesView.Selected) -> None:
         self.heard.append(message.row)
 
@@ -79,21 +90,21 @@ async def test_keys_move_the_window_and_tell_the_parent(size: tuple[int, int]) -
     async with app.run_test(size=size) as pilot:
         lanes = app.lanes
         lanes.window = Window.fit(20_000, 60_000, lanes.cells)
-        start = lanes.window
+        start = app.window
         await pilot.press("l")
-        assert lanes.window.start_ns > start.start_ns and app.heard[-1] == lanes.window
+        assert app.window.start_ns > start.start_ns and app.heard[-1] == lanes.window
         await pilot.press("h")
         assert lanes.window == start
         await pilot.press("plus")
-        assert lanes.window.ns_per_cell < start.ns_per_cell
+        assert app.window.ns_per_cell < start.ns_per_cell
         await pilot.press("minus", "0")
-        assert lanes.window.start_ns <= 0 and lanes.window.end_ns(lanes.cells) >= 190_000
+        assert app.window.start_ns <= 0 and app.window.end_ns(lanes.cells) >= 190_000
         for _ in range(60):
             await pilot.press("minus")
-        assert lanes.window.ns_per_cell < 10_000
+        assert app.window.ns_per_cell < 10_000
         for _ in range(30):
             await pilot.press("left")
-        assert lanes.window.end_ns(lanes.cells) > 0
+        assert app.window.end_ns(lanes.cells) > 0
 
 
 async def test_keys_walk_along_and_across_lanes() -> None:
@@ -119,7 +130,7 @@ async def test_keys_walk_along_and_across_lanes() -> None:
         await pilot.press("greater_than_sign")
         assert trace.name_of(lanes.selected) == "ProfilerStep#0"
         await pilot.press("f")
-        assert 60 < 90_000 / lanes.window.ns_per_cell < 120
+        assert 60 < 90_000 / app.window.ns_per_cell < 120
 
 
 async def test_a_measuring_point_shows_the_distance() -> None:
@@ -143,15 +154,17 @@ async def test_the_mouse_selects_pans_zooms_and_folds() -> None:
         lanes = app.lanes
         left = label_width(200)
         await pilot.press("0")
-        window = lanes.window
-        layout = lanes._scene.layout
-        line = next(i for i, shown in enumerate(layout.lines) if shown.track == Picture(trace).track_of(row_of(trace, "gemm")))
+        window = app.window
+        layout = app.arrangement
+        line = next(
+            i for i, shown in enumerate(layout.lines) if shown.track == Picture(trace).track_of(row_of(trace, "gemm"))
+        )
         await pilot.click(LanesView, offset=(left + window.cell_of(150_000), line + 1))
         assert lanes.selected == row_of(trace, "gemm", 1)
         await pilot.mouse_down(LanesView, offset=(100, 5))
         await pilot.hover(LanesView, offset=(80, 5))
         await pilot.mouse_up(LanesView, offset=(80, 5))
-        assert lanes.window.first == window.first + 20
+        assert app.window.first == window.first + 20
         assert lanes.selected == row_of(trace, "gemm", 1)
         await pilot.click(LanesView, offset=(2, 1))
         assert len(layout.lines) == 3
@@ -170,24 +183,29 @@ async def test_reveal_scrolls_pans_and_unfolds() -> None:
         lanes.window = Window(0, 10.0)
         lanes.selected = row_of(trace, "k")
         lanes.reveal(lanes.selected)
-        assert lanes.window.start_ns <= 900_000 and lanes.window.end_ns(lanes.cells) >= 900_050
+        assert app.window.start_ns <= 900_000 and app.window.end_ns(lanes.cells) >= 900_050
         lanes.reveal(row_of(trace, "m.py(80): f80"))
         await pilot.pause()
         assert any("f80" in line for line in app.screen_text())
         assert any("GPU 0" in line for line in app.screen_text())
-        assert lanes._scene.layout.folds[0] == Fold.FULL
+        assert app.arrangement.folds[0] == Fold.FULL
 
 
-async def test_a_step_sends_only_the_lines_of_the_selection() -> None:
+async def test_a_step_sends_only_the_lines_of_the_selection(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = small_trace()
     app = Demo(trace)
     async with app.run_test(size=(200, 50)) as pilot:
         lanes = app.lanes
         lanes.selected = row_of(trace, "gemm")
         await pilot.press("0")
-        regions = []
+        regions: list[Region] = []
         refresh = lanes.refresh
-        lanes.refresh = lambda *changed, **more: (regions.extend(changed), refresh(*changed, **more))[1]  # type: ignore[method-assign]
+
+        def record(*changed: Region, **more: bool) -> LanesView:
+            regions.extend(changed)
+            return refresh(*changed, **more)
+
+        monkeypatch.setattr(lanes, "refresh", record)
         strips = lanes.render_lines(lanes.size.region)
         await pilot.press("full_stop")
         assert {region.y for region in regions} == {5}
@@ -205,14 +223,13 @@ async def test_lit_slices_outside_the_window_are_pointed_at() -> None:
         assert sum("◀" in line for line in app.screen_text()) == 1
 
 
-async def test_idle_lanes_draw_nothing() -> None:
+async def test_idle_lanes_draw_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     app = Demo(small_trace())
     async with app.run_test(size=(200, 50)) as pilot:
         await pilot.pause()
         lanes = app.lanes
-        calls = []
-        draw = lanes.draw
-        lanes.draw = lambda last: (calls.append(1), draw(last))[1]  # type: ignore[method-assign]
+        calls: list[object] = []
+        monkeypatch.setattr(lanes, "draw", calls.append)
         await pilot.pause(0.2)
         assert not calls and not lanes.auto_refresh
 

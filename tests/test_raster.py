@@ -14,7 +14,7 @@ from tracetui.drawing.counters import Curve
 from tracetui.drawing.format import Family
 from tracetui.drawing.index import BLOCK
 from tracetui.drawing.labels import Labels
-from tracetui.drawing.palette import BOLD, GROUND, REVERSE, UNDERLINE, palette
+from tracetui.drawing.palette import BOLD, GROUND, REVERSE, UNDERLINE, nearest_colour, palette
 from tracetui.drawing.raster import Picture, Window
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Counter, Instants, Kind, Trace
@@ -189,6 +189,15 @@ def test_a_selected_slice_is_seen_among_a_thousand_in_one_cell() -> None:
     trace = make_trace([kernel("k", 10 * i, 5) for i in range(1000)])
     frame = Picture(trace).frame([0], Window(0, 1000.0), 10, selected=777)
     assert np.flatnonzero(frame.bg[0] == palette().selected).tolist() == [7]
+
+
+def test_a_marked_sliver_takes_its_whole_cell() -> None:
+    frame = Picture(make_trace([kernel("k", 540, 20)])).frame([0], Window(0, 100.0), 10, selected=0)
+    assert frame.bg[0].tolist() == [GROUND] * 5 + [palette().selected] + [GROUND] * 4
+
+
+def test_backgrounds_keep_their_shade_among_256_colours() -> None:
+    assert [nearest_colour(13, 17, 23), nearest_colour(255, 255, 255), nearest_colour(0, 95, 175)] == [233, 231, 25]
 
 
 def test_letters_tell_families_where_colours_are_few() -> None:

@@ -6,21 +6,20 @@ import os
 import re
 import shlex
 import subprocess
+import tempfile
 import time
-from itertools import count
 from pathlib import Path
 
 PATIENCE = 30.0
 """Seconds to wait for a text; a loaded machine is slow, a passing test never waits so long."""
-
-_numbers = count()
 
 
 class Tmux:
     """A shell in a window of a fixed size; `close` ends the server and whatever runs in it."""
 
     def __init__(self, columns: int, rows: int, folder: Path) -> None:
-        self._socket = f"tracetui-{os.getpid()}-{next(_numbers)}"
+        self._folder = tempfile.TemporaryDirectory(prefix="tracetui-tmux-")
+        self._socket = str(Path(self._folder.name) / "socket")
         environment = {
             key: value
             for key, value in os.environ.items()
@@ -96,9 +95,10 @@ class Tmux:
 
     def close(self) -> None:
         """End the server."""
-        subprocess.run(["tmux", "-L", self._socket, "kill-server"], capture_output=True, check=False)
+        subprocess.run(["tmux", "-S", self._socket, "kill-server"], capture_output=True, check=False)
+        self._folder.cleanup()
 
     def _run(self, *words: str, env: dict[str, str] | None = None) -> str:
-        command = ["tmux", "-L", self._socket, *words]
+        command = ["tmux", "-S", self._socket, *words]
         result = subprocess.run(command, capture_output=True, text=True, check=True, env=env, timeout=30)
         return result.stdout

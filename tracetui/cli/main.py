@@ -1,0 +1,92 @@
+"""`tracetui`: which command, which exit code, and how an error is told.
+
+Nothing heavy is imported here: `tracetui --help` and shell completion answer before numpy would have loaded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from tracetui import __version__
+from tracetui.cli import open as open_command
+from tracetui.cli import show as show_command
+from tracetui.cli.completion import PrintCompletion
+from tracetui.cli.reading import printable
+from tracetui.errors import TracetuiError
+
+COMMANDS: dict[str, ModuleType] = {"open": open_command, "show": show_command}
+"""Every command by name; a first argument that is none of them is a trace to open."""
+
+CANCELLED = 130
+"""Exit code after ctrl+c, as shells have it."""
+
+DESCRIPTION = """\
+Read PyTorch profiler traces in a terminal, and print the same numbers as text.
+`tracetui TRACE` is short for `tracetui open TRACE`."""
+
+EXAMPLES = """\
+examples:
+  tracetui trace.json.gz                                 lanes, steps and kernels on one screen
+  tracetui open trace.json --step 3                      the same, at step 3
+  tracetui show summary trace.json                       what is in it
+  tracetui show kernels trace.json --step 3 --sort dur_us --limit 10
+  tracetui show kernels trace.json --by name --format md > kernels.md
+  zcat trace.json.gz | tracetui show ops - --format json
+
+exit codes:
+  0 done; 1 the file holds nothing usable; 2 the command was not understood; 130 cancelled"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code; errors become one sentence on standard error."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        options = build_parser().parse_args(_with_command(words))
+        code = int(options.run(options))
+        sys.stdout.flush()
+        return code
+    except TracetuiError as error:
+        print(f"tracetui: {printable(str(error))}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return CANCELLED
+    except BrokenPipeError:
+        # The reader, for example `head`, has seen enough; Python must not complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of every command; also what shell completion is made from."""
+    parser = argparse.ArgumentParser(
+        prog="tracetui",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"tracetui {__version__}")
+    parser.add_argument("--print-completion", action=PrintCompletion)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=module.HELP,
+            description=(module.__doc__ or "").strip(),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def _with_command(words: list[str]) -> list[str]:
+    """The words with `open` put first where no command is named."""
+    if words and (words[0] in COMMANDS or words[0] in {"-h", "--help", "--version"}):
+        return words
+    if words and words[0].startswith("--print-completion"):
+        return words
+    return ["open", *words]

@@ -1,0 +1,66 @@
+"""Open traces in the app: lanes, steps, kernels and the details of what is selected.
+
+A folder, or nothing, offers the traces in it; `-` is standard input."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from tracetui.cli.completion import completes_files
+from tracetui.cli.reading import label_of
+from tracetui.errors import NotFound, UsageError
+
+HELP = "open traces in the app; what `tracetui TRACE` does"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tracetui open`."""
+    traces = parser.add_argument("traces", nargs="*", metavar="TRACE", help="a trace, a folder of them, or -")
+    completes_files(traces)
+    parser.add_argument("--step", type=int, metavar="N", help="start at the step with this number")
+    parser.add_argument("--at", metavar="VIEW", help="start at a view string, as `Y` in the app copies it")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Start the app and return its exit code.
+
+    Raises: NotFound for a missing file; UsageError without a terminal.
+    """
+    traces: list[str] = options.traces
+    for path in traces:
+        if path != "-" and not os.path.exists(path):
+            raise NotFound(f"{path} does not exist.")
+    require_terminal()
+    if "-" in traces:
+        _keep_keyboard()
+    print(f"tracetui: opening {', '.join(map(label_of, traces)) or 'this folder'}", file=sys.stderr)
+    # Textual takes a third of a second to import; the line above is on the screen by then.
+    from tracetui.ui.app import run as run_app
+
+    return run_app(traces, options.step, options.at)
+
+
+def require_terminal() -> None:
+    """Refuse to start the app where it could not be seen or steered.
+
+    Raises: UsageError that names the text command instead.
+    """
+    instead = "print a pane as text instead, for example `tracetui show summary TRACE`."
+    if os.environ.get("TERM", "") in {"dumb", "unknown"}:
+        raise UsageError(f"The app cannot draw on a terminal of type {os.environ['TERM']}; {instead}")
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):
+        raise UsageError(f"The app needs a terminal to draw on; {instead}")
+    if not sys.stdin.isatty() and not os.access("/dev/tty", os.R_OK):
+        raise UsageError(f"The app needs a keyboard; {instead}")
+
+
+def _keep_keyboard() -> None:
+    """Put the terminal back on file descriptor 0, where keys are read, and the pipe into `sys.stdin`."""
+    if sys.stdin.isatty():
+        return
+    sys.stdin = os.fdopen(os.dup(0), "r")
+    keyboard = os.open("/dev/tty", os.O_RDONLY)
+    os.dup2(keyboard, 0)
+    os.close(keyboard)

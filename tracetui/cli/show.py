@@ -1,0 +1,111 @@
+"""Print a pane of a trace as text, JSON, CSV or Markdown.
+
+Times are microseconds from the start of the trace; a value that the trace does not hold is null (– as text).
+Names and numbers are those of the tab of the same name in the app."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from tracetui.cli.completion import completes_files
+from tracetui.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracetui.model.table import Table
+    from tracetui.model.trace import Trace
+
+HELP = "print a pane as text, JSON, CSV or Markdown"
+
+PANE_NAMES = ("summary", "steps", "kernels", "ops", "views", "occupancy", "launches")
+"""The keys of `analysis.panes.PANES`, which needs numpy and which help and completion cannot wait for."""
+FORMATS = ("table", "json", "csv", "md")
+SCREENFUL = 200
+"""Rows of a table on a terminal where no limit is given."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tracetui show`."""
+    parser.add_argument("pane", metavar="PANE", choices=PANE_NAMES, help="one of " + ", ".join(PANE_NAMES))
+    trace = parser.add_argument("trace", metavar="TRACE", help="a trace, or - for standard input")
+    completes_files(trace)
+    parser.add_argument("--step", type=int, metavar="N", help="only the step with this number")
+    parser.add_argument(
+        "--sort", metavar="COL", help="sort by a column, numbers largest first; COL:asc and COL:desc say how"
+    )
+    parser.add_argument("--limit", type=_count, metavar="N", help="print at most N rows")
+    parser.add_argument("--where", metavar="TEXT", help="only rows in which some text holds TEXT")
+    parser.add_argument("--by", metavar="GROUP", help="group rows, for example kernels by name")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the pane.
+
+    Raises: UsageError for a step, column or grouping that does not exist; TraceError for the file.
+    """
+    # These load numpy, which `--help` must not wait for.
+    from tracetui.analysis.panes import PANES
+    from tracetui.cli.reading import read
+
+    trace = read(options.trace)
+    table = PANES[options.pane].build(trace, step=options.step, by=options.by)
+    table = narrowed(table, options.where, options.sort)
+    write(table, trace, options.pane, options.format, options.limit)
+    return 0
+
+
+def narrowed(table: Table, where: str | None, sort: str | None) -> Table:
+    """The rows that hold a text, in the order that was asked for.
+
+    Raises: UsageError for an unknown column.
+    """
+    import numpy as np
+
+    if where is not None:
+        table = table.take(np.flatnonzero(table.matching(where)))
+    if sort is None:
+        return table
+    name, _, direction = sort.partition(":")
+    if name not in table or direction not in {"", "asc", "desc"}:
+        raise UsageError(
+            f"Cannot sort by {sort!r}: name a column, or COL:asc or COL:desc. "
+            f"There are {', '.join(table.column_names)}."
+        )
+    descending = direction == "desc" or (direction == "" and not table[name].is_text)
+    return table.take(table.order(name, descending))
+
+
+def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None) -> None:
+    """Print a table in one of the formats, at most `limit` rows of it."""
+    import numpy as np
+
+    from tracetui.drawing import export
+
+    on_screen = form == "table" and sys.stdout.isatty()
+    if limit is None and on_screen:
+        limit = SCREENFUL
+    cut = limit is not None and len(table) > limit
+    shown = table.take(np.arange(min(len(table), limit))) if limit is not None else table
+    if not on_screen:
+        sys.stdout.write(export.render(shown, trace, pane, form))
+    else:
+        # rich is 60 ms that a pipe need not pay for.
+        from rich.console import Console
+
+        width = shutil.get_terminal_size().columns
+        Console(width=width, highlight=False).print(export.rich_table(shown, trace, pane, width))
+    if cut:
+        print(f"tracetui: {len(shown)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
+    if table.note and form == "csv":
+        print(f"tracetui: {table.note}", file=sys.stderr)
+
+
+def _count(text: str) -> int:
+    """An argument that is a whole number of rows, none being fine."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError("must not be negative")
+    return number

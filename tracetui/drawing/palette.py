@@ -1,0 +1,129 @@
+"""Which colours slices have, as indices into the terminal's palette.
+
+The hues are those of Okabe and Ito, which people with any kind of colour vision tell apart, brought to the
+256 colours that every terminal knows. A family has two shades that alternate along a row, so that two slices
+that touch do not read as one. Where there are 16 colours or none, a letter stands for the family as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.drawing.format import Family
+
+GROUND = -1
+"""Stands for the widget's own background, or text colour, in arrays of colours."""
+
+BOLD, UNDERLINE, REVERSE, DIM = 1, 2, 4, 8
+"""Bits of a cell's attributes."""
+
+VARIED = 7
+"""Colours for slices of unknown kinds, chosen by name, so that foreign traces are not all grey."""
+
+FAMILIES = len(Family) + VARIED
+"""Families that are told apart by colour; those of `format.Family` come first."""
+
+_SHADES = {
+    Family.GEMM: (214, 172),
+    Family.ATTENTION: (175, 133),
+    Family.REDUCTION: (36, 29),
+    Family.POINTWISE: (117, 74),
+    Family.COPY: (227, 185),
+    Family.COMMUNICATION: (202, 166),
+    Family.OTHER: (250, 246),
+    Family.OP: (32, 25),
+    Family.ANNOTATION: (146, 103),
+    Family.RUNTIME: (180, 137),
+    Family.PYTHON: (242, 239),
+    Family.OVERHEAD: (131, 95),
+}
+_SHADES_OF_16 = {
+    Family.GEMM: (11, 3),
+    Family.ATTENTION: (13, 5),
+    Family.REDUCTION: (10, 2),
+    Family.POINTWISE: (14, 6),
+    Family.COPY: (11, 3),
+    Family.COMMUNICATION: (9, 1),
+    Family.OTHER: (7, 8),
+    Family.OP: (12, 4),
+    Family.ANNOTATION: (7, 8),
+    Family.RUNTIME: (3, 11),
+    Family.PYTHON: (8, 7),
+    Family.OVERHEAD: (1, 9),
+}
+_LETTERS = "garpcnxoutyv" + "x" * VARIED
+_VARIED = ((109, 66), (139, 96), (144, 101), (108, 65), (174, 131), (110, 67), (180, 137))
+_VARIED_OF_16 = ((14, 6), (13, 5), (11, 3), (10, 2), (9, 1), (12, 4), (7, 8))
+_RGB_OF_16 = (
+    (0, 0, 0), (128, 0, 0), (0, 128, 0), (128, 128, 0), (0, 0, 128), (128, 0, 128), (0, 128, 128),
+    (192, 192, 192), (128, 128, 128), (255, 0, 0), (0, 255, 0), (255, 255, 0), (80, 80, 255), (255, 0, 255),
+    (0, 255, 255), (255, 255, 255),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Palette:
+    """Everything about colour that drawing needs."""
+
+    shades: NDArray[np.int16]
+    """Colours by family and by whether a slice is an even or an odd one of its row; shape (FAMILIES, 2)."""
+    ink: NDArray[np.int16]
+    """The colour, black or white, that is readable on each of the 256."""
+    selected: int
+    """Colour of the selected slice."""
+    lit: int
+    """Colour of slices that belong with the selected one."""
+    quiet: int
+    """Colour of ticks, rules and secondary words on the widget's own background."""
+    letters: NDArray[np.uint32] | None
+    """Code point of each family's letter, None where colours suffice."""
+    colours: int
+    """256, 16, or 0 for none."""
+
+    @property
+    def mono(self) -> bool:
+        """Whether cells may carry no colour, only attributes."""
+        return self.colours == 0
+
+
+@lru_cache(maxsize=8)
+def palette(colours: int = 256, dark: bool = True) -> Palette:
+    """The palette for a number of colours (256, 16, or 0 for none) on a dark or a light background."""
+    table, varied = (_SHADES, _VARIED) if colours == 256 else (_SHADES_OF_16, _VARIED_OF_16)
+    shades = np.array([*(table[family] for family in Family), *varied], np.int16)
+    ink = np.array([_ink(colour, colours) for colour in range(256)], np.int16)
+    letters = None if colours == 256 else np.array([ord(letter) for letter in _LETTERS], np.uint32)
+    if colours == 256:
+        marks = (231, 229, 244) if dark else (16, 53, 244)
+    else:
+        marks = (15, 7, 8) if dark else (0, 8, 8)
+    return Palette(shades, ink, *marks, letters, colours)
+
+
+def nearest_colour(red: int, green: int, blue: int) -> int:
+    """The index of the colour of the 256 that comes nearest; the first 16, which terminals redefine, are left out."""
+    wanted = np.array([red, green, blue])
+    known = np.array([_rgb(colour) for colour in range(16, 256)])
+    return 16 + int(((known - wanted) ** 2).sum(axis=1).argmin())
+
+
+def _rgb(colour: int) -> tuple[int, int, int]:
+    if colour < 16:
+        return _RGB_OF_16[colour]
+    if colour >= 232:
+        grey = 8 + 10 * (colour - 232)
+        return grey, grey, grey
+    levels = (0, 95, 135, 175, 215, 255)
+    colour -= 16
+    return levels[colour // 36], levels[colour // 6 % 6], levels[colour % 6]
+
+
+def _ink(colour: int, colours: int) -> int:
+    """Black or white, whichever has the larger contrast by the WCAG's measure."""
+    red, green, blue = ((channel / 255) ** 2.2 for channel in _rgb(colour))
+    bright = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179
+    return (16 if colours == 256 else 0) if bright else (231 if colours == 256 else 15)

@@ -1,0 +1,171 @@
+"""The whole timeline as one grid of cells: axis, names of lanes, tracks, and what is marked on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tracetui.drawing.axis import axis
+from tracetui.drawing.cells import SPACE, Frame
+from tracetui.drawing.format import clean, duration, shorten
+from tracetui.drawing.labels import codes, single_width
+from tracetui.drawing.layout import Fold, Layout, Line
+from tracetui.drawing.palette import BOLD, DIM, GROUND, UNDERLINE, Palette
+from tracetui.drawing.raster import Picture, Window
+from tracetui.model.trace import Lane, LaneKind
+
+AXIS_LINES = 1
+"""Lines above the first track."""
+
+_THREAD = re.compile(r"thread (?P<id>-?\d+)(?: \((?P<name>.*)\))?")
+_GENERIC = re.compile(r"(python[\d.]*|pt_main_thread)?")
+_MARK = ord("┊")
+
+
+@dataclass(frozen=True)
+class View:
+    """What is to be seen."""
+
+    window: Window
+    selected: int = -1
+    """Row of the selected slice, -1 for none."""
+    lit: frozenset[int] = frozenset()
+    """Rows of the slices that belong with it."""
+    mark_ns: int | None = None
+    """The measuring point."""
+    origin_ns: int = 0
+    """The moment that the axis calls 0."""
+    focused: bool = False
+
+
+def label_width(width: int) -> int:
+    """Cells of the column of lane names, on a timeline of so many cells."""
+    return 20 if width >= 140 else 16 if width >= 100 else 14
+
+
+def lane_label(lane: Lane, room: int = 40) -> str:
+    """The name of a lane in a few words: `main thread`, `pt_autograd_0`, `GPU 0 stream 7`."""
+    if lane.kind in (LaneKind.GPU, LaneKind.SYNC):
+        text = f"{lane.process} {lane.name}"
+        text = text if len(text) <= room else text.replace("stream ", "s")
+    elif lane.kind == LaneKind.GPU_ANNOTATION:
+        text = " annotations"
+    elif lane.kind == LaneKind.OVERHEAD:
+        text = "profiler overhead"
+    elif thread := _THREAD.fullmatch(lane.name):
+        name = thread["name"] or ""
+        generic = _GENERIC.fullmatch(name) is not None
+        text = ("main thread" if lane.tid == lane.pid else f"thread {thread['id']}") if generic else name
+    else:
+        text = lane.name
+    return shorten(single_width(clean(text)), room)
+
+
+class Scene:
+    """Draws a picture as a layout arranges it."""
+
+    def __init__(self, picture: Picture, layout: Layout) -> None:
+        self.picture = picture
+        self.layout = layout
+
+    def draw(self, view: View, width: int, height: int, colours: Palette) -> Frame:
+        """The whole grid."""
+        frame = Frame.blank(height, width)
+        self.layout.resize(max(height - AXIS_LINES, 0))
+        self.draw_axis(frame, view, colours)
+        self.draw_lines(frame, range(len(self.layout.lines)), view, colours)
+        return frame
+
+    def draw_lines(self, frame: Frame, numbers: Iterable[int], view: View, colours: Palette) -> None:
+        """Draw some lines of the layout onto a grid."""
+        numbers = list(numbers)
+        left = label_width(frame.shape[1])
+        width = frame.shape[1] - left
+        lines = [self.layout.lines[number] for number in numbers]
+        tracks = self.picture.frame(
+            (line.track for line in lines),
+            view.window,
+            max(width, 0),
+            selected=view.selected,
+            lit=view.lit,
+            colours=colours,
+        )
+        self._point_at_lit(tracks, lines, view, colours)
+        if view.mark_ns is not None:
+            _draw_mark(tracks, view.window.cell_of(view.mark_ns), colours)
+        for i, (number, line) in enumerate(zip(numbers, lines, strict=True)):
+            y = number + AXIS_LINES
+            frame.put(y, left, tracks, i)
+            self._draw_label(frame, y, line, left, colours)
+
+    def draw_axis(self, frame: Frame, view: View, colours: Palette) -> None:
+        """Draw the axis, and what is measured, onto a grid."""
+        height, width = frame.shape
+        left = label_width(width)
+        if height < AXIS_LINES or width <= left:
+            return
+        quiet = GROUND if colours.mono else colours.quiet
+        frame.write(0, 0, codes(shorten(self._reading(view, width - left), left - 1).ljust(left)))
+        frame.attributes[0, :left] = BOLD if view.focused else 0
+        frame.write(0, left, axis(view.window, width - left, view.origin_ns), quiet)
+        if view.mark_ns is not None:
+            at = view.window.cell_of(view.mark_ns)
+            if 0 <= at < width - left:
+                frame.write(0, left + at, codes("◆"), GROUND, BOLD)
+
+    def _reading(self, view: View, width: int) -> str:
+        """How long the window is, or how far the selected slice is from the measuring point."""
+        if view.mark_ns is None:
+            return f"{duration(view.window.ns_per_cell * width)} wide"
+        if view.selected < 0:
+            return "Δ –"
+        distance = int(self.picture.trace.slices.start[view.selected]) - view.mark_ns
+        return f"Δ {'+' if distance > 0 else ''}{duration(distance)}"
+
+    def _draw_label(self, frame: Frame, y: int, line: Line, left: int, colours: Palette) -> None:
+        quiet = GROUND if colours.mono else colours.quiet
+        if line.is_rule:
+            text = f"── {line.note} " if line.note else ""
+            frame.write(y, 0, codes(text.ljust(frame.shape[1], "─")[: frame.shape[1]]), quiet, DIM)
+            return
+        frame.write(y, 0, codes(" " * left))
+        if line.lane < 0:
+            curve = self.picture.curves[line.track - self.picture.counter_track(0)]
+            name = f"{curve.name} ≤{curve.high:.4g}"
+            frame.write(y, 0, codes(shorten(single_width(clean(name)), left - 1)), quiet)
+            return
+        lane = self.picture.trace.lanes[line.lane]
+        if line.head:
+            sign = {Fold.FOLDED: "▸", Fold.COMPACT: " ", Fold.FULL: "▾"}[self.layout.folds[line.lane]]
+            sign = sign if lane.rows > 1 else " "
+            ink = quiet if lane.kind == LaneKind.GPU_ANNOTATION else GROUND
+            frame.write(y, 0, codes(sign + lane_label(lane, left - 2)), ink)
+        elif line.note:
+            frame.write(y, 1, codes(shorten(line.note, left - 2)), quiet)
+        elif line.number == 1 and lane.kind == LaneKind.CPU:
+            frame.write(y, 1, codes(shorten(single_width(clean(lane.process)), left - 2)), quiet)
+
+    def _point_at_lit(self, frame: Frame, lines: list[Line], view: View, colours: Palette) -> None:
+        """Where a lit slice lies outside the window, say on its line in which direction."""
+        width = frame.shape[1]
+        slices = self.picture.trace.slices
+        wanted = {track: row for row in view.lit for track in self.picture.tracks_of(row)}
+        begin, end = view.window.start_ns, view.window.end_ns(width)
+        for i, line in enumerate(lines):
+            row = wanted.get(line.track, -1)
+            if row < 0 or width < 1:
+                continue
+            late = slices.start[row] >= end
+            if late or slices.end[row] <= begin:
+                frame.write(i, width - 1 if late else 0, codes("▶" if late else "◀"), GROUND, BOLD)
+                frame.bg[i, width - 1 if late else 0] = GROUND
+
+
+def _draw_mark(frame: Frame, cell: int, colours: Palette) -> None:
+    """A line down the empty cells of a column."""
+    if 0 <= cell < frame.shape[1]:
+        plain = (frame.attributes[:, cell] & UNDERLINE) == 0
+        empty = (frame.chars[:, cell] == SPACE) & (frame.bg[:, cell] == GROUND) & plain
+        frame.chars[empty, cell] = _MARK
+        frame.fg[empty, cell] = GROUND if colours.mono else colours.quiet

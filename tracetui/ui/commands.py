@@ -1,0 +1,135 @@
+"""What a person can do, declared once: a command is a Textual binding with a title, a help sentence, a hint.
+
+The key hint line, the help and the palette are all generated from the `BINDINGS` of the widgets that are on
+screen, so a command cannot be in one and missing from another. Whether a command can be used right now is
+asked of its widget's `check_action`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from textual.actions import parse
+from textual.binding import Binding
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+_DISPLAY = {
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "full_stop": ".",
+    "comma": ",",
+    "slash": "/",
+    "question_mark": "?",
+    "apostrophe": "'",
+    "greater_than_sign": ">",
+    "less_than_sign": "<",
+    "plus": "+",
+    "equals_sign": "=",
+    "minus": "-",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "escape": "esc",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+}
+
+
+def command(keys: str, action: str, title: str, help: str = "", hint: str = "") -> Binding:
+    """Declare a user command.
+
+    Args:
+        keys: Textual's names of the keys, separated by commas.
+        hint: words for the key hint line; neighbours with the same words share them, as in `[ ] step`.
+    """
+    group = Binding.Group(hint) if hint else None
+    return Binding(keys, action, title, show=bool(hint), tooltip=help, id=action, group=group)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A declared command and the widget that carries it out."""
+
+    node: DOMNode
+    binding: Binding
+
+    @property
+    def keys(self) -> list[str]:
+        """Its keys as a person reads them."""
+        return [_DISPLAY.get(key.strip(), key.strip()) for key in self.binding.key.split(",")]
+
+    @property
+    def available(self) -> bool:
+        """Whether it can be used right now."""
+        _, name, parameters = parse(self.binding.action)
+        return bool(self.node.check_action(name, parameters))
+
+    async def run(self) -> None:
+        """Carry it out."""
+        await self.node.app.run_action(self.binding.action, default_namespace=self.node)
+
+
+def commands_of(node: DOMNode) -> list[Command]:
+    """The commands that a widget, screen or app of this package declares, in order."""
+    return [
+        Command(node, binding)
+        for base in type(node).__mro__
+        if base.__module__.startswith("tracetui")
+        for binding in base.__dict__.get("BINDINGS", ())
+        if isinstance(binding, Binding)
+    ]
+
+
+def commands_in_focus(screen: Screen[Any]) -> Iterator[tuple[DOMNode, list[Command]]]:
+    """What the keys mean right now: from the focused widget up to the app."""
+    start: DOMNode = screen.focused or screen
+    for node in start.ancestors_with_self:
+        commands = commands_of(node)
+        if commands:
+            yield node, commands
+
+
+def all_commands(screen: Screen[Any]) -> Iterator[Command]:
+    """Every command of a screen and its app, each title once; what moves a cursor comes last."""
+    seen: set[str] = set()
+    nodes = [node for node, _ in commands_in_focus(screen)][::-1]
+    nodes += [node for node in screen.walk_children() if node not in nodes]
+    for node in nodes:
+        for found in commands_of(node):
+            if found.binding.description not in seen:
+                seen.add(found.binding.description)
+                yield found
+
+
+class CommandProvider(Provider):
+    """The palette's entries: every command that is available, with its key."""
+
+    async def discover(self) -> Hits:
+        """All of them, before anything is typed."""
+        for found in self._commands():
+            yield DiscoveryHit(self._title(found), partial(self._run, found), help=found.binding.tooltip)
+
+    async def search(self, query: str) -> Hits:
+        """Those whose title matches."""
+        matcher = self.matcher(query)
+        for found in self._commands():
+            title = self._title(found)
+            score = matcher.match(title)
+            if score > 0:
+                yield Hit(score, matcher.highlight(title), partial(self._run, found), help=found.binding.tooltip)
+
+    def _commands(self) -> list[Command]:
+        return [found for found in all_commands(self.screen) if found.available]
+
+    @staticmethod
+    def _title(found: Command) -> str:
+        return f"{found.binding.description}  ({' '.join(found.keys)})"
+
+    async def _run(self, found: Command) -> None:
+        await found.run()

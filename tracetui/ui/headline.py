@@ -1,0 +1,155 @@
+"""The words of the lines that are not lists: header, step switcher, tabs and key hints. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from textual.dom import DOMNode
+
+from tracetui.drawing.format import clean, count, duration, shorten
+from tracetui.model.table import Table
+from tracetui.model.trace import Trace
+from tracetui.ui.bar import Part
+from tracetui.ui.commands import Command
+
+
+def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part, ...]:
+    """The header: file, marks of damage, device and runtime, and the sums of the summary once it is there.
+
+    Where the line is short the name of the file gives way, down to a few letters.
+    """
+    facts = {str(row["key"]): row["value"] for row in summary.rows()} if summary is not None else {}
+    devices = facts.get("devices")
+    words = [clean(str(devices))] if devices else _devices(trace)
+    words += _runtime(trace)
+    for key, word in (("steps", "step"), ("kernels", "kernel")):
+        number = _number(facts.get(key))
+        if number:
+            words.append(f"{count(number)} {word}{'' if number == 1 else 's'}")
+    busy = _number(facts.get("gpu_busy_pct"))
+    if busy is not None:
+        words.append(f"GPU busy {busy:.0f} %")
+    verdict = facts.get("verdict")
+    if verdict:
+        words.append(clean(str(verdict)))
+    if not words:
+        words = [clean(trace.format), f"{count(len(trace.slices))} slices"]
+    marks = [Part(f"  {mark}", "warn") for mark in damage(trace)]
+    rest = [*marks, Part("  " + " · ".join(words))]
+    free = width - sum(len(part.text) for part in rest)
+    return Part(shorten(clean(trace.label), max(free, 16)), "strong"), *rest
+
+
+def damage(trace: Trace) -> list[str]:
+    """Short marks for what was not plain about the file."""
+    quality = trace.quality
+    marks = ["PARTIAL"] if quality.partial else []
+    if quality.truncated_at is not None:
+        marks.append("TRUNCATED")
+    doubts = sum(
+        1 for number in (quality.dropped, quality.repaired, quality.negative, quality.clipped) if number
+    ) + len(quality.skipped_phases)
+    return [*marks, f"⚠{doubts}"] if doubts else marks
+
+
+def step_parts(numbers: Sequence[int], step: int | None, span_ns: float) -> tuple[Part, ...]:
+    """The step switcher: `step ◂ 2 · [3] · 4 ▸`, and how long the stretch is."""
+    if not numbers:
+        return Part("no steps in this trace: everything is listed", "dim"), Part(f"   {duration(span_ns)}")
+    if step is None:
+        parts = [
+            Part("all steps ", "strong"),
+            Part(f"{numbers[0]} … {numbers[-1]}", "plain", str(numbers[0])),
+        ]
+        return *parts, Part(f"   {duration(span_ns)}"), Part("   A shows one", "dim", "all")
+    place = numbers.index(step) if step in numbers else 0
+    parts = [Part("step "), Part("◂ ", "key" if place else "dim", str(numbers[max(place - 1, 0)]))]
+    first = max(0, min(place - 3, len(numbers) - 7))
+    for number in numbers[first : first + 7]:
+        here = number == step
+        if parts[-1].text not in ("◂ ",):
+            parts.append(Part(" · ", "dim"))
+        parts.append(Part(f"[{number}]" if here else str(number), "strong" if here else "plain", str(number)))
+    last = place == len(numbers) - 1
+    parts.append(Part(" ▸", "dim" if last else "key", str(numbers[min(place + 1, len(numbers) - 1)])))
+    return *parts, Part(f"   {duration(span_ns)}"), Part("   A all steps", "dim", "all")
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A tab: the pane's name, its title, and how many rows it has, as text."""
+
+    name: str
+    title: str
+    count: str
+
+
+def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tuple[Part, ...]:
+    """The tabs with their keys; where the line is short without counts, then with short titles."""
+    for counts, letters in ((True, 99), (False, 99), (False, 5), (False, 3)):
+        parts: list[Part] = []
+        for number, tab in enumerate(tabs, 1):
+            here = tab.name == current
+            words = tab.title if here else tab.title[:letters]
+            words += f" {tab.count}" if tab.count and (counts or here) else ""
+            parts += [
+                Part(str(number), "dim", tab.name),
+                Part(f" {words} ", "current" if here else "plain", tab.name),
+            ]
+            parts.append(Part(" "))
+        parts.append(Part(remarks, "warn"))
+        if sum(len(part.text) for part in parts) <= width:
+            break
+    return tuple(parts)
+
+
+def hint_parts(commands: Iterable[Command], width: int, first: DOMNode | None = None) -> tuple[Part, ...]:
+    """The key hints: keys that share a hint stand together, as in `[ ] step`; help is never cut.
+
+    Commands come in the order in which their keys are looked up; those of the node `first` are shown before others.
+    """
+    early: dict[str, list[str]] = {}
+    late: dict[str, list[str]] = {}
+    taken: set[str] = set()
+    for command in commands:
+        keys = [key for key in command.keys if key not in taken]
+        taken.update(keys)
+        group = command.binding.group
+        if keys and command.binding.show and command.available:
+            words = group.description if group is not None else command.binding.description.lower()
+            (early if command.node is first else late).setdefault(words, []).append(keys[0])
+    help_keys = late.pop("help", [])
+    parts: list[Part] = []
+    left = width - 8
+    for words, keys in [*early.items(), *late.items()]:
+        text = " ".join(keys)
+        left -= len(text) + len(words) + 3
+        if left < 0:
+            break
+        parts += [Part(text, "key"), Part(f" {words}  ")]
+    return (*parts, Part(" ".join(help_keys), "key"), Part(" help")) if help_keys else tuple(parts)
+
+
+def _devices(trace: Trace) -> list[str]:
+    names = list(dict.fromkeys(clean(device.name) for device in trace.devices if device.name))
+    number = f" x{len(trace.devices)}" if len(trace.devices) > 1 and len(names) == 1 else ""
+    return [", ".join(names[:2]) + number] if names else []
+
+
+def _runtime(trace: Trace) -> list[str]:
+    """`CUDA 13.0` from 13000, `HIP 6.4` from 60443483."""
+    cuda, hip = trace.metadata.get("cuda_runtime_version"), trace.metadata.get("hip_runtime_version")
+    if isinstance(cuda, int):
+        return [f"CUDA {cuda // 1000}.{cuda % 1000 // 10}"]
+    if isinstance(hip, int):
+        return [f"HIP {hip // 10_000_000}.{hip // 100_000 % 100}"]
+    return []
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, int | float):
+        return float(value)
+    found = re.fullmatch(r"([\d,]+(?:\.\d+)?)\s*%?", value) if isinstance(value, str) else None
+    return float(found[1].replace(",", "")) if found else None

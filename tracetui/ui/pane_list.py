@@ -1,0 +1,317 @@
+"""The lower half of the screen: tabs, the list of the current pane for the current step, and the details.
+
+Tables are built in a thread, the visible pane first, and kept by (pane, step, grouping). The list never
+selects anything by itself: it tells what the user moved to, and is told what is selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+from textual.worker import get_current_worker
+
+from tracetui.analysis.panes import PANES
+from tracetui.drawing.export import render
+from tracetui.drawing.format import clean, count, shorten
+from tracetui.errors import TracetuiError
+from tracetui.model.table import Table
+from tracetui.model.trace import Trace
+from tracetui.ui.arrangement import Arrangement, arrange
+from tracetui.ui.bar import Bar
+from tracetui.ui.commands import command
+from tracetui.ui.details import Details
+from tracetui.ui.headline import Tab, tab_parts
+from tracetui.ui.table_view import TableView
+
+TABS = tuple(name for name in ("kernels", "ops", "views", "occupancy", "launches", "steps", "summary") if name in PANES)
+"""Panes with a tab, in order; key 1 is the first."""
+
+WHOLE = ("steps", "summary")
+"""Panes that always speak of the whole trace."""
+
+KEPT = 100
+"""So many tables are kept; the oldest go first."""
+
+Key = tuple[str, int | None, str | None]
+"""Pane, step number and grouping."""
+
+
+class PaneList(Widget):
+    """Tabs over one list."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("s", "sort(1)", "Sort by the next column", "Largest first; an arrow shows which.", "sort"),
+        command("S", "reverse", "Turn the sort order round", "", "sort"),
+        command("b", "group", "Group the rows", "One row per name, or single rows again.", "group"),
+        command("F", "filter", "Filter the list", "Keeps rows whose text contains what you type.", "filter"),
+    ]
+    DEFAULT_CSS = """
+    PaneList { layout: vertical; height: 1fr; width: 1fr; }
+    PaneList > Bar { background: $panel; }
+    """
+
+    pane: reactive[str] = reactive(TABS[0] if TABS else "", repaint=False, init=False)
+    """Name of the pane that is shown."""
+    step: reactive[int | None] = reactive(None, repaint=False, init=False)
+    """Number of the step whose rows are listed; None for all."""
+
+    @dataclass
+    class Built(Message):
+        """A table is ready, or there is none and the sentence says why."""
+
+        key: Key
+        table: Table | None
+        note: str = ""
+
+    class FilterWanted(Message):
+        """The user wants to type a filter."""
+
+    class Opened(Message):
+        """Another list is shown."""
+
+    @dataclass
+    class Summed(Message):
+        """The summary of the whole trace is ready."""
+
+        table: Table
+
+    def __init__(self, trace: Trace, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.trace = trace
+        self.arrangements: dict[str, Arrangement] = {name: Arrangement() for name in TABS}
+        self._tables: dict[Key, Table | str] = {}
+        self._cursors: dict[str, int] = {}
+        self._started = False
+        self._wanted: Sequence[int] = ()
+        self._wanted_names: Sequence[str] = ()
+
+    def compose(self) -> ComposeResult:
+        """Tabs above the list."""
+        yield Bar()
+        with Horizontal():
+            yield TableView()
+            yield Details()
+
+    def on_mount(self) -> None:
+        """Say what there will be."""
+        self._show(0)
+
+    def start(self) -> None:
+        """Build the tables, once it is known which step comes first."""
+        self._started = True
+        self._build()
+
+    @property
+    def view(self) -> TableView:
+        """The list."""
+        return self.query_one(TableView)
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """How the current pane is sorted, filtered and grouped."""
+        return self.arrangements[self.pane]
+
+    @property
+    def groups_names(self) -> bool:
+        """Whether a row stands for all slices of a name rather than for one."""
+        return self.pane in ("ops", "views") or self.arrangement.by is not None
+
+    @property
+    def table(self) -> Table | None:
+        """The whole table of the current pane, None while it is being built or when there is none."""
+        found = self._tables.get(self._key(self.pane))
+        return found if isinstance(found, Table) else None
+
+    def watch_pane(self, old: str) -> None:
+        """Show another pane, its cursor where it was or on what is selected."""
+        self._cursors[old] = self.view.cursor
+        self._show(self._cursors.get(self.pane, 0))
+
+    def watch_step(self) -> None:
+        """List another step."""
+        self._cursors.clear()
+        if self._started:
+            self._build()
+
+    def on_resize(self) -> None:
+        """Fit the tabs to the new width."""
+        self._show_tabs()
+
+    def follow(self, slices: Sequence[int], names: Sequence[str]) -> None:
+        """Put the cursor on the selection: the first of `slices`, or of `names` where those are listed."""
+        self._wanted, self._wanted_names = slices, names
+        self._place()
+
+    def open_tab(self, name: str) -> None:
+        """Show a pane by its name."""
+        if name in TABS:
+            self.pane = name
+
+    def arrange_by(self, arrangement: Arrangement) -> None:
+        """Sort, filter or group the current pane."""
+        before = self.arrangement
+        self.arrangements[self.pane] = arrangement
+        if arrangement.by != before.by:
+            self._build()
+        elif (arrangement.sort, arrangement.descending) != (before.sort, before.descending):
+            # What someone sorts for is at the top.
+            self._wanted = self._wanted_names = ()
+            self._show(0)
+            self.view.tell()
+        else:
+            self._show(0)
+
+    def matches(self, text: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Places in the list whose row contains a text."""
+        table = self.table
+        if table is None or not text:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(table.matching(text)[self.view.order])
+
+    def as_text(self, format: str, row: int | None = None) -> str:
+        """The listed rows, or one row of the table, as `csv`, `md` or `json`."""
+        table = self.table
+        if table is None:
+            return ""
+        rows = self.view.order if row is None else np.array([row], np.int64)
+        return render(table.take(rows), self.trace, self.pane, format)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Grouping is for panes that can be grouped; sorting and filtering need rows."""
+        if action == "group":
+            return self.pane in TABS and bool(PANES[self.pane].groups)
+        if action in ("sort", "reverse", "filter"):
+            return self.table is not None
+        return True
+
+    def action_sort(self, direction: int) -> None:
+        """Sort by the next of the columns on screen, and after the last by none."""
+        if self.table is None:
+            return
+        names = [None, *(name for name in self.view.shown_columns if name != "index")]
+        current = self.arrangement.sort
+        place = names.index(current) if current in names else 0
+        name = names[(place + direction) % len(names)]
+        plain = replace(self.arrangement, sort=None, descending=False)
+        self.arrange_by(plain if name is None else plain.sorted_by(name, self.table))
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        name = self.arrangement.sort or next(iter(self.view.shown_columns), None)
+        if self.table is not None and name is not None:
+            self.arrange_by(replace(self.arrangement, sort=name, descending=not self.arrangement.descending))
+
+    def action_group(self) -> None:
+        """Group by name, or list single rows again."""
+        groups = PANES[self.pane].groups
+        if groups:
+            by = None if self.arrangement.by else groups[0]
+            self.arrange_by(replace(self.arrangement, by=by, sort=None, descending=False))
+
+    def action_filter(self) -> None:
+        """Ask for the filter's text."""
+        self.post_message(self.FilterWanted())
+
+    @on(TableView.HeaderClicked)
+    def _sort_by_title(self, message: TableView.HeaderClicked) -> None:
+        message.stop()
+        if self.table is not None:
+            self.arrange_by(self.arrangement.sorted_by(message.name, self.table))
+
+    @on(Bar.Pressed)
+    def _press_tab(self, message: Bar.Pressed) -> None:
+        message.stop()
+        self.open_tab(message.key)
+
+    @on(Built)
+    def _take(self, message: Built) -> None:
+        message.stop()
+        while len(self._tables) >= KEPT:
+            self._tables.pop(next(iter(self._tables)))
+        self._tables[message.key] = message.note if message.table is None else message.table
+        if message.key[0] == "summary" and message.table is not None:
+            self.post_message(self.Summed(message.table))
+        if message.key == self._key(self.pane):
+            self._show(self._cursors.get(self.pane, 0))
+        else:
+            self._show_tabs()
+
+    def _key(self, pane: str) -> Key:
+        return pane, None if pane in WHOLE else self.step, self.arrangements[pane].by
+
+    def _build(self) -> None:
+        """Have the missing tables of this step built, the visible one first."""
+        panes = [self.pane, *(name for name in TABS if name != self.pane)]
+        missing = [self._key(pane) for pane in panes if self._key(pane) not in self._tables]
+        if self._key(self.pane) not in missing:
+            self._show(self._cursors.get(self.pane, 0))
+        else:
+            # The rows of before stay until the new ones are there: a blink would be all there is to see.
+            self._show_tabs()
+        if missing:
+            self._build_tables(missing)
+
+    @work(thread=True, exclusive=True, group="panes")
+    def _build_tables(self, keys: list[Key]) -> None:
+        worker = get_current_worker()
+        for pane, step, by in keys:
+            if worker.is_cancelled:
+                return
+            table, note = None, ""
+            try:
+                table = PANES[pane].build(self.trace, step=step, by=by)
+            except TracetuiError as error:
+                note = str(error)
+            self.post_message(self.Built((pane, step, by), table, note))
+
+    def _show(self, cursor: int) -> None:
+        found = self._tables.get(self._key(self.pane))
+        if isinstance(found, Table):
+            arrangement = self.arrangement
+            sort = (arrangement.sort, arrangement.descending)
+            order = arrange(found, arrangement)
+            self.view.show(self.pane, found, order, cursor, sort, self._empty_note(found))
+            self._place()
+        else:
+            self.view.show(self.pane, None, np.empty(0, np.int64), note="…" if found is None else found)
+        self._show_tabs()
+        self.post_message(self.Opened())
+
+    def _empty_note(self, table: Table) -> str:
+        if self.arrangement.filter:
+            return f"No row contains {self.arrangement.filter!r}. F changes the filter, esc clears it."
+        if not self.trace.is_torch:
+            return f"This is no trace of the PyTorch profiler: it has no {self.pane}. Lanes and search work."
+        return table.note or f"Nothing to list: {PANES[self.pane].help}"
+
+    def _place(self) -> None:
+        """Move the cursor to the selection where a row of this list stands for it."""
+        if self.groups_names:
+            any(self.view.place_on_text(name) for name in self._wanted_names)
+        else:
+            any(self.view.place_on_slice(row) for row in self._wanted)
+
+    def _show_tabs(self) -> None:
+        arrangement = self.arrangement
+        remarks = f" by {arrangement.by}" if arrangement.by else ""
+        if arrangement.filter:
+            remarks += f" filter {shorten(clean(arrangement.filter), 24)!r} {count(len(self.view.order))}"
+        tabs = [Tab(name, PANES[name].title, self._count(name)) for name in TABS]
+        self.query_one(Bar).parts = tab_parts(tabs, self.pane, remarks, self.size.width - 2)
+
+    def _count(self, name: str) -> str:
+        found = self._tables.get(self._key(name))
+        if not isinstance(found, Table) or name == "summary":
+            return ""
+        grouped = name in ("views", "kernels") and "calls" in found
+        return count(int(np.nansum(found["calls"].values)) if grouped else len(found))

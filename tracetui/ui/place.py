@@ -1,0 +1,82 @@
+"""A place in a trace: what is selected, in which step and pane, and which stretch of time is on screen.
+
+Jumping back, marks and view strings all keep places. As text a place is a *view string* such as
+`s3/kernels/e1234@12.5us+250us`: step 3, the pane, event 1234 of the file, and the window's start and length.
+Every part may be left out; `k42` instead of `e1234` means the 42nd kernel of the step.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tracetui.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a person is looking; what is None or -1 stays as it is when the place is visited."""
+
+    step: int | None = None
+    """Number of the step; None for all of them."""
+    pane: str | None = None
+    event: int = -1
+    """Number of the selected event in the file."""
+    kernel: int = -1
+    """Number of the selected kernel within the step, from 1; only in view strings written by hand."""
+    start_ns: float | None = None
+    length_ns: float | None = None
+
+
+_UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
+_TIME = r"(-?\d+(?:\.\d+)?)(ns|us|µs|ms|s)"
+_WINDOW = re.compile(rf"{_TIME}(?:\+{_TIME})?\Z")
+
+
+def view_string(place: Place) -> str:
+    """The place as text that `--at` opens again."""
+    parts = []
+    if place.step is not None:
+        parts.append(f"s{place.step}")
+    if place.pane:
+        parts.append(place.pane)
+    if place.event >= 0:
+        parts.append(f"e{place.event}")
+    text = "/".join(parts)
+    if place.start_ns is None:
+        return text
+    text += f"@{place.start_ns / 1000:.12g}us"
+    return text if place.length_ns is None else f"{text}+{place.length_ns / 1000:.12g}us"
+
+
+def read_view_string(text: str) -> Place:
+    """The place that a view string names.
+
+    Raises: UsageError when it cannot be understood.
+    """
+    where, _, when = text.strip().partition("@")
+    start, length = _window(text, when) if when else (None, None)
+    step: int | None = None
+    pane: str | None = None
+    event = kernel = -1
+    for part in filter(None, where.split("/")):
+        numbered = re.fullmatch(r"([sek])(\d+)", part)
+        if numbered is None and part.isalpha():
+            pane = part
+        elif numbered is None:
+            raise UsageError(f"the view {text!r} has a part {part!r}; expected s3, e120, k42 or a pane's name")
+        elif numbered[1] == "s":
+            step = int(numbered[2])
+        elif numbered[1] == "e":
+            event = int(numbered[2])
+        else:
+            kernel = int(numbered[2])
+    return Place(step, pane, event, kernel, start, length)
+
+
+def _window(text: str, when: str) -> tuple[float, float | None]:
+    found = _WINDOW.match(when)
+    if found is None:
+        raise UsageError(f"the view {text!r} has no time after @ such as 12.5us or 1.2ms+250us")
+    start = float(found[1]) * _UNITS[found[2]]
+    return start, float(found[3]) * _UNITS[found[4]] if found[3] else None

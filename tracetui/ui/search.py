@@ -1,0 +1,121 @@
+"""The line at the bottom in which a search or a filter is typed, and where a search stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.widgets import Input
+
+from tracetui.drawing.format import count
+from tracetui.ui.bar import Bar, Part
+from tracetui.ui.commands import command
+
+
+@dataclass
+class Search:
+    """A text, where it was found, and which of the finds is current."""
+
+    text: str = ""
+    in_lanes: bool = False
+    """Whether slices of all lanes are searched, or rows of the list."""
+    hits: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """Slices in order of time, or places in the list, ascending."""
+    index: int = -1
+
+    def go(self, place: int) -> int | None:
+        """Make a find current, going round at the ends, and return it; None when nothing was found."""
+        if len(self.hits) == 0:
+            return None
+        self.index = place % len(self.hits)
+        return int(self.hits[self.index])
+
+    @property
+    def words(self) -> str:
+        """For example `3/118`."""
+        return f"{count(self.index + 1)}/{count(len(self.hits))}" if len(self.hits) else "nothing found"
+
+
+class SearchLine(Horizontal):
+    """One line: a label, what is typed, and how much was found."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("escape", "give_up", "Close and clear", "", "clear"),
+    ]
+    DEFAULT_CSS = """
+    SearchLine {
+        height: 1;
+        display: none;
+        background: $panel;
+        &.-open { display: block; }
+        Input { height: 1; width: 1fr; border: none; padding: 0; background: $panel; }
+        Input:focus { border: none; }
+        .label { width: auto; min-width: 10; }
+        .found { width: 26; }
+    }
+    """
+
+    @dataclass
+    class Typed(Message):
+        """The text changed, or was accepted with enter, or given up with escape."""
+
+        purpose: str
+        """`search` or `filter`."""
+        text: str
+        accepted: bool = False
+        given_up: bool = False
+
+    purpose = "search"
+
+    def compose(self) -> ComposeResult:
+        """Label, input and count."""
+        yield Bar(classes="label")
+        line = Input(compact=True, select_on_focus=False)
+        line.cursor_blink = False
+        yield line
+        yield Bar(classes="found")
+
+    def open(self, purpose: str, text: str = "") -> None:
+        """Show the line in place of the key hints and type into it."""
+        self.purpose = purpose
+        sign = "/" if purpose == "search" else "filter "
+        label, found = self.query(Bar)
+        label.styles.width = len(sign) + 2
+        label.parts, found.parts = (Part(sign, "key"),), ()
+        line = self.query_one(Input)
+        with self.prevent(Input.Changed):
+            line.value = text
+        line.cursor_position = len(text)
+        self.add_class("-open")
+        self.screen.add_class("-searching")
+        line.focus()
+
+    def close(self) -> None:
+        """Hide the line."""
+        self.remove_class("-open")
+        self.screen.remove_class("-searching")
+
+    def say(self, words: str) -> None:
+        """Say how much was found."""
+        self.query(Bar).last().parts = (Part(words, "dim"),)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Search as it is typed."""
+        event.stop()
+        if self.has_class("-open"):
+            self.post_message(self.Typed(self.purpose, event.value))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter: stay where the search stands."""
+        event.stop()
+        self.post_message(self.Typed(self.purpose, event.value, accepted=True))
+
+    def action_give_up(self) -> None:
+        """Escape: forget it."""
+        self.post_message(self.Typed(self.purpose, "", given_up=True))

@@ -1,0 +1,173 @@
+"""What belongs with the selected slice, and which slice comes next: the controller's questions. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.links import chain, links
+from tracetui.analysis.steps import steps
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+
+MOST_LIT = 5_000
+"""So many slices at most are lit with a selection."""
+
+Rows = NDArray[np.int64]
+
+
+def has_gpu(trace: Trace) -> bool:
+    """Whether anything ran on a device."""
+    return len(links(trace).gpu) > 0
+
+
+def is_gpu_work(trace: Trace, row: int) -> bool:
+    """Whether a slice is a kernel, a copy or a fill."""
+    return row >= 0 and int(trace.slices.kind[row]) in GPU_WORK
+
+
+def lit_with(trace: Trace, row: int) -> frozenset[int]:
+    """The slices to light: launch and op of GPU work, op and work of a call, calls and work of an op."""
+    if row < 0:
+        return frozenset()
+    found = links(trace)
+    kind = int(trace.slices.kind[row])
+    if kind in GPU_WORK:
+        rows = [found.launch_of(row), found.owner_of(row)]
+    elif kind == Kind.RUNTIME:
+        rows = [found.owner_of(row), *found.kernels_of(row)[:MOST_LIT].tolist()]
+    else:
+        first, last = _launches_below(trace, row)
+        below = found.launches[first:last][:MOST_LIT]
+        work = found.work[found.bounds[first] : found.bounds[last]][:MOST_LIT]
+        rows = [*below.tolist(), *work.tolist()]
+    return frozenset(rows) - {-1, row}
+
+
+def chain_of(trace: Trace, row: int) -> list[int]:
+    """The dispatch chain for reading: of Python frames in a row only the innermost stays."""
+    if row < 0:
+        return []
+    rows = chain(trace, row)
+    kinds = [int(trace.slices.kind[each]) for each in rows]
+    following = [*kinds[1:], -1]
+    return [
+        each
+        for each, kind, then in zip(rows, kinds, following, strict=True)
+        if each == row or not kind == then == Kind.PYTHON
+    ]
+
+
+def kernel_from(trace: Trace, row: int, direction: int, moment: float) -> int:
+    """The GPU activity before or after a slice by start, over all streams; -1 at the end.
+
+    From a slice that is no GPU work the first one that it launched is next; with nothing selected, the one at
+    the moment (ns).
+    """
+    gpu = links(trace).gpu
+    if len(gpu) == 0:
+        return -1
+    start = trace.slices.start
+    if is_gpu_work(trace, row):
+        low, high = np.searchsorted(start[gpu], [start[row], start[row] + 1])
+        place = int(low + np.flatnonzero(gpu[low:high] == row)[0]) + direction
+    else:
+        below = sorted((r for r in lit_with(trace, row) if is_gpu_work(trace, r)), key=lambda r: int(start[r]))
+        if below:
+            return below[0]
+        moment = float(start[row]) if row >= 0 else moment
+        place = int(np.searchsorted(start[gpu], moment)) - (direction < 0)
+    return int(gpu[place]) if 0 <= place < len(gpu) else -1
+
+
+def step_of(trace: Trace, row: int) -> int | None:
+    """The number of the step that a slice belongs to, GPU work by its launch; None outside of all steps."""
+    if row < 0:
+        return None
+    if is_gpu_work(trace, row):
+        launch = links(trace).launch_of(row)
+        row = launch if launch >= 0 else row
+    found = steps(trace)
+    moment, lane = trace.slices.start[[row]], trace.slices.lane[[row]]
+    index = int(found.of_moment(moment, lane)[0])
+    return None if index < 0 else int(found.number[index])
+
+
+def numbers(trace: Trace) -> list[int]:
+    """The numbers of the steps, in order, each once."""
+    return list(dict.fromkeys(steps(trace).number.tolist()))
+
+
+def work_of_step(trace: Trace, number: int) -> Rows:
+    """The GPU work that was launched within a step, in order of its start."""
+    found, joined = steps(trace), links(trace)
+    index = int(found.labelled(number)[0])
+    moments = trace.slices.start[joined.launches]
+    inside = (moments >= found.start[index]) & (moments < found.end[index])
+    work: Rows = joined.work[np.repeat(inside, joined.counts)]
+    return work[np.argsort(trace.slices.start[work], kind="stable")]
+
+
+def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:
+    """Start and end in ns of a step together with the GPU work that it launched."""
+    found = steps(trace)
+    index = int(found.labelled(number)[0])
+    start, end = int(found.start[index]), int(found.end[index])
+    work = work_of_step(trace, number)
+    return start, max(end, int(trace.slices.end[work].max())) if len(work) else end
+
+
+def first_of_step(trace: Trace, number: int) -> int:
+    """The first GPU activity of a step, or the slice of the step itself when it has none."""
+    work = work_of_step(trace, number)
+    if len(work):
+        return int(work[0])
+    found = steps(trace)
+    return int(found.row[found.labelled(number)[0]])
+
+
+def first_step(trace: Trace) -> int | None:
+    """The middle one of the steps, as the first is often cold; None without steps."""
+    all_numbers = numbers(trace)
+    return all_numbers[len(all_numbers) // 2] if all_numbers else None
+
+
+def busiest_stretch(trace: Trace) -> tuple[int, int]:
+    """Of fifty equal parts of the trace the one in which most work starts, GPU work if there is any; ns."""
+    low, high = trace.window
+    rows = links(trace).gpu
+    if len(rows) == 0:
+        rows = np.flatnonzero((trace.slices.kind != Kind.BOOKKEEPING) & (trace.slices.dur > 0))
+    if len(rows) == 0 or high <= low:
+        return low, max(high, low + 1)
+    if len(rows) <= 200:
+        return int(trace.slices.start[rows].min()), int(trace.slices.end[rows].max())
+    edges = np.linspace(low, high, 51)
+    most = int(np.argmax(np.histogram(trace.slices.start[rows], edges)[0]))
+    return int(edges[most]), int(edges[most + 1])
+
+
+def longest_between(trace: Trace, start: int, end: int) -> int:
+    """The longest of the slices that start within [start, end) ns, -1 when there is none."""
+    slices = trace.slices
+    inside = (slices.start >= start) & (slices.start < end) & (slices.kind != Kind.BOOKKEEPING)
+    rows = np.flatnonzero(inside)
+    return int(rows[np.argmax(slices.dur[rows])]) if len(rows) else -1
+
+
+def slices_named(trace: Trace, text: str) -> Rows:
+    """Slices whose name contains a text, without regard to case, in order of their start."""
+    wanted = text.casefold()
+    if not wanted:
+        return np.empty(0, np.int64)
+    hit = np.fromiter((wanted in name.casefold() for name in trace.names), bool, len(trace.names))
+    rows = np.flatnonzero(hit[trace.slices.name] & (trace.slices.kind != Kind.BOOKKEEPING))
+    return rows[np.argsort(trace.slices.start[rows], kind="stable")]
+
+
+def _launches_below(trace: Trace, row: int) -> tuple[int, int]:
+    """Bounds, in `Links.launches`, of the calls inside a slice on its own lane."""
+    slices = trace.slices
+    lane = trace.lanes[int(slices.lane[row])]
+    last = row + int(np.searchsorted(slices.start[row : lane.last], slices.end[row]))
+    first, end = np.searchsorted(links(trace).launches, [row, max(last, row + 1)])
+    return int(first), int(end)

@@ -1,0 +1,76 @@
+"""Traces in a folder: which files could be one, and how large and old they are. No screen."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+PATTERNS = ("*.json", "*.json.gz", "*.json.zst", "*.pt.trace.json*", "*.trace", "*.trace.gz")
+"""What a trace is usually called."""
+
+DEPTH = 3
+"""Folders below folders that are looked into."""
+MOST = 500
+"""So many files are listed at most."""
+
+_SKIPPED = {"node_modules", "site-packages", "__pycache__"}
+_SIGNS = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"displayTimeUnit"', b'"ph"')
+_HEAD = 8192
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """A file that looks like a trace."""
+
+    path: Path
+    bytes: int
+    modified: float
+    """Seconds since the epoch."""
+
+
+def find_traces(folder: Path, depth: int = DEPTH, limit: int = MOST) -> list[TraceFile]:
+    """Files in a folder and below that look like traces by name and by their first bytes, newest first."""
+    found = [file for path in _candidates(folder, depth) if (file := trace_file(path)) is not None]
+    found.sort(key=lambda file: -file.modified)
+    chosen = []
+    for file in found:
+        if looks_like_trace(file.path):
+            chosen.append(file)
+            if len(chosen) == limit:
+                break
+    return chosen
+
+
+def trace_file(path: Path) -> TraceFile | None:
+    """Size and age of a file, None when it cannot be looked at."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return TraceFile(path, facts.st_size, facts.st_mtime)
+
+
+def looks_like_trace(path: Path) -> bool:
+    """Whether the first bytes hold a word that traces start with; zstd files are believed."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+        if head.startswith(b"\x1f\x8b"):
+            with gzip.open(path) as file:
+                head = file.read(_HEAD)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return head.startswith(b"\x28\xb5\x2f\xfd") or any(sign in head for sign in _SIGNS)
+
+
+def _candidates(folder: Path, depth: int) -> list[Path]:
+    paths = []
+    for where, folders, files in os.walk(folder):
+        level = len(Path(where).relative_to(folder).parts)
+        kept = [name for name in sorted(folders) if not name.startswith(".") and name not in _SKIPPED]
+        folders[:] = kept if level < depth else []
+        paths += [Path(where, name) for name in files if any(Path(name).match(each) for each in PATTERNS)]
+    return paths

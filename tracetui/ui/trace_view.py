@@ -1,0 +1,377 @@
+"""The controller of one trace: it holds the selection, the window and the step, and keeps it all together.
+
+Data goes down by assignment from the watchers here, events come up as messages of the parts. There is one
+cursor: whatever part moved it, the list, the lanes and the details all follow.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.reactive import reactive
+from textual.timer import Timer
+from textual.widget import Widget
+
+from tracetui.analysis.links import follow
+from tracetui.drawing.format import clean, shorten
+from tracetui.drawing.raster import Picture
+from tracetui.drawing.window import Window
+from tracetui.model.table import Table
+from tracetui.model.trace import Trace
+from tracetui.ui.bar import Bar, Part
+from tracetui.ui.commands import command, commands_in_focus
+from tracetui.ui.details import Details
+from tracetui.ui.finder import Finder
+from tracetui.ui.headline import header_parts, hint_parts, step_parts
+from tracetui.ui.lanes import LanesView
+from tracetui.ui.minimap import Minimap
+from tracetui.ui.navigator import Navigator
+from tracetui.ui.outbox import export_pane, send_row, send_view
+from tracetui.ui.pane_list import TABS, PaneList
+from tracetui.ui.place import Place, view_string
+from tracetui.ui.search import SearchLine
+from tracetui.ui.selection import (
+    chain_of,
+    first_of_step,
+    has_gpu,
+    kernel_from,
+    lit_with,
+    numbers,
+    step_of,
+    stretch_of_step,
+)
+from tracetui.ui.table_view import TableView
+
+NOTICE_SECONDS = 8.0
+"""So long a notice stands in the place of the key hints."""
+
+
+class TraceView(Widget):
+    """One trace on screen: header, minimap, steps, lanes, tabs with a list, details, key hints."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("full_stop", "kernel(1)", "Next kernel", "In time order, over all streams.", "kernel"),
+        command("comma", "kernel(-1)", "Previous kernel", "In time order, over all streams.", "kernel"),
+        command("left_square_bracket", "step(-1)", "Previous step", "Shows and lists that step.", "step"),
+        command("right_square_bracket", "step(1)", "Next step", "Shows and lists that step.", "step"),
+        command("A", "all_steps", "List all steps, or one", "The panes list every step, or the selection's."),
+        command("f,g", "follow", "Follow the link", "Kernel → launch → op → kernel (f in lists).", "follow"),
+        command("slash", "search", "Search", "Names in the lanes, or rows of the list: where you are.", "search"),
+        command("n", "hit(1)", "Next match", "Of the last search."),
+        command("N", "hit(-1)", "Previous match", "Of the last search."),
+        command("escape", "clear", "Clear search and filter"),
+        command("backspace", "back", "Back to where you were", "Undoes the last jump."),
+        command("m", "mark", "Mark this place", "Or remove the mark of what is selected."),
+        command("apostrophe", "marks", "List of marks"),
+        *(
+            command(str(i), f"tab('{name}')", f"Pane {name}", f"Opens the tab {name.title()}.")
+            for i, name in enumerate(TABS, 1)
+        ),
+        command("i", "details", "Details of the selection", "Where the screen is narrow: in place of the list."),
+        command("y", "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
+        command("Y", "copy_view", "Copy a view string", "What --at opens: step, pane, selection, window."),
+        command("e", "export", "Export the pane", "The listed rows as CSV, to a file."),
+        command("tab", "app.focus_next", "Next part of the screen", "Lanes, list, details."),
+        command("shift+tab", "app.focus_previous", "Previous part of the screen", "Lanes, list, details."),
+    ]
+
+    selected: reactive[int] = reactive(-1, repaint=False, init=False)
+    """Row of the selected slice, -1 for none."""
+    window: reactive[Window | None] = reactive(None, repaint=False, init=False)
+    """The stretch of time that the lanes show."""
+    step: reactive[int | None] = reactive(None, repaint=False, init=False)
+    """Number of the step that the panes list, None for all of them."""
+
+    def __init__(self, trace: Trace, picture: Picture, place: Place | None = None) -> None:
+        super().__init__()
+        self.trace = trace
+        self.picture = picture
+        self.steps = numbers(trace)
+        """Numbers of the steps, in order."""
+        self.navigator = Navigator(self)
+        self.finder = Finder(self)
+        self._opening = place or Place()
+        self._notice: Timer | None = None
+        self._summary: Table | None = None
+
+    def compose(self) -> ComposeResult:
+        """The parts, from top to bottom."""
+        yield Bar(id="header")
+        yield Minimap()
+        yield Bar(id="steps")
+        yield LanesView()
+        yield PaneList(self.trace)
+        yield SearchLine()
+        yield Bar(id="hints")
+
+    def on_mount(self) -> None:
+        """Hand out the data; the first view follows once the lanes know how wide they are."""
+        self._show_header()
+        self.lanes.show(self.trace, self.picture)
+        self.query_one(Minimap).show(self.trace, self.picture)
+        (self.panes.view if has_gpu(self.trace) else self.lanes).focus()
+        self.call_after_refresh(self.navigator.open, self._opening)
+
+    @property
+    def lanes(self) -> LanesView:
+        """The lanes."""
+        return self.query_one(LanesView)
+
+    @property
+    def panes(self) -> PaneList:
+        """The tabs and their list."""
+        return self.query_one(PaneList)
+
+    def select(self, row: int, jump: bool = False) -> None:
+        """Select a slice; a jump can be undone with backspace."""
+        if row < 0:
+            return
+        if jump:
+            self.navigator.leave()
+        self.selected = row
+        self.lanes.reveal(row)
+
+    def watch_selected(self, row: int) -> None:
+        """Everything follows the selection."""
+        trace = self.trace
+        chain = chain_of(trace, row)
+        lit = lit_with(trace, row)
+        self.lanes.selected = row
+        self.lanes.lit = lit
+        self.query_one(Details).show(trace, row, chain)
+        number = step_of(trace, row)
+        if self.step is not None and number is not None:
+            self.step = number
+        near = [row, *sorted(lit)[:20], *reversed(chain)] if row >= 0 else []
+        self.panes.follow(near, [trace.name_of(each) for each in near])
+
+    def watch_window(self, window: Window | None) -> None:
+        """Lanes and minimap show the window."""
+        self.lanes.window = window
+        self.query_one(Minimap).window = window
+        self._show_steps()
+
+    def watch_step(self, step: int | None) -> None:
+        """The panes list another step."""
+        self.panes.step = step
+        self._show_steps()
+
+    def notice(self, text: str, warn: bool = False) -> None:
+        """Say something in place of the key hints for a while."""
+        self.query_one("#hints", Bar).parts = (Part(clean(text), "warn" if warn else "strong"),)
+        if self._notice is not None:
+            self._notice.stop()
+        self._notice = self.set_timer(NOTICE_SECONDS, self.end_notice)
+
+    def end_notice(self) -> None:
+        """Let the key hints come back."""
+        if self._notice is not None:
+            self._notice.stop()
+        self._notice = None
+        self.show_hints()
+
+    def show_hints(self) -> None:
+        """Say which keys there are, those of the focused part first, unless a notice stands there."""
+        if self._notice is not None:
+            return
+        commands = [found for _, group in commands_in_focus(self.screen) for found in group]
+        first = self.lanes if self.lanes.has_focus else self
+        self.query_one("#hints", Bar).parts = hint_parts(commands, self.size.width - 2, first)
+
+    def on_resize(self) -> None:
+        """Fit the lines to the new width."""
+        self._show_header()
+        self.show_hints()
+
+    def on_descendant_focus(self) -> None:
+        """The keys of another part are current."""
+        self.show_hints()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Which commands make sense right now."""
+        if action in ("step", "all_steps"):
+            return bool(self.steps)
+        if action == "follow":
+            return self.selected >= 0
+        if action == "hit":
+            return len(self.finder.search.hits) > 0
+        if action == "back":
+            return bool(self.navigator.history.places)
+        if action == "details":
+            return not self.screen.has_class("-wide")
+        return True
+
+    def action_kernel(self, direction: int) -> None:
+        """Select the kernel before or after, or without a GPU the slice of the lane."""
+        if has_gpu(self.trace):
+            start = self.window.start_ns if self.window is not None else 0.0
+            row = kernel_from(self.trace, self.selected, direction, start)
+        else:
+            row = self.picture.next_in_lane(self.selected, direction) if self.selected >= 0 else -1
+        if row < 0:
+            self.notice(f"There is no {'kernel' if has_gpu(self.trace) else 'slice'} in that direction.")
+        self.select(row)
+
+    def action_step(self, direction: int) -> None:
+        """Show the step before or after."""
+        current = self.step if self.step is not None else step_of(self.trace, self.selected)
+        place = self.steps.index(current) + direction if current in self.steps else 0
+        if 0 <= place < len(self.steps):
+            self.navigator.leave()
+            self.show_step(self.steps[place])
+
+    def show_step(self, number: int) -> None:
+        """List a step, fit it in the window and select what it launched first."""
+        start, end = stretch_of_step(self.trace, number)
+        self.window = Window.fit(start, end, self.lanes.cells)
+        self.step = number
+        self.selected = first_of_step(self.trace, number)
+
+    def action_all_steps(self) -> None:
+        """List all steps, or only that of the selection."""
+        if self.step is not None:
+            self.step = None
+        else:
+            self.step = step_of(self.trace, self.selected) or self.steps[0]
+
+    def action_follow(self) -> None:
+        """Go from a kernel to its launch, from there to the op, from there to a kernel."""
+        row = follow(self.trace, self.selected)
+        if row < 0:
+            self.notice(f"{shorten(clean(self.trace.name_of(self.selected)), 40)} has no link to the other side.")
+        self.select(row, jump=True)
+
+    def action_search(self) -> None:
+        """Open the search line, for the lanes or for the list."""
+        self.finder.open("search")
+
+    def action_hit(self, direction: int) -> None:
+        """Go to the next or previous match."""
+        self.finder.next(direction)
+
+    def action_clear(self) -> None:
+        """Forget search and filter, and go back to the list from the details."""
+        self.finder.clear()
+        if self.has_class("-details"):
+            self.action_details()
+        self.end_notice()
+
+    def action_back(self) -> None:
+        """Undo the last jump."""
+        self.navigator.back()
+
+    def action_mark(self) -> None:
+        """Mark this place, or unmark it."""
+        self.navigator.mark()
+
+    def action_marks(self) -> None:
+        """Pick one of the marks to go to."""
+        if not self.navigator.marks.marks:
+            self.notice("There are no marks yet: m sets one.")
+            return
+        # Pickers are needed only once one is opened.
+        from tracetui.ui.pickers import MarkPicker
+
+        self.app.push_screen(MarkPicker(self.navigator.marks.marks), self.navigator.go_to_mark)
+
+    def action_tab(self, name: str) -> None:
+        """Open a tab."""
+        self.remove_class("-details")
+        self.panes.open_tab(name)
+        if not self.lanes.has_focus:
+            self.panes.view.focus()
+
+    def action_details(self) -> None:
+        """Show the details in place of the list, or the list again."""
+        self.toggle_class("-details")
+        (self.query_one(Details) if self.has_class("-details") else self.panes.view).focus()
+
+    def action_copy_row(self) -> None:
+        """Copy the current row of the list as Markdown."""
+        self.notice(*send_row(self.app, self.panes))
+
+    def action_copy_view(self) -> None:
+        """Copy the view string of this place."""
+        self.notice(*send_view(self.app, view_string(self.navigator.here)))
+
+    def action_export(self) -> None:
+        """Write the pane to a file."""
+        self.notice(*export_pane(self.panes, self.trace, self.step))
+
+    @on(LanesView.Selected)
+    def _select_in_lanes(self, message: LanesView.Selected) -> None:
+        self.selected = message.row
+
+    @on(LanesView.Panned)
+    def _pan(self, message: LanesView.Panned) -> None:
+        self.window = message.window
+
+    @on(Minimap.Clicked)
+    def _centre(self, message: Minimap.Clicked) -> None:
+        if self.window is not None:
+            self.navigator.leave()
+            self.window = self.window.pan(self.window.cell_of(message.ns) - self.lanes.cells // 2)
+
+    @on(TableView.RowHighlighted)
+    def _select_in_list(self, message: TableView.RowHighlighted) -> None:
+        if not isinstance(message, TableView.RowChosen):
+            self.select(message.slice_row)
+
+    @on(TableView.RowChosen)
+    def _go_into(self, message: TableView.RowChosen) -> None:
+        table = message.view.table
+        if table is None:
+            return
+        if self.panes.groups_names:
+            self.finder.go_into(str(table.columns[0].cell(message.row)))
+        elif self.panes.pane == "steps":
+            self.navigator.leave()
+            self.show_step(int(str(table["step"].cell(message.row))))
+        elif message.slice_row >= 0:
+            self.select(message.slice_row, jump=True)
+            self._fit(message.slice_row)
+            self.lanes.focus()
+
+    @on(Details.Chosen)
+    def _jump(self, message: Details.Chosen) -> None:
+        self.select(message.row, jump=True)
+
+    @on(PaneList.Opened)
+    def _tab_opened(self) -> None:
+        self.show_hints()
+
+    @on(PaneList.FilterWanted)
+    def _type_filter(self) -> None:
+        self.finder.open("filter")
+
+    @on(PaneList.Summed)
+    def _sum_up(self, message: PaneList.Summed) -> None:
+        self._summary = message.table
+        self._show_header()
+
+    @on(SearchLine.Typed)
+    def _typed(self, message: SearchLine.Typed) -> None:
+        self.finder.typed(message)
+
+    @on(Bar.Pressed, "#steps")
+    def _press_step(self, message: Bar.Pressed) -> None:
+        if message.key == "all":
+            self.action_all_steps()
+        else:
+            self.navigator.leave()
+            self.show_step(int(message.key))
+
+    def _fit(self, row: int) -> None:
+        start, end = int(self.trace.slices.start[row]), int(self.trace.slices.end[row])
+        self.window = Window.fit(start, end, self.lanes.cells, 1.0)
+
+    def _show_header(self) -> None:
+        self.query_one("#header", Bar).parts = header_parts(self.trace, self._summary, self.size.width - 2)
+
+    def _show_steps(self) -> None:
+        if self.window is not None:
+            span = self.window.end_ns(self.lanes.cells) - self.window.start_ns
+            self.query_one("#steps", Bar).parts = step_parts(self.steps, self.step, span)

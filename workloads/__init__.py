@@ -1,0 +1,1 @@
+"""Programs worth profiling and what records them; imports nothing from tracetui."""
