@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from textual.pilot import Pilot
 
 from tests.build import kernel, launch, make_trace, op, step
 from tracetui.drawing.raster import Picture
+from tracetui.importers.load import Progress
 from tracetui.model.trace import Trace
 from tracetui.ui.app import TraceApp
 from tracetui.ui.bar import Bar
@@ -71,7 +73,7 @@ class Shown(TraceApp):
         return self.view.query_one(bar, Bar).text
 
 
-async def settle(pilot: Pilot[object]) -> None:
+async def settle(pilot: Pilot[int]) -> None:
     """Wait until no thread is at work."""
     for _ in range(200):
         await pilot.pause()
@@ -81,10 +83,19 @@ async def settle(pilot: Pilot[object]) -> None:
     await pilot.pause()
 
 
+async def opened(app: TraceApp, pilot: Pilot[int]) -> None:
+    """Wait until a trace is on screen."""
+    for _ in range(200):
+        await pilot.pause(0.02)
+        if isinstance(app.screen, TraceScreen):
+            break
+    await settle(pilot)
+
+
 @asynccontextmanager
 async def shown(
     trace: Trace, size: tuple[int, int] = (120, 40), at: str = ""
-) -> AsyncIterator[tuple[Shown, Pilot[object]]]:
+) -> AsyncIterator[tuple[Shown, Pilot[int]]]:
     app = Shown(trace, read_view_string(at))
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
@@ -152,7 +163,9 @@ async def test_steps_are_switched_and_all_are_listed_at_once() -> None:
 async def test_tabs_group_sort_and_filter() -> None:
     async with shown(training()) as (app, pilot):
         await pilot.press("2")
-        assert "aten::view" in [app.list.table["name"].cell(i) for i in range(len(app.list.order))]
+        table = app.view.panes.table
+        assert table is not None
+        assert "aten::view" in [row["name"] for row in table.rows()]
         await pilot.press("1", "b")
         await settle(pilot)
         assert "by name" in app.view.panes.query_one(Bar).text
@@ -230,11 +243,11 @@ async def test_a_trace_without_gpu_opens_on_the_cpu_lanes() -> None:
 
 @pytest.mark.parametrize("size", [(200, 50), (80, 24), (20, 5)])
 async def test_no_key_breaks_anything(size: tuple[int, int]) -> None:
-    keys = "j k g G h l a d w s S 0 f x z m n N i y Y e b F".split()
-    named = "escape tab shift+tab enter backspace full_stop comma greater_than_sign plus minus".split()
+    letters = "jkgGhladwsS0fxzmnNiyYebF"
+    named = ["escape", "tab", "shift+tab", "enter", "backspace", "full_stop", "comma", "greater_than_sign", "plus"]
     async with shown(training(), size) as (app, pilot):
         for _ in range(2):
-            for key in [*keys, "escape", *named, *"1234567"]:
+            for key in [*letters, "escape", *named, *"1234567"]:
                 await pilot.press(key)
             await pilot.press("tab")
         await settle(pilot)
@@ -290,18 +303,33 @@ async def test_a_folder_is_a_list_to_pick_from(tmp_path: Path) -> None:
         assert isinstance(app.screen, TracePicker)
         assert [Path(path).name for path in app.screen.choices] == ["one.json"]
         await pilot.press("enter")
-        for _ in range(100):
-            await pilot.pause(0.02)
-            if isinstance(app.screen, TraceScreen):
-                break
-        await settle(pilot)
+        await opened(app, pilot)
         assert "one.json" in app.screen.query_one("#header", Bar).text
 
 
-def test_progress_is_said_in_words() -> None:
-    from tracetui.importers.load import Progress
+async def test_escape_opens_what_was_read_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow_load(path: str, progress: Callable[[Progress], None], cancelled: Callable[[], bool]) -> Trace:
+        for done in range(1, 500):
+            progress(Progress(done * 1000, 500_000, done, "reading"))
+            time.sleep(0.01)
+            if cancelled():
+                break
+        trace = training()
+        trace.quality.partial = cancelled()
+        return trace
 
+    monkeypatch.setattr("tracetui.ui.loading.load", slow_load)
+    app = TraceApp([str(tmp_path / "long.json")])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.pause(0.3)
+        assert isinstance(app.screen, LoadingScreen)
+        assert "events" in app.screen.query_one("#numbers", Bar).text
+        await pilot.press("escape")
+        await opened(app, pilot)
+        assert "PARTIAL" in app.screen.query_one("#header", Bar).text
+
+
+def test_progress_is_said_in_words() -> None:
     words = progress_words(Progress(2**20, 4 * 2**20, 12_345, "reading"), 0.5)
     assert words == "1.0 MiB of 4.0 MiB · 12,345 events · 2.0 MiB/s · 2 s left"
     assert "left" not in progress_words(Progress(2**20, None, 5, "reading"), 1)
-    assert LoadingScreen.BINDINGS

@@ -139,6 +139,14 @@ def test_the_profilers_own_span_is_no_work(read):
     assert sorted(lane.kind for lane in trace.lanes) == [LaneKind.CPU, LaneKind.BOOKKEEPING]
 
 
+def test_the_profilers_own_moments_are_kept_apart(read):
+    start = {"ph": "i", "s": "g", "name": "Iteration Start: PyTorch Profiler", "pid": "Traces", "tid": "Trace", "ts": 1}
+    end = {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 99}
+    trace = read([start, x("a", 10, 20), end])
+    assert trace.window == (0, 20_000)
+    assert [lane.kind for lane in trace.lanes] == [LaneKind.CPU, LaneKind.BOOKKEEPING, LaneKind.BOOKKEEPING]
+
+
 def test_integer_and_fractional_times_are_exact_to_the_nanosecond(read):
     trace = read([x("a", 1749686400123456, 1), x("b", 1749686400123457, 2)])
     assert spans(trace) == {"a": (0, 1000), "b": (1000, 2000)}

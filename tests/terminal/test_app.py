@@ -87,6 +87,7 @@ def test_lanes_move(start, size):
 def test_search_finds_and_counts(start):
     tmux = opened(start, (120, 40), EAGER)
     tmux.press("/")
+    tmux.wait_until_gone("/ search")
     tmux.type("addmm")
     tmux.wait_for("/9")
     tmux.press("Enter")

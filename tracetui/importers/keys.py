@@ -49,6 +49,8 @@ class Keys:
         """The lane of instants and flow ends, which have no kind: one that has slices where there is one."""
 
         def find(text: Key, _: Kind) -> int:
+            if text[2] in torch.BOOKKEEPING_PROCESSES:
+                return self.lanes.number((*_place(text), LaneKind.BOOKKEEPING))
             return self.lanes.nearest(*_place(text), LaneKind.GPU if text[0] == "f" else LaneKind.CPU)
 
         return self._mapped(key, find)

@@ -47,8 +47,8 @@ _LANE_KINDS: dict[Kind, LaneKind] = {
 
 _TORCH_KEYS = ("deviceProperties", "schemaVersion", "baseTimeNanoseconds", "traceName")
 
-BOOKKEEPING_INSTANTS = ("Iteration Start: PyTorch Profiler", "Record Window End")
-"""Moments that the profiler writes about itself; they do not widen the trace."""
+BOOKKEEPING_PROCESSES = ("Spans", "Traces", "")
+"""What stands for a process where the profiler writes about itself (R2.2)."""
 
 
 def kind_of(category: str, pid: object = None) -> Kind:

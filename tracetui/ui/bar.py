@@ -48,7 +48,6 @@ class Bar(Widget):
         .bar--key { color: $primary; text-style: bold; }
         .bar--current { background: $primary; color: $background; text-style: bold; }
         .bar--warn { color: $warning; text-style: bold; }
-        &:nocolor .bar--current { text-style: bold reverse; }
     }
     """
 

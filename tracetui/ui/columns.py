@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 
-from tracetui.drawing.format import cell
+from tracetui.drawing.format import cell, short_kernel
 from tracetui.model.table import Column, Table
 
 GAP = 2
@@ -30,6 +30,8 @@ class Shown:
     """Cells; for a column that grows, the least that it needs."""
     grow: int = 0
     """Share of the space that is left over."""
+    kernels: bool = False
+    """Whether the texts are names of kernels, to be shown without namespaces and parameters."""
     comfort: int = 0
     """Cells that a column that grows would like to have: as its values need, within reason."""
 
@@ -53,7 +55,7 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
         Shown("start_us", "start µs", 13),
     ),
     "kernels by name": (
-        Shown("name", "kernel", 18, 1),
+        Shown("name", "kernel", 18, 1, kernels=True),
         Shown("calls", "calls", 7),
         Shown("total_us", "total µs", 12),
         Shown("pct", "%", 6),
@@ -86,7 +88,7 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
         Shown("name", "query", 18, 2),
         Shown("dur_us", "µs", 9),
         _OP,
-        Shown("kernel", "for kernel", 14, 2),
+        Shown("kernel", "for kernel", 14, 2, kernels=True),
         Shown("occupancy_pct", "occ %", 6),
         Shown("block", "block", 10),
         Shown("registers", "regs", 5),
@@ -97,7 +99,7 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
         Shown("api", "call", 16, 1),
         Shown("dur_us", "µs", 9),
         Shown("delay_us", "delay", 9),
-        Shown("kernel", "kernel", 14, 3),
+        Shown("kernel", "kernel", 14, 3, kernels=True),
         _OP,
         Shown("queue_depth", "queue", 6),
         Shown("kernels", "kernels", 8),
@@ -132,7 +134,7 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
     ),
     "occupancy by op": (
         Shown("op", "op", 18, 1),
-        Shown("kernel", "for kernel", 18, 1),
+        Shown("kernel", "for kernel", 18, 1, kernels=True),
         Shown("queries", "queries", 8),
         Shown("launches", "launches", 9),
         Shown("total_us", "total µs", 12),
@@ -178,7 +180,7 @@ def measured(shown: Shown, column: Column) -> Shown:
     else:
         values = np.where(column.nulls(), 0, column.values)
         rows = [int(values.argmin()), int(values.argmax()), *range(min(len(column), 50))]
-    widest = max(cell_len(cell(column, column.cell(row))) for row in rows)
+    widest = max(cell_len(cell_text(shown, column, row)) for row in rows)
     needed = max(widest, cell_len(shown.title) + 1)
     if shown.grow:
         return replace(shown, comfort=min(needed, 2 * shown.width))
@@ -209,12 +211,18 @@ def placed(text: str, width: int, right: bool) -> str:
     return " " * (width - length) + text if right else text + " " * (width - length)
 
 
+def cell_text(shown: Shown, column: Column, row: int) -> str:
+    """A cell as it is shown, not yet cut to a width."""
+    text = cell(column, column.cell(row))
+    return short_kernel(text) if shown.kernels else text
+
+
 def row_text(table: Table, row: int, columns: list[tuple[Shown, int]]) -> str:
     """One row of a table as the text of its columns."""
     parts = []
     for shown, width in columns:
         column = table[shown.name]
-        parts.append(placed(cell(column, column.cell(row)), width, not column.is_text))
+        parts.append(placed(cell_text(shown, column, row), width, not column.is_text))
     return (" " * GAP).join(parts)
 
 

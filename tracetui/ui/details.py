@@ -46,7 +46,6 @@ class Details(Scroller, can_focus=True):
         .details--here { color: $primary; text-style: bold; }
         .details--link { color: $foreground; }
         .details--cursor { background: $primary; color: $background; text-style: bold; }
-        &:nocolor .details--cursor { text-style: bold reverse; }
     }
     """
 

@@ -14,11 +14,14 @@ from tracetui.model.trace import Trace
 from tracetui.ui.bar import Part
 from tracetui.ui.commands import Command
 
+SHORTEST_LABEL = 16
+"""Letters of the file's name that are always in the header."""
+
 
 def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part, ...]:
     """The header: file, marks of damage, device and runtime, and the sums of the summary once it is there.
 
-    Where the line is short the name of the file gives way, down to a few letters.
+    Where the line is short the name of the file gives way, down to a few letters, then device and runtime.
     """
     facts = {str(row["key"]): row["value"] for row in summary.rows()} if summary is not None else {}
     devices = facts.get("devices")
@@ -37,9 +40,11 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part,
     if not words:
         words = [clean(trace.format), f"{count(len(trace.slices))} slices"]
     marks = [Part(f"  {mark}", "warn") for mark in damage(trace)]
+    while len(words) > 2 and len(" · ".join(words)) > width - SHORTEST_LABEL - 10 * len(marks):
+        del words[0]
     rest = [*marks, Part("  " + " · ".join(words))]
     free = width - sum(len(part.text) for part in rest)
-    return Part(shorten(clean(trace.label), max(free, 16)), "strong"), *rest
+    return Part(shorten(clean(trace.label), max(free, SHORTEST_LABEL)), "strong"), *rest
 
 
 def damage(trace: Trace) -> list[str]:

@@ -18,6 +18,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
+from tracetui.analysis.links import links
 from tracetui.drawing.format import clean, count, size
 from tracetui.drawing.raster import Picture
 from tracetui.errors import NotFound, TracetuiError
@@ -34,6 +35,7 @@ _STAGES = {
     "pairing": "joining begins and ends",
     "sorting": "sorting",
     "nesting": "finding out what contains what",
+    "linking": "joining launches, kernels and ops",
     "drawing": "preparing to draw",
 }
 
@@ -103,7 +105,10 @@ class LoadingScreen(Screen[None]):
         except OSError as error:
             self.post_message(LoadFailed(self.path, NotFound(f"{self.path} cannot be read: {error.strerror}.")))
             return
-        self.post_message(LoadProgressed(Progress(trace.size_bytes, trace.size_bytes, trace.events, "drawing")))
+        self._tell(Progress(trace.size_bytes, trace.size_bytes, trace.events, "linking"))
+        # Asked for by the first view and by every key: made here, it does not make the first key wait.
+        links(trace)
+        self._tell(Progress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
         picture = Picture(trace)
         # What was loaded stays until the end: the collector need not look at it ever again.
         gc.collect()

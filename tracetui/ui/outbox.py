@@ -44,11 +44,11 @@ def export_pane(panes: PaneList, trace: Trace, step: int | None) -> Said:
 
 def _copy(app: App[object], text: str, name: str, what: str) -> Said:
     app.copy_to_clipboard(text)
-    places = ["the clipboard (OSC 52)"]
+    places = ["clipboard (OSC 52)"]
     if load_tmux_buffer(text):
-        places.append("the tmux buffer")
+        places.append("tmux buffer")
     try:
         places.append(home_path(save(text, name)))
     except OSError as error:
-        return f"{what} went to {' and '.join(places)}; no file could be written: {error}", True
-    return f"{what} is in {', '.join(places)}", False
+        return f"{what} is in: {', '.join(places)}; no file could be written: {error}", True
+    return f"{what} is in: {', '.join(places)}", False

@@ -295,11 +295,19 @@ class PaneList(Widget):
         return table.note or f"Nothing to list: {PANES[self.pane].help}"
 
     def _place(self) -> None:
-        """Move the cursor to the selection where a row of this list stands for it."""
+        """Move the cursor to the row that stands for the selection, or near it."""
         if self.groups_names:
             any(self.view.place_on_text(name) for name in self._wanted_names)
-        else:
-            any(self.view.place_on_slice(row) for row in self._wanted)
+        elif self._wanted and not any(self.view.place_on_slice(row) for row in self._wanted):
+            self._place_near(int(self.trace.slices.start[self._wanted[0]]))
+
+    def _place_near(self, moment: int) -> None:
+        """Move the cursor to what starts next to a moment (ns), in a list that does not hold the selection."""
+        table, order = self.view.table, self.view.order
+        if table is not None and table.slices is not None and len(order):
+            rows = table.slices[order]
+            distance = np.where(rows < 0, np.iinfo(np.int64).max, abs(self.trace.slices.start[rows] - moment))
+            self.view.place(int(np.argmin(distance)))
 
     def _show_tabs(self) -> None:
         arrangement = self.arrangement

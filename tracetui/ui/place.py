@@ -45,8 +45,13 @@ def view_string(place: Place) -> str:
     text = "/".join(parts)
     if place.start_ns is None:
         return text
-    text += f"@{place.start_ns / 1000:.12g}us"
-    return text if place.length_ns is None else f"{text}+{place.length_ns / 1000:.12g}us"
+    text += f"@{_us(place.start_ns)}us"
+    return text if place.length_ns is None else f"{text}+{_us(place.length_ns)}us"
+
+
+def _us(nanoseconds: float) -> str:
+    """Microseconds to the nanosecond, without needless zeros."""
+    return f"{nanoseconds / 1000:.3f}".rstrip("0").rstrip(".")
 
 
 def read_view_string(text: str) -> Place:

@@ -56,7 +56,7 @@ class SearchLine(Horizontal):
         &.-open { display: block; }
         Input { height: 1; width: 1fr; border: none; padding: 0; background: $panel; }
         Input:focus { border: none; }
-        .label { width: auto; min-width: 10; }
+        .label { width: auto; }
         .found { width: 26; }
     }
     """

@@ -52,8 +52,6 @@ class TableView(Scroller, can_focus=True):
         .table--cursor { background: $primary; color: $background; text-style: bold; }
         .table--resting { background: $primary-muted; color: $foreground; }
         .table--note { color: $text-muted; }
-        &:nocolor .table--cursor { text-style: bold reverse; }
-        &:nocolor .table--resting { text-style: reverse; }
     }
     """
 
