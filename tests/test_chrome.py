@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tracetui.errors import NoEvents
-from tracetui.importers.load import load
+from tracetui.importers.load import Progress, load
 from tracetui.model.trace import NO_ID, Kind, LaneKind
 
 
@@ -150,7 +150,8 @@ def test_the_profilers_own_moments_are_kept_apart(read):
 def test_integer_and_fractional_times_are_exact_to_the_nanosecond(read):
     trace = read([x("a", 1749686400123456, 1), x("b", 1749686400123457, 2)])
     assert spans(trace) == {"a": (0, 1000), "b": (1000, 2000)}
-    text = '[{"ph":"X","name":"a","ts":1749686400123456.789,"dur":0.5},{"ph":"X","name":"b","ts":"1749686400123457.001","dur":"1.25"}]'
+    text = '[{"ph":"X","name":"a","ts":1749686400123456.789,"dur":0.5},'
+    text += '{"ph":"X","name":"b","ts":"1749686400123457.001","dur":"1.25"}]'
     assert spans(read(text)) == {"a": (0, 500), "b": (212, 1250)}
     text = (
         '[{"ph":"X","name":"a","ts":3605057436108.407,"dur":0.5},{"ph":"X","name":"b","ts":3605057436108.408,"dur":0}]'
@@ -304,7 +305,7 @@ def test_one_object_per_line_without_an_array(read):
 def test_stopping_keeps_what_was_read_and_marks_it(tmp_path):
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": [x(f"op{n % 7}", n) for n in range(40_000)]}))
-    seen = []
+    seen: list[Progress] = []
     trace = load(str(path), progress=seen.append, cancelled=lambda: len(seen) >= 2)
     assert trace.quality.partial
     assert 0 < len(trace.slices) < 40_000

@@ -148,11 +148,11 @@ def test_the_name_of_a_file_does_not_steer_the_terminal():
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_truncated_trace_is_shown_with_a_remark(tmp_path):
+def test_a_truncated_trace_is_shown_with_a_remark_and_exit_code_1(tmp_path):
     path = tmp_path / "cut.json"
     path.write_bytes(gzip.decompress(EAGER.read_bytes())[:-5000])
     result = tracetui("show", "steps", path, "--format", "json")
-    assert result.returncode == 0
+    assert result.returncode == 1
     assert json.loads(result.stdout)["trace"]["partial"] is True
     assert "cut off" in result.stderr
 

@@ -38,7 +38,7 @@ examples:
   zcat trace.json.gz | tracetui show ops - --format json
 
 exit codes:
-  0 done; 1 the file holds nothing usable; 2 the command was not understood; 130 cancelled"""
+  0 done; 1 the file holds nothing usable, or is cut off; 2 the command was not understood; 130 cancelled"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the pane.
+    """Print the pane; the exit code is 1 for a file that is cut off, of which what could be read is printed.
 
     Raises: UsageError for a step, column or grouping that does not exist; TraceError for the file.
     """
@@ -54,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
     table = PANES[options.pane].build(trace, step=options.step, by=options.by)
     table = narrowed(table, options.where, options.sort)
     write(table, trace, options.pane, options.format, options.limit)
-    return 0
+    # A script must notice that the numbers are those of a part.
+    return 0 if trace.quality.truncated_at is None else 1
 
 
 def narrowed(table: Table, where: str | None, sort: str | None) -> Table:
