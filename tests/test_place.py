@@ -19,7 +19,7 @@ def test_a_view_string_names_a_place(text: str, place: Place) -> None:
 
 
 def test_a_place_survives_being_written() -> None:
-    place = Place(15, "views", 99, -1, 123_456.789, 2_000.0)
+    place = Place(15, "views", 99, -1, 123_456.0, 2_000.0)
     assert read_view_string(view_string(place)) == place
 
 
