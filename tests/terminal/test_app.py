@@ -96,6 +96,17 @@ def test_search_finds_and_counts(start):
     left(tmux)
 
 
+def test_a_search_typed_in_one_burst_loses_no_letter(start):
+    tmux = opened(start, (120, 40), EAGER)
+    tmux.press("2")
+    tmux.wait_for("aten::addmm")
+    tmux.type("/addmm")
+    tmux.wait_for("/ addmm", "/9")
+    tmux.press("Enter")
+    tmux.wait_for("n N go on")
+    left(tmux)
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_help_opens_and_closes(start, size):
     tmux = opened(start, size, EAGER)

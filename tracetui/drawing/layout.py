@@ -78,6 +78,12 @@ class Layout:
             self._height = height
             self._lines = None
 
+    def wanted(self, limit: int) -> int:
+        """Lines that it takes to show everything, at most `limit`; the layout is left at that height."""
+        self.resize(limit)
+        self.resize(len(self.lines))
+        return len(self.lines)
+
     @property
     def lines(self) -> list[Line]:
         """What is on screen, from the top; shorter than the screen when there is less to show."""

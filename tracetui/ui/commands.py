@@ -41,15 +41,21 @@ _DISPLAY = {
 }
 
 
-def command(keys: str, action: str, title: str, help: str = "", hint: str = "") -> Binding:
+def command(
+    keys: str, action: str, title: str, help: str = "", hint: str = "", before_typing: bool = False
+) -> Binding:
     """Declare a user command.
 
     Args:
         keys: Textual's names of the keys, separated by commas.
         hint: words for the key hint line; neighbours with the same words share them, as in `[ ] step`.
+        before_typing: whether text follows the key, perhaps in the same burst: the command is then carried out
+            before the next key is looked at.
     """
     group = Binding.Group(hint) if hint else None
-    return Binding(keys, action, title, show=bool(hint), tooltip=help, id=action, group=group)
+    return Binding(
+        keys, action, title, show=bool(hint), tooltip=help, id=action, group=group, priority=before_typing
+    )
 
 
 @dataclass(frozen=True)

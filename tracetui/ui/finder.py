@@ -84,7 +84,8 @@ class Finder:
     def _close(self) -> None:
         self.line.close()
         view = self.view
-        (view.lanes if self.search.in_lanes else view.panes.view).focus()
+        # At once: the next key of a burst is meant for the list, not for the line.
+        view.screen.set_focus(view.lanes if self.search.in_lanes else view.panes.view)
         view.show_hints()
 
     def _filter(self, text: str) -> None:

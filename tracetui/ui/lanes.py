@@ -89,6 +89,9 @@ class LanesView(Surface, can_focus=True):
 
         window: Window
 
+    class Folded(Message):
+        """A lane was folded or unfolded, so that another height may suit the lanes."""
+
     def __init__(self, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self._scene: Scene | None = None
@@ -106,6 +109,12 @@ class LanesView(Surface, can_focus=True):
         self._scene = Scene(picture, Layout(picture))
         self.selected, self.lit, self.mark_ns, self.window = -1, frozenset(), None, None
         self.changed()
+
+    def wanted_height(self, limit: int) -> int:
+        """Lines that it takes to show the axis and every lane, at most `limit`."""
+        if self._scene is None:
+            return limit
+        return AXIS_LINES + self._scene.layout.wanted(max(limit - AXIS_LINES, 1))
 
     def reveal(self, row: int, zoom: bool = False) -> None:
         """Scroll and pan as little as it takes to have a slice on screen.
@@ -293,6 +302,7 @@ class LanesView(Surface, can_focus=True):
     def _fold(self, lane: int) -> None:
         if self._scene is not None and lane >= 0:
             self._scene.layout.fold(lane)
+            self.post_message(self.Folded())
             self.changed()
 
     def _select(self, row: int) -> None:

@@ -94,7 +94,13 @@ class SearchLine(Horizontal):
         line.cursor_position = len(text)
         self.add_class("-open")
         self.screen.add_class("-searching")
-        line.focus()
+        # `focus()` waits for a turn of the loop, in which keys typed in one burst would go elsewhere.
+        self.screen.set_focus(line)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something is being typed."""
+        return self.has_class("-open")
 
     def close(self) -> None:
         """Hide the line."""
@@ -108,7 +114,7 @@ class SearchLine(Horizontal):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Search as it is typed."""
         event.stop()
-        if self.has_class("-open"):
+        if self.is_open:
             self.post_message(self.Typed(self.purpose, event.value))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -59,7 +59,7 @@ class TraceView(Widget):
         command("right_square_bracket", "step(1)", "Next step", "Shows and lists that step.", "step"),
         command("A", "all_steps", "List all steps, or one", "The panes list every step, or the selection's."),
         command("f,g", "follow", "Follow the link", "Kernel → launch → op → kernel (f in lists).", "follow"),
-        command("slash", "search", "Search", "Names in the lanes, or rows of the list: where you are.", "search"),
+        command("slash", "search", "Search", "Names in the lanes, or rows of the list.", "search", before_typing=True),
         command("n", "hit(1)", "Next match", "Of the last search."),
         command("N", "hit(-1)", "Previous match", "Of the last search."),
         command("escape", "clear", "Clear search and filter"),
@@ -182,7 +182,8 @@ class TraceView(Widget):
         self.query_one("#hints", Bar).parts = hint_parts(commands, self.size.width - 2, first)
 
     def on_resize(self) -> None:
-        """Fit the lines to the new width."""
+        """Fit lines and lanes to the new size."""
+        self._share_height()
         self._show_header()
         self.show_hints()
 
@@ -200,6 +201,8 @@ class TraceView(Widget):
             return len(self.finder.search.hits) > 0
         if action == "back":
             return bool(self.navigator.history.places)
+        if action == "search":
+            return not self.finder.line.is_open
         if action == "details":
             return not self.screen.has_class("-wide")
         return True
@@ -308,6 +311,12 @@ class TraceView(Widget):
     @on(LanesView.Panned)
     def _pan(self, message: LanesView.Panned) -> None:
         self.window = message.window
+
+    @on(LanesView.Folded)
+    def _share_height(self) -> None:
+        """Give the lanes the lines that they need, half of the screen at most; the list has the rest."""
+        around = sum(bar.size.height for bar in self.query_children(Bar)) + self.query_one(Minimap).size.height
+        self.lanes.styles.height = self.lanes.wanted_height((self.size.height - around) // 2)
 
     @on(Minimap.Clicked)
     def _centre(self, message: Minimap.Clicked) -> None:
