@@ -80,7 +80,7 @@ def test_lanes_move(start, size):
     tmux.press("w")
     tmux.press("w")
     tmux.press("l")
-    assert tmux.wait_for("Kernels") != before
+    assert "Kernels" in tmux.wait_for_change(before)
     left(tmux)
 
 

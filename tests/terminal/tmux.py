@@ -83,6 +83,19 @@ class Tmux:
             time.sleep(0.05)
         raise AssertionError(f"{text!r} stayed:\n{screen}")
 
+    def wait_for_change(self, before: str) -> str:
+        """The screen once it differs from what it was.
+
+        Raises: AssertionError when it stays the same for the patience.
+        """
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            screen = self.screen()
+            if screen != before:
+                return screen
+            time.sleep(0.05)
+        raise AssertionError(f"nothing changed:\n{before}")
+
     def state(self) -> dict[str, str]:
         """What programs can leave behind: alternate screen, hidden cursor, mouse reports, application keys."""
         flags = ("alternate_on", "cursor_flag", "mouse_any_flag", "keypad_cursor_flag", "insert_flag")

@@ -34,6 +34,8 @@ DROPPED = (
 """Names that torch leaves out before it builds the tree; their time stays with the parent."""
 
 _KINDS = {Kind.CPU_OP: "op", Kind.ANNOTATION: "annotation", Kind.RUNTIME: "runtime", Kind.OVERHEAD: "overhead"}
+_LABELS = _KINDS | {Kind.OTHER: "slice"}
+"""What the rows are called; slices of unknown category count in traces that torch did not write."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +86,8 @@ def ops(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     kind = trace.slices.kind[cost.row]
     names = group(cost.name * 256 + kind)
     sums = [names.sum(column) for column in _numbers(cost)]
-    labels = Strings(_KINDS.values())
-    kind_ids = [labels.find(_KINDS[Kind(key)]) for key in (names.key % 256).tolist()]
+    labels = Strings(_LABELS.values())
+    kind_ids = [labels.find(_LABELS[Kind(key)]) for key in (names.key % 256).tolist()]
     cpu, self_cpu, device, self_device, kernels = sums
     no_gpu = np.full(len(names), len(links(trace).gpu) == 0)
     table = Table(
@@ -102,10 +104,15 @@ def ops(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
                 "",
                 "GPU activities that it and what it called launched.",
             ),
-            coded("kind", np.array(kind_ids, np.int32), labels, "Op, annotation, runtime call or overhead."),
+            coded(
+                "kind",
+                np.array(kind_ids, np.int32),
+                labels,
+                "Op, annotation, runtime call or overhead; slice in traces of other programs.",
+            ),
         ),
         cost.row[names.largest(cost.cpu)],
-        "" if len(links(trace).gpu) else NO_GPU,
+        "" if len(links(trace).gpu) or not trace.is_torch else NO_GPU,
     )
     table = table.take(table.order("cpu_total_us", descending=True))
     return table.take(table.order("device_total_us", descending=True))
@@ -116,9 +123,9 @@ def _numbers(cost: Costs) -> tuple[Int64, ...]:
 
 
 def _rows(trace: Trace) -> Int64:
-    """The slices that torch puts into its tree."""
+    """The slices that torch puts into its tree; all of a trace that torch did not write."""
     slices = trace.slices
-    rows = slices.of_kind(*_KINDS)
+    rows = slices.of_kind(*(_KINDS if trace.is_torch else _LABELS))
     on_thread = np.array([lane.kind in (LaneKind.CPU, LaneKind.OVERHEAD) for lane in trace.lanes], bool)
     rows = rows[on_thread[slices.lane[rows]]]
     dropped = [trace.names.find(name) for name in DROPPED]

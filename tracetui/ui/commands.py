@@ -41,9 +41,7 @@ _DISPLAY = {
 }
 
 
-def command(
-    keys: str, action: str, title: str, help: str = "", hint: str = "", before_typing: bool = False
-) -> Binding:
+def command(keys: str, action: str, title: str, help: str = "", hint: str = "", before_typing: bool = False) -> Binding:
     """Declare a user command.
 
     Args:
@@ -53,9 +51,7 @@ def command(
             before the next key is looked at.
     """
     group = Binding.Group(hint) if hint else None
-    return Binding(
-        keys, action, title, show=bool(hint), tooltip=help, id=action, group=group, priority=before_typing
-    )
+    return Binding(keys, action, title, show=bool(hint), tooltip=help, id=action, group=group, priority=before_typing)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class Navigator:
             found = kernel_from(view.trace, -1, 1, start)
             view.selected = found if found >= 0 else longest_between(view.trace, start, end)
         if not has_gpu(view.trace):
-            view.panes.open_tab("ops" if view.trace.is_torch else "summary")
+            view.panes.open_tab("ops")
         self.visit(place)
         view.panes.start()
         if place.step is not None and place.step not in view.steps:

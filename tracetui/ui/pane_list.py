@@ -53,7 +53,14 @@ class PaneList(Widget):
         command("s", "sort(1)", "Sort by the next column", "Largest first; an arrow shows which.", "sort"),
         command("S", "reverse", "Turn the sort order round", "", "sort"),
         command("b", "group", "Group the rows", "One row per name, or single rows again.", "group"),
-        command("F", "filter", "Filter the list", "Keeps rows whose text contains what you type.", "filter", before_typing=True),
+        command(
+            "F",
+            "filter",
+            "Filter the list",
+            "Keeps rows whose text contains what you type.",
+            "filter",
+            before_typing=True,
+        ),
     ]
     DEFAULT_CSS = """
     PaneList { layout: vertical; height: 1fr; width: 1fr; }
