@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-# Textual reads this when it is imported: what a test draws must not depend on where it runs.
-os.environ["TEXTUAL_COLOR_SYSTEM"] = "truecolor"
-os.environ["TERM"] = "xterm-256color"
-os.environ.pop("NO_COLOR", None)
 
 ROOT = Path(__file__).parents[1]
 """The checkout."""

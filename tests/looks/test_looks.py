@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from textual import constants
 
 from tests.conftest import SAMPLES
 from tracetui.ui.app import TraceApp
 from tracetui.ui.trace_screen import TraceScreen
+
+
+@pytest.fixture(autouse=True)
+def colours(monkeypatch):
+    """A picture must not depend on the terminal in which the tests run."""
+    monkeypatch.setattr(constants, "COLOR_SYSTEM", "truecolor")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
 
 
 async def opened(pilot):

@@ -23,7 +23,7 @@ class Tmux:
         environment = {
             key: value
             for key, value in os.environ.items()
-            if key not in {"TMUX", "NO_COLOR", "COLUMNS", "LINES", "COLORTERM", "TEXTUAL_COLOR_SYSTEM"}
+            if key not in {"TMUX", "NO_COLOR", "COLUMNS", "LINES", "COLORTERM"}
         }
         self._run(
             "-f", os.devnull, "-u", "new-session", "-d", "-x", str(columns), "-y", str(rows),

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from tracetui.analysis.placement import step_index
+from tracetui.analysis.steps import steps
 from tracetui.drawing.format import clean, duration, short_kernel, shorten
 from tracetui.errors import TraceError
 from tracetui.model.trace import GPU_WORK, Kind, Trace
@@ -77,12 +81,21 @@ def _facts(trace: Trace, row: int) -> list[Fact]:
     facts = [
         ("category", clean(trace.category_of(row)) or "none"),
         ("lane", clean(f"{lane.process}, {lane.name}")),
-        ("start", duration(int(slices.start[row]))),
+        ("start", _start(trace, row)),
         ("duration", duration(int(slices.dur[row]))),
     ]
     if Kind(int(slices.kind[row])) not in GPU_WORK:
         facts.append(("self time", duration(int(slices.self_time[row]))))
     return facts
+
+
+def _start(trace: Trace, row: int) -> str:
+    """When a slice starts, in the trace and in the step that it belongs to."""
+    start, every = int(trace.slices.start[row]), steps(trace)
+    index = int(step_index(trace, np.array([row]))[0])
+    if index < 0 or row == every.row[index]:
+        return duration(start)
+    return f"{duration(start)}, {duration(start - int(every.start[index]))} into step {int(every.number[index])}"
 
 
 def _fact(fact: Fact, width: int) -> list[Line]:

@@ -67,15 +67,16 @@ def kernel_from(trace: Trace, row: int, direction: int, moment: float) -> int:
     if len(gpu) == 0:
         return -1
     start = trace.slices.start
+    starts = trace.remember("starts of GPU work", lambda: start[gpu])
     if is_gpu_work(trace, row):
-        low, high = np.searchsorted(start[gpu], [start[row], start[row] + 1])
+        low, high = np.searchsorted(starts, [start[row], start[row] + 1])
         place = int(low + np.flatnonzero(gpu[low:high] == row)[0]) + direction
     else:
         below = sorted((r for r in lit_with(trace, row) if is_gpu_work(trace, r)), key=lambda r: int(start[r]))
         if below:
             return below[0]
         moment = float(start[row]) if row >= 0 else moment
-        place = int(np.searchsorted(start[gpu], moment)) - (direction < 0)
+        place = int(np.searchsorted(starts, moment)) - (direction < 0)
     return int(gpu[place]) if 0 <= place < len(gpu) else -1
 
 
@@ -99,12 +100,16 @@ def numbers(trace: Trace) -> list[int]:
 
 def work_of_step(trace: Trace, number: int) -> Rows:
     """The GPU work that was launched within a step, in order of its start."""
-    found, joined = steps(trace), links(trace)
-    index = int(found.labelled(number)[0])
-    moments = trace.slices.start[joined.launches]
-    inside = (moments >= found.start[index]) & (moments < found.end[index])
-    work: Rows = joined.work[np.repeat(inside, joined.counts)]
-    return work[np.argsort(trace.slices.start[work], kind="stable")]
+
+    def find() -> Rows:
+        found, joined = steps(trace), links(trace)
+        index = int(found.labelled(number)[0])
+        moments = trace.slices.start[joined.launches]
+        inside = (moments >= found.start[index]) & (moments < found.end[index])
+        work: Rows = joined.work[np.repeat(inside, joined.counts)]
+        return work[np.argsort(trace.slices.start[work], kind="stable")]
+
+    return trace.remember(("work of step", number), find)
 
 
 def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:

@@ -155,8 +155,9 @@ class TraceView(Widget):
         self._show_steps()
 
     def watch_step(self, step: int | None) -> None:
-        """The panes list another step."""
+        """The panes list another step, and the axis counts from its start."""
         self.panes.step = step
+        self.lanes.origin_ns = stretch_of_step(self.trace, step)[0] if step is not None else 0
         self._show_steps()
 
     def notice(self, text: str, warn: bool = False) -> None:
