@@ -22,9 +22,10 @@ async def opened(pilot):
     """Wait until the trace is on screen and its tables are built."""
     while not isinstance(pilot.app.screen, TraceScreen):
         await pilot.pause(0.02)
-    await pilot.app.workers.wait_for_complete()
-    await pilot.pause()
-    await pilot.pause()
+    # One table asks for the next: rest means that nothing has run for several turns.
+    for _ in range(5):
+        await pilot.app.workers.wait_for_complete()
+        await pilot.pause(0.1)
 
 
 async def in_help(pilot):
