@@ -315,3 +315,16 @@ def test_stream_labels_are_shortened_where_they_must() -> None:
 def test_window_of_numpy_numbers_is_plain() -> None:
     window = Window.fit(np.int64(5), np.int64(500), 50)  # type: ignore[arg-type]
     assert type(window.ns_per_cell) is float and type(window.first) is int
+
+
+async def test_another_width_shows_the_same_stretch_of_time() -> None:
+    app = Demo(small_trace())
+    async with app.run_test(size=(200, 50)) as pilot:
+        lanes = app.lanes
+        lanes.window = Window.fit(20_000, 60_000, lanes.cells)
+        before = lanes.window.start_ns, lanes.window.end_ns(lanes.cells)
+        await pilot.resize_terminal(90, 30)
+        await pilot.pause()
+        after = app.window.start_ns, app.window.end_ns(lanes.cells)
+        assert lanes.window == app.window
+        assert after == pytest.approx(before, abs=2 * app.window.ns_per_cell)

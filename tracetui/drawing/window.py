@@ -62,6 +62,11 @@ class Window:
         moment = (self.first + about_cell + 0.5) * self.ns_per_cell
         return Window(round(moment / scale - about_cell - 0.5), scale)
 
+    def stretched(self, before: int, after: int) -> Window:
+        """The window that shows on `after` cells what this one shows on `before`."""
+        scale = _limit(self.ns_per_cell * before / after)
+        return Window(round(self.start_ns / scale), scale)
+
     def within(self, start_ns: float, end_ns: float, width: int) -> Window:
         """The nearest window that is at most a fifth longer than [start_ns, end_ns) and shows some of it."""
         widest = Window.fit(start_ns, end_ns, width, 0.1)

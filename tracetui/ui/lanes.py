@@ -95,6 +95,7 @@ class LanesView(Surface, can_focus=True):
     def __init__(self, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self._scene: Scene | None = None
+        self._width = self.cells
         self._drawn_marks: frozenset[int] = frozenset()
         self._grip: tuple[int, int, Window] | None = None
         self._dragged = False
@@ -144,6 +145,12 @@ class LanesView(Surface, can_focus=True):
             self._scene.draw_axis(frame, view, self.colours)
         self._drawn_marks = marks
         return frame
+
+    def on_resize(self) -> None:
+        """Go on showing the same stretch of time."""
+        before, self._width = self._width, self.cells
+        if self.window is not None and before != self._width:
+            self._move(self.window.stretched(before, self._width))
 
     def watch_window(self) -> None:
         """Everything moves."""
