@@ -38,7 +38,7 @@ def test_args_of_a_launch_are_said_in_words() -> None:
 def test_unknown_and_malformed_args_are_shown_as_they_are() -> None:
     facts = dict(facts_of_args({"grid": "grid(4,)", "answer": {"a": 1}, "steer": "\x1b[31mred"}))
     assert facts["grid"] == "grid(4,)"
-    assert facts["answer"] == "{'a': 1}"
+    assert facts["answer"] == "{a: 1}"
     assert "\x1b" not in facts["steer"]
 
 
@@ -54,11 +54,18 @@ def test_the_dispatch_chain_runs_from_the_step_to_the_kernel() -> None:
     assert names == ["ProfilerStep#3", "aten::linear", "aten::addmm", "cudaLaunchKernel", "gemm"]
 
 
-def test_of_python_frames_in_a_row_only_the_innermost_is_in_the_chain() -> None:
-    frames = [Event(f"train.py({i}): f", i, 900 - i, Kind.PYTHON) for i in range(5)]
-    trace = make_trace([*frames, op("aten::add", 100, 10)])
+def test_of_python_frames_in_a_row_the_chain_keeps_own_code_modules_and_the_innermost() -> None:
+    frames = [
+        "train.py(1): main",
+        "torch/nn/modules/module.py(9): _call_impl",
+        "nn.Module: Linear_0",
+        "torch/x.py(2): f",
+    ]
+    frames += ["<built-in method linear>"]
+    nested = [Event(name, i, 900 - i, Kind.PYTHON) for i, name in enumerate(frames)]
+    trace = make_trace([*nested, op("aten::add", 100, 10)])
     names = [trace.name_of(row) for row in chain_of(trace, rows_by_name(trace)["aten::add"])]
-    assert names == ["train.py(4): f", "aten::add"]
+    assert names == ["train.py(1): main", "nn.Module: Linear_0", "<built-in method linear>", "aten::add"]
 
 
 def test_a_kernel_lights_its_launch_and_its_op() -> None:

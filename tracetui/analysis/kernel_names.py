@@ -101,7 +101,9 @@ _TYPES = {
     "int": "i32",
     "bool": "bool",
 }
-_TYPE = re.compile(r"\b(" + "|".join(map(re.escape, _TYPES)) + r")\b")
+_INTEGERS = ("long", "int", "bool")
+_TYPE = re.compile(r"(?<!unsigned )\b(" + "|".join(map(re.escape, _TYPES)) + r")\b")
+_LAMBDA = re.compile(r"\{lambda\(([\w:]+)")
 _WORK = re.compile(
     r"CUDAFunctor(?:On[A-Z][a-z]+)?_(?P<a>\w+)"
     r"|(?<!\w)(?!BUnary|AUnary|Binary|CUDA|Unary)(?P<b>[A-Z]\w*?)Functor\b"
@@ -132,8 +134,26 @@ def short_kernel(name: str) -> str:
         base = "::".join(path[-2:])
     if _WRAPPERS.search(base) and template:
         return _cut(_unwrapped(base, template))
+    return _cut(base + _element_type(template, prefer_floats=True))
+
+
+def _element_type(template: str, prefer_floats: bool = False) -> str:
+    """The type of the elements as `<f32>`, empty where the template does not tell.
+
+    The last lambda was made for that type; without lambdas it is the first argument that is a type. Types of
+    indices come first in some libraries, which `prefer_floats` skips; an opaque type hides what it stands for.
+    """
+    if "OpaqueType" in template:
+        return ""
+    lambdas = [kind for kind in _LAMBDA.findall(template) if kind in _TYPES]
+    if "gpu_kernel_impl" in template:
+        # The outermost takes the index of an element.
+        lambdas = lambdas[:-1]
     kinds = _TYPE.findall(template)
-    return _cut(f"{base}<{_TYPES[kinds[0]]}>" if kinds else base)
+    if prefer_floats:
+        kinds = [kind for kind in kinds if kind not in _INTEGERS] or kinds
+    chosen = lambdas[-1] if lambdas else kinds[0] if kinds else None
+    return f"<{_TYPES[chosen]}>" if chosen else ""
 
 
 def _plain(name: str) -> str:
@@ -171,9 +191,7 @@ def _unwrapped(base: str, template: str) -> str:
         telling = [word for word in words if len(word) > 5 and not word.startswith("TensorList") and word not in _TYPES]
         return telling[0] if telling else base
     work = next(group for group in found.groups() if group).lower()
-    kinds = _TYPE.findall(template[found.start() :])
-    kind = f"<{_TYPES[kinds[0]]}>" if kinds else ""
-    return f"{work}{kind} {base.removesuffix('_kernel')}"
+    return f"{work}{_element_type(template)} {base.removesuffix('_kernel')}"
 
 
 def _mangled(text: str) -> str:

@@ -8,7 +8,7 @@ from tracetui.analysis.configuration import configuration
 from tracetui.analysis.groups import count_within, distinct, group
 from tracetui.analysis.kernel_names import family, short_kernel
 from tracetui.analysis.lanes import lane_numbers
-from tracetui.analysis.links import NO_GPU, links, names_of
+from tracetui.analysis.links import links, names_of, no_gpu
 from tracetui.analysis.placement import step_column, step_index, within
 from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
@@ -158,7 +158,7 @@ def _note(trace: Trace, rows: Int64) -> str:
     """What a reader must know about these rows."""
     found = links(trace)
     if len(found.gpu) == 0:
-        return NO_GPU
+        return no_gpu(trace)
     alone = int((found.launch[found.gpu] < 0).sum())
     if alone == 0 or len(rows) == 0:
         return ""

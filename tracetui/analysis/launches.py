@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetui.analysis.groups import count_within, distinct, group
 from tracetui.analysis.lanes import lane_numbers
-from tracetui.analysis.links import NO_GPU, calls_named, links, names_of
+from tracetui.analysis.links import calls_named, links, names_of, no_gpu
 from tracetui.analysis.placement import step_column, step_index, within
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Table, coded, micros, numbers
@@ -97,7 +97,7 @@ def _by_name(trace: Trace, rows: Int64, first: Int64, count: Int64) -> Table:
 def _note(trace: Trace) -> str:
     found = links(trace)
     if len(found.gpu) == 0:
-        return NO_GPU
+        return no_gpu(trace)
     barren = len(np.setdiff1d(calls_named(trace, LAUNCH_NAME), found.launches, assume_unique=True))
     if barren == 0:
         return ""

@@ -23,7 +23,7 @@ NO_GPU = (
     "There is no GPU activity in this trace. Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] "
     "on a machine with a GPU."
 )
-"""What a pane about the GPU says of a trace without one."""
+NOT_TORCH = "This is no trace of the PyTorch profiler: it holds no GPU activity, and only lanes and names can be read."
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +76,13 @@ class Links:
 def links(trace: Trace) -> Links:
     """All links of the trace, made once."""
     return trace.remember("links", lambda: _make(trace))
+
+
+def no_gpu(trace: Trace) -> str:
+    """What a pane about the GPU says of this trace: why there is none, and how to record it; empty when there is."""
+    if len(links(trace).gpu):
+        return ""
+    return NO_GPU if trace.is_torch else NOT_TORCH
 
 
 def op_rows(trace: Trace) -> Int64:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tracetui.analysis.configuration import configuration
 from tracetui.analysis.groups import count_within, distinct, group
-from tracetui.analysis.links import NO_GPU, calls_named, links, names_of
+from tracetui.analysis.links import calls_named, links, names_of, no_gpu
 from tracetui.analysis.placement import step_column, step_index, within
 from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL, Table, coded, micros, missing, numbers
@@ -113,7 +113,7 @@ def _by_op(trace: Trace, rows: Int64) -> Table:
 
 def _note(trace: Trace, rows: Int64) -> str:
     if len(links(trace).gpu) == 0:
-        return NO_GPU
+        return no_gpu(trace)
     if len(queries(trace)) == 0:
         return "No occupancy query was recorded; newer cuBLAS paths and ROCm make none, which is normal."
     total = trace.slices.dur[rows].sum() / 1000

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.groups import group
-from tracetui.analysis.links import NO_GPU, links
+from tracetui.analysis.links import links, no_gpu
 from tracetui.analysis.placement import within
 from tracetui.analysis.steps import steps
 from tracetui.analysis.trees import forest, nearest, subtree_sums
@@ -89,18 +89,18 @@ def ops(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     labels = Strings(_LABELS.values())
     kind_ids = [labels.find(_LABELS[Kind(key)]) for key in (names.key % 256).tolist()]
     cpu, self_cpu, device, self_device, kernels = sums
-    no_gpu = np.full(len(names), len(links(trace).gpu) == 0)
+    absent = np.full(len(names), len(links(trace).gpu) == 0)
     table = Table(
         (
             coded("name", names.key // 256, cost.texts, "Name; all steps are one."),
             numbers("calls", names.calls, "", "How often it was called."),
             micros("self_cpu_us", self_cpu, "CPU time outside of what it called."),
             micros("cpu_total_us", cpu, "CPU time with what it called; an op inside an op of its name counts twice."),
-            micros("self_device_us", self_device, "Time of the GPU work that it launched itself.", no_gpu),
-            micros("device_total_us", device, "Time of the GPU work that it and what it called launched.", no_gpu),
+            micros("self_device_us", self_device, "Time of the GPU work that it launched itself.", absent),
+            micros("device_total_us", device, "Time of the GPU work that it and what it called launched.", absent),
             numbers(
                 "kernels",
-                np.where(no_gpu, NULL, kernels.astype(np.int64)),
+                np.where(absent, NULL, kernels.astype(np.int64)),
                 "",
                 "GPU activities that it and what it called launched.",
             ),
@@ -112,7 +112,7 @@ def ops(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
             ),
         ),
         cost.row[names.largest(cost.cpu)],
-        "" if len(links(trace).gpu) or not trace.is_torch else NO_GPU,
+        no_gpu(trace),
     )
     table = table.take(table.order("cpu_total_us", descending=True))
     return table.take(table.order("device_total_us", descending=True))

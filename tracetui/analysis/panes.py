@@ -42,8 +42,9 @@ class Pane:
         Raises: UsageError for a step that does not exist or a grouping that the pane has not.
         """
         if by is not None and by not in self.groups:
-            known = " or ".join(self.groups) or "nothing"
-            raise UsageError(f"The pane {self.name} can be grouped by {known}, not by {by}.")
+            if not self.groups:
+                raise UsageError(f"The pane {self.name} cannot be grouped.")
+            raise UsageError(f"The pane {self.name} can be grouped by {' or '.join(self.groups)}, not by {by}.")
         chosen(trace, step)
         return trace.remember(("pane", self.name, step, by), lambda: self.make(trace, step, by))
 

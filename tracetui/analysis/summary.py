@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetui.analysis.busy import busy_stretches
 from tracetui.analysis.lanes import lane_numbers
-from tracetui.analysis.links import NO_GPU, links, op_rows
+from tracetui.analysis.links import links, no_gpu, op_rows
 from tracetui.analysis.occupancy import queries
 from tracetui.analysis.placement import chosen, within
 from tracetui.analysis.steps import steps
@@ -20,6 +20,8 @@ from tracetui.model.trace import Kind, LaneKind, Trace
 
 OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_flops")
 """Options of the profiler that a trace reports."""
+SAMPLE = 300
+"""Of so many ops the shapes are looked for."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def summary(trace: Trace, step: int | None = None, by: str | None = None) -> Tab
             numbers("number", figures, "", "The value where it is a number."),
         ),
         None,
-        "" if len(links(trace).gpu) else NO_GPU,
+        no_gpu(trace),
     )
 
 
@@ -121,11 +123,25 @@ def _gpu_time(trace: Trace, step: int | None) -> Iterable[Fact]:
 
 
 def _options(trace: Trace) -> str | None:
-    """Which options of the profiler were on, for example `record_shapes, with_stack`."""
+    """Which options of the profiler were on, as the file says or as its events show; None when neither tells."""
     given = [option for option in OPTIONS if option in trace.metadata]
-    if not given:
+    on = {option for option in given if trace.metadata[option] in (1, True, "1", "true")} | _evident_options(trace)
+    if not given and not on:
         return None
-    return ", ".join(option for option in given if trace.metadata[option] in (1, True, "1", "true")) or "none"
+    return ", ".join(option for option in OPTIONS if option in on) or "none"
+
+
+def _evident_options(trace: Trace) -> set[str]:
+    """Options without which some events of this trace would not be there."""
+    found = set()
+    if (trace.slices.kind == Kind.PYTHON).any():
+        found.add("with_stack")
+    if (trace.instants.name == trace.names.find("[memory]")).any():
+        found.add("profile_memory")
+    sample = op_rows(trace)[:SAMPLE]
+    if any(shape for shapes in trace.args_of(sample, ("Input Dims", "Input dims")) for shape in shapes):
+        found.add("record_shapes")
+    return found
 
 
 def _workload(trace: Trace) -> str | None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.analysis.groups import group
-from tracetui.analysis.links import NO_GPU, links, op_rows
+from tracetui.analysis.links import links, no_gpu, op_rows
 from tracetui.analysis.ops import self_times
 from tracetui.analysis.placement import chosen, step_index, within
 from tracetui.analysis.steps import steps
@@ -87,7 +87,7 @@ def views(trace: Trace, step: int | None = None, by: str | None = None) -> Table
             numbers("launched", calls[names.key] - names.calls, "", "Calls of this name that did launch something."),
         ),
         rows[names.largest(slices.dur[rows])],
-        "" if with_gpu else f"Known view ops only. {NO_GPU}",
+        "" if with_gpu else f"Known view ops only. {no_gpu(trace)}",
     )
     return table.take(table.order("self_cpu_us", descending=True))
 

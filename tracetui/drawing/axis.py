@@ -36,15 +36,18 @@ def tick_label(moment: int, step: int) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {unit}"
 
 
-def axis(window: Window, width: int, origin_ns: int = 0) -> NDArray[np.uint32]:
-    """The axis as `width` code points: a line at each tick and its distance from the origin beside it."""
+def axis(window: Window, width: int, origin_ns: int = 0, origin: str = "") -> NDArray[np.uint32]:
+    """The axis as `width` code points: a line at each tick and its distance from the origin, or the origin's name."""
     cells = np.full(width, ord(" "), np.uint32)
     step = tick_step(window.ns_per_cell)
     first = math.floor((window.start_ns - origin_ns) / step) - 1
     last = math.ceil((window.end_ns(width) - origin_ns) / step)
     for number in range(first, last + 1):
         at = window.cell_of(origin_ns + number * step)
-        letters = codes(f"│{tick_label(number * step, step)}"[:SPACING])
+        label = origin if number == 0 and origin else tick_label(number * step, step)
+        letters = codes(f"│{label}"[:SPACING])
+        if at < 0:
+            continue
         if at + len(letters) > width:
             # Half a number is a wrong number.
             letters = letters[:1]

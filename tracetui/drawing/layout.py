@@ -209,7 +209,7 @@ class Layout:
     def _of_lane(self, lane: int, cap: int) -> list[Line]:
         base, shown = self._base(lane), self._shown_rows(lane, cap)
         offset = min(self._offset.get(lane, 0), len(base) - shown)
-        note = f"{offset + 1}–{offset + shown} of {len(base)}" if shown < len(base) else ""
+        note = f"rows {offset + 1}–{offset + shown} of {len(base)}" if shown < len(base) else ""
         return [
             Line(lane, base.start + offset + i, i, note if i == shown - 1 else "", i == 0) for i in range(max(shown, 0))
         ]
@@ -221,7 +221,7 @@ class Layout:
         if len(above) + len(below) <= self._height:
             self._scroll = [0, 0]
             return above + below
-        lower = min(len(below), max(self._height // 3, self._height - 1 - len(above)))
+        lower = min(len(below), max(self._height // 2, self._height - 1 - len(above)))
         upper = max(self._height - 1 - lower, 0)
         self._split = upper
         tops = [
@@ -232,7 +232,8 @@ class Layout:
         hidden = len(above) - upper
         note = f"{tops[0]} rows above, {hidden - tops[0]} below" if hidden > 0 else ""
         if len(below) > lower:
-            note += f"{'; ' if note else ''}devices: {len(below) - lower} rows hidden"
+            more = len(below) - lower
+            note += f"{'; ' if note else ''}devices: {more} row{'' if more == 1 else 's'} hidden"
         rule = Line(-1, -1, 0, note)
         parts = above[tops[0] : tops[0] + upper], below[tops[1] : tops[1] + lower]
         for lines in parts:

@@ -166,7 +166,9 @@ class Picture:
         slices = self.trace.slices
         work = slices.of_kind(*GPU_WORK)
         if len(work) == 0:
+            on_thread = np.array([lane.kind == LaneKind.CPU for lane in self.trace.lanes], bool)
             work = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME, Kind.OTHER)
+            work = work[on_thread[slices.lane[work]]]
         return union(slices.start[work], slices.end[work])
 
     @cached_property

@@ -36,6 +36,8 @@ class View:
     """The measuring point."""
     origin_ns: int = 0
     """The moment that the axis calls 0."""
+    origin: str = ""
+    """What that moment is called on the axis."""
     focused: bool = False
 
 
@@ -56,7 +58,7 @@ def lane_label(lane: Lane, room: int = 40) -> str:
     elif thread := _THREAD.fullmatch(lane.name):
         name = thread["name"] or ""
         generic = _GENERIC.fullmatch(name) is not None
-        text = ("main thread" if lane.tid == lane.pid else f"thread {thread['id']}") if generic else name
+        text = ("main thread" if lane.tid == lane.pid != "0" else f"thread {thread['id']}") if generic else name
     else:
         text = lane.name
     return shorten(single_width(clean(text)), room)
@@ -108,7 +110,7 @@ class Scene:
         quiet = GROUND if colours.mono else colours.quiet
         frame.write(0, 0, codes(shorten(self._reading(view, width - left), left - 1).ljust(left)))
         frame.attributes[0, :left] = BOLD if view.focused else 0
-        frame.write(0, left, axis(view.window, width - left, view.origin_ns), quiet)
+        frame.write(0, left, axis(view.window, width - left, view.origin_ns, view.origin), quiet)
         if view.mark_ns is not None:
             at = view.window.cell_of(view.mark_ns)
             if 0 <= at < width - left:

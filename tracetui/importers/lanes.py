@@ -68,7 +68,7 @@ class Naming:
         elif name == "thread_sort_index" and isinstance(args.get("sort_index"), (int, float)):
             self.thread_order[thread] = args["sort_index"]
         elif name == "thread_name" and isinstance(text, str):
-            self._name_thread(thread, text.strip())
+            self._name_thread(thread, text.strip().removesuffix(" ()"))
 
     def _name_thread(self, thread: tuple[str, str], text: str) -> None:
         known = self.thread.get(thread)

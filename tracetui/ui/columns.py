@@ -38,9 +38,12 @@ class Shown:
 
 _KERNEL = Shown("short_name", "kernel", 24, 3)
 _OP = Shown("op", "op", 12, 1)
+_STEP = Shown("step", "step", 6)
+"""Only where rows of several steps are listed."""
 
 LAYOUTS: dict[str, tuple[Shown, ...]] = {
     "kernels": (
+        _STEP,
         Shown("index", "#", 5),
         _KERNEL,
         Shown("dur_us", "µs", 9),
@@ -84,17 +87,19 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
         Shown("metadata_only", "view", 5),
     ),
     "occupancy": (
+        _STEP,
         Shown("index", "#", 5),
-        Shown("name", "query", 18, 2),
+        Shown("name", "query", 14, 1),
         Shown("dur_us", "µs", 9),
         _OP,
-        Shown("kernel", "for kernel", 14, 2, kernels=True),
+        Shown("kernel", "for kernel", 20, 3, kernels=True),
         Shown("occupancy_pct", "occ %", 6),
         Shown("block", "block", 10),
         Shown("registers", "regs", 5),
         Shown("start_us", "start µs", 13),
     ),
     "launches": (
+        _STEP,
         Shown("index", "#", 5),
         Shown("api", "call", 16, 1),
         Shown("dur_us", "µs", 9),
@@ -167,8 +172,14 @@ def layout_of(pane: str, table: Table) -> list[Shown]:
     layout = [shown for shown in LAYOUTS.get(known, ()) if shown.name in table]
     if not layout:
         layout = [Shown(c.name, c.name, 20 if c.is_text else 12, int(c.is_text)) for c in table.columns]
+    if pane != "steps":
+        layout = [shown for shown in layout if shown.name != "step" or _varies(table["step"])]
     filled = [shown for shown in layout if not table[shown.name].nulls().all()]
     return [measured(shown, table[shown.name]) for shown in filled or layout]
+
+
+def _varies(column: Column) -> bool:
+    return len(column) > 1 and bool((column.values != column.values[0]).any())
 
 
 def measured(shown: Shown, column: Column) -> Shown:

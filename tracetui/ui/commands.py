@@ -127,7 +127,8 @@ class CommandProvider(Provider):
                 yield Hit(score, matcher.highlight(title), partial(self._run, found), help=found.binding.tooltip)
 
     def _commands(self) -> list[Command]:
-        return [found for found in all_commands(self.screen) if found.available]
+        commands = all_commands(self.screen)
+        return [found for found in commands if found.available and found.binding.action != "command_palette"]
 
     @staticmethod
     def _title(found: Command) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tracetui.analysis.occupancy import asked_for, queries
 from tracetui.analysis.placement import step_index
 from tracetui.analysis.steps import steps
 from tracetui.drawing.format import clean, duration, short_kernel, shorten
@@ -15,7 +16,7 @@ from tracetui.errors import TraceError
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.ui.event_words import Fact, facts_of_args
 
-LABEL = 16
+LABEL = 18
 """Cells kept for the labels of facts."""
 
 
@@ -86,6 +87,9 @@ def _facts(trace: Trace, row: int) -> list[Fact]:
     ]
     if Kind(int(slices.kind[row])) not in GPU_WORK:
         facts.append(("self time", duration(int(slices.self_time[row]))))
+    if row in queries(trace):
+        kernel = int(asked_for(trace, np.array([row]))[0])
+        facts.append(("asked for", short_name(trace, kernel) if kernel >= 0 else "no launch that follows in its op"))
     return facts
 
 
@@ -101,7 +105,7 @@ def _start(trace: Trace, row: int) -> str:
 def _fact(fact: Fact, width: int) -> list[Line]:
     label, value = fact
     if len(label) >= LABEL:
-        return [Line(piece) for piece in folded(f"{label} {value}", width)]
+        return [Line(piece) for piece in folded(f"{label}: {value}", width)]
     pieces = folded(value, width - LABEL) or [""]
     first = Line(f"{label:<{LABEL}}{pieces[0]}", "fact")
     return [first, *(Line(" " * LABEL + piece) for piece in pieces[1:])]

@@ -34,6 +34,8 @@ def plain(value: Any) -> str:
     """Any JSON value on one line, safe to print, cut where it is very long."""
     if isinstance(value, list):
         text = "[" + ", ".join(plain(item) for item in value[:100]) + (", …]" if len(value) > 100 else "]")
+    elif isinstance(value, dict):
+        text = "{" + ", ".join(f"{clean(str(key))}: {plain(item)}" for key, item in list(value.items())[:100]) + "}"
     elif isinstance(value, float):
         text = f"{value:.6g}"
     else:

@@ -91,6 +91,8 @@ class Finder:
     def _filter(self, text: str) -> None:
         panes = self.view.panes
         panes.arrange_by(replace(panes.arrangement, filter=text))
+        if not panes.groups_names and not panes.view.located:
+            self.view.select(panes.view.slice_row)
         self.line.say(f"{len(panes.view.order):,} rows")
 
     def _look_for(self, text: str) -> None:
@@ -111,13 +113,15 @@ class Finder:
             return
         if self.search.in_lanes:
             self.view.select(hit, jump)
+            self.view.lanes.reveal(hit, zoom=True)
         else:
             self.view.panes.view.place(hit)
             self.view.select(self.view.panes.view.slice_row)
 
     def _tell(self, message: SearchLine.Typed) -> None:
         if message.purpose == "search" and message.text:
-            self.view.notice(f"{message.text}   {self.search.words}   n N go on, esc clears")
+            more = "   n N go on, esc clears" if len(self.search.hits) else ""
+            self.view.notice(f"{message.text}   {self.search.words}{more}")
 
     def _first_in_step(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
         number = self.view.step

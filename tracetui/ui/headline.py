@@ -39,7 +39,9 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part,
         words.append(clean(str(verdict)))
     if not words:
         words = [clean(trace.format), f"{count(len(trace.slices))} slices"]
-    marks = [Part(f"  {mark}", "warn") for mark in damage(trace)]
+    alone = _number(facts.get("without_launch"))
+    doubts = [*damage(trace), *([f"⚠{count(alone)} without launch"] if alone else [])]
+    marks = [Part(f"  {mark}", "warn") for mark in doubts]
     while len(words) > 2 and len(" · ".join(words)) > width - SHORTEST_LABEL - 10 * len(marks):
         del words[0]
     rest = [*marks, Part("  " + " · ".join(words))]
@@ -59,16 +61,16 @@ def damage(trace: Trace) -> list[str]:
     return [*marks, f"⚠{doubts}"] if doubts else marks
 
 
-def step_parts(numbers: Sequence[int], step: int | None, span_ns: float) -> tuple[Part, ...]:
-    """The step switcher: `step ◂ 2 · [3] · 4 ▸`, and how long the stretch is."""
+def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[Part, ...]:
+    """The step switcher: `step ◂ 2 · [3] · 4 ▸`, and how long the step took."""
     if not numbers:
-        return Part("no steps in this trace: everything is listed", "dim"), Part(f"   {duration(span_ns)}")
+        return (Part("no steps in this trace: everything is listed", "dim"),)
     if step is None:
         parts = [
             Part("all steps ", "strong"),
             Part(f"{numbers[0]} … {numbers[-1]}", "plain", str(numbers[0])),
         ]
-        return *parts, Part(f"   {duration(span_ns)}"), Part("   A shows one", "dim", "all")
+        return *parts, Part("   A shows one", "dim", "all")
     place = numbers.index(step) if step in numbers else 0
     parts = [Part("step "), Part("◂ ", "key" if place else "dim", str(numbers[max(place - 1, 0)]))]
     first = max(0, min(place - 3, len(numbers) - 7))
@@ -79,7 +81,7 @@ def step_parts(numbers: Sequence[int], step: int | None, span_ns: float) -> tupl
         parts.append(Part(f"[{number}]" if here else str(number), "strong" if here else "plain", str(number)))
     last = place == len(numbers) - 1
     parts.append(Part(" ▸", "dim" if last else "key", str(numbers[min(place + 1, len(numbers) - 1)])))
-    return *parts, Part(f"   {duration(span_ns)}"), Part("   A all steps", "dim", "all")
+    return *parts, Part(f"   {duration(dur_ns)}"), Part("   A all steps", "dim", "all")
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,8 @@ class LanesView(Surface, can_focus=True):
     """The measuring point."""
     origin_ns: reactive[int] = reactive(0, repaint=False, init=False)
     """The moment that the axis calls 0."""
+    origin: reactive[str] = reactive("", repaint=False, init=False)
+    """What that moment is called."""
 
     @dataclass
     class Selected(Message):
@@ -135,7 +137,7 @@ class LanesView(Surface, can_focus=True):
         if self._scene is None:
             return None
         width, height = self.size
-        view = View(self._current(), self.selected, self.lit, self.mark_ns, self.origin_ns, focused=self.has_focus)
+        view = View(self._current(), self.selected, self.lit, self.mark_ns, self.origin_ns, self.origin, self.has_focus)
         marks = self.lit | {self.selected} if self.selected >= 0 else self.lit
         if last is None:
             frame = self._scene.draw(view, width, height, self.colours)

@@ -75,6 +75,7 @@ class Navigator:
             view.window = Window.fit(start, end, view.lanes.cells)
             found = kernel_from(view.trace, -1, 1, start)
             view.selected = found if found >= 0 else longest_between(view.trace, start, end)
+            view.lanes.reveal(view.selected)
         if not has_gpu(view.trace):
             view.panes.open_tab("ops")
         self.visit(place)

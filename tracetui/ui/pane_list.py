@@ -20,12 +20,15 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
+from tracetui.analysis.links import links
 from tracetui.analysis.panes import PANES
+from tracetui.analysis.placement import within
+from tracetui.analysis.views import idle_view_rows
 from tracetui.drawing.export import render
 from tracetui.drawing.format import clean, count, shorten
 from tracetui.errors import TracetuiError
 from tracetui.model.table import Table
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Kind, Trace
 from tracetui.ui.arrangement import Arrangement, arrange
 from tracetui.ui.bar import Bar
 from tracetui.ui.commands import command
@@ -50,17 +53,9 @@ class PaneList(Widget):
     """Tabs over one list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("s", "sort(1)", "Sort by the next column", "Largest first; an arrow shows which.", "sort"),
+        command("s", "sort(1)", "Sort by the next column", "Numbers largest first; an arrow shows which.", "sort"),
         command("S", "reverse", "Turn the sort order round", "", "sort"),
         command("b", "group", "Group the rows", "One row per name, or single rows again.", "group"),
-        command(
-            "F",
-            "filter",
-            "Filter the list",
-            "Keeps rows whose text contains what you type.",
-            "filter",
-            before_typing=True,
-        ),
     ]
     DEFAULT_CSS = """
     PaneList { layout: vertical; height: 1fr; width: 1fr; }
@@ -79,9 +74,6 @@ class PaneList(Widget):
         key: Key
         table: Table | None
         note: str = ""
-
-    class FilterWanted(Message):
-        """The user wants to type a filter."""
 
     class Opened(Message):
         """Another list is shown."""
@@ -194,10 +186,10 @@ class PaneList(Widget):
         return render(table.take(rows), self.trace, self.pane, format)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grouping is for panes that can be grouped; sorting and filtering need rows."""
+        """Grouping is for panes that can be grouped; sorting needs rows."""
         if action == "group":
             return self.pane in TABS and bool(PANES[self.pane].groups)
-        if action in ("sort", "reverse", "filter"):
+        if action in ("sort", "reverse"):
             return self.table is not None
         return True
 
@@ -224,10 +216,6 @@ class PaneList(Widget):
         if groups:
             by = None if self.arrangement.by else groups[0]
             self.arrange_by(replace(self.arrangement, by=by, sort=None, descending=False))
-
-    def action_filter(self) -> None:
-        """Ask for the filter's text."""
-        self.post_message(self.FilterWanted())
 
     @on(TableView.HeaderClicked)
     def _sort_by_title(self, message: TableView.HeaderClicked) -> None:
@@ -303,10 +291,14 @@ class PaneList(Widget):
 
     def _place(self) -> None:
         """Move the cursor to the row that stands for the selection, or near it."""
+        view = self.view
         if self.groups_names:
-            any(self.view.place_on_text(name) for name in self._wanted_names)
-        elif self._wanted and not any(self.view.place_on_slice(row) for row in self._wanted):
-            self._place_near(int(self.trace.slices.start[self._wanted[0]]))
+            # Names are read from the top: the cursor stays, and only shows whether it is on the selection's name.
+            view.located = view.text in self._wanted_names
+        elif self._wanted:
+            view.located = any(view.place_on_slice(row) for row in self._wanted)
+            if not view.located:
+                self._place_near(int(self.trace.slices.start[self._wanted[0]]))
 
     def _place_near(self, moment: int) -> None:
         """Move the cursor to what starts next to a moment (ns), in a list that does not hold the selection."""
@@ -328,5 +320,25 @@ class PaneList(Widget):
         found = self._tables.get(self._key(name))
         if not isinstance(found, Table) or name == "summary":
             return ""
-        grouped = name in ("views", "kernels") and "calls" in found
-        return count(int(np.nansum(found["calls"].values)) if grouped else len(found))
+        step = self.step
+        if name == "views":
+            return count(self.trace.remember(("view calls", step), lambda: _view_calls(self.trace, step)))
+        if name == "kernels":
+            kernels, others = self.trace.remember(("work", step), lambda: _work(self.trace, step))
+            return f"{count(kernels)}+{count(others)}" if others else count(kernels)
+        if "queries" in found or "calls" in found:
+            single = self._tables.get((name, step, None))
+            return count(len(single)) if isinstance(single, Table) and name != "ops" else count(len(found))
+        return count(len(found))
+
+
+def _view_calls(trace: Trace, step: int | None) -> int:
+    """Calls of view ops that put nothing on the GPU, as the steps pane counts them."""
+    return len(within(trace, idle_view_rows(trace), step))
+
+
+def _work(trace: Trace, step: int | None) -> tuple[int, int]:
+    """Kernels, and copies with fills."""
+    rows = within(trace, links(trace).gpu, step)
+    kernels = int((trace.slices.kind[rows] == Kind.KERNEL).sum())
+    return kernels, len(rows) - kernels

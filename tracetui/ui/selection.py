@@ -7,7 +7,10 @@ from numpy.typing import NDArray
 
 from tracetui.analysis.links import chain, links
 from tracetui.analysis.steps import steps
-from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
+
+_LIBRARY_FRAMES = ("site-packages", "dist-packages", "torch/", "<frozen", "<string>", "<built-in", "threading.py(")
+"""What the name of a frame outside of the user's code contains."""
 
 MOST_LIT = 5_000
 """So many slices at most are lit with a selection."""
@@ -44,7 +47,7 @@ def lit_with(trace: Trace, row: int) -> frozenset[int]:
 
 
 def chain_of(trace: Trace, row: int) -> list[int]:
-    """The dispatch chain for reading: of Python frames in a row only the innermost stays."""
+    """The dispatch chain for reading: of Python frames in a row stay the user's own, modules and the innermost."""
     if row < 0:
         return []
     rows = chain(trace, row)
@@ -53,8 +56,13 @@ def chain_of(trace: Trace, row: int) -> list[int]:
     return [
         each
         for each, kind, then in zip(rows, kinds, following, strict=True)
-        if each == row or not kind == then == Kind.PYTHON
+        if each == row or not kind == then == Kind.PYTHON or is_own_frame(trace.name_of(each))
     ]
+
+
+def is_own_frame(name: str) -> bool:
+    """Whether a Python frame is the user's code or a module, and not a library's (R3.44, R3.46)."""
+    return not any(part in name for part in _LIBRARY_FRAMES)
 
 
 def kernel_from(trace: Trace, row: int, direction: int, moment: float) -> int:
@@ -121,6 +129,13 @@ def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:
     return start, max(end, int(trace.slices.end[work].max())) if len(work) else end
 
 
+def dur_of_step(trace: Trace, number: int) -> int:
+    """How long a step took on the CPU, in ns."""
+    found = steps(trace)
+    index = int(found.labelled(number)[0])
+    return int(found.end[index] - found.start[index])
+
+
 def first_of_step(trace: Trace, number: int) -> int:
     """The first GPU activity of a step, or the slice of the step itself when it has none."""
     work = work_of_step(trace, number)
@@ -152,10 +167,10 @@ def busiest_stretch(trace: Trace) -> tuple[int, int]:
 
 
 def longest_between(trace: Trace, start: int, end: int) -> int:
-    """The longest of the slices that start within [start, end) ns, -1 when there is none."""
+    """The longest of the slices of threads that start within [start, end) ns, -1 when there is none."""
     slices = trace.slices
-    inside = (slices.start >= start) & (slices.start < end) & (slices.kind != Kind.BOOKKEEPING)
-    rows = np.flatnonzero(inside)
+    on_thread = np.array([lane.kind == LaneKind.CPU for lane in trace.lanes], bool)
+    rows = np.flatnonzero((slices.start >= start) & (slices.start < end) & on_thread[slices.lane])
     return int(rows[np.argmax(slices.dur[rows])]) if len(rows) else -1
 
 

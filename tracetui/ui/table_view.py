@@ -43,6 +43,7 @@ class TableView(Scroller, can_focus=True):
         "table--header",
         "table--cursor",
         "table--resting",
+        "table--elsewhere",
         "table--note",
     }
     DEFAULT_CSS = """
@@ -51,12 +52,16 @@ class TableView(Scroller, can_focus=True):
         .table--header { color: $text-muted; text-style: bold; }
         .table--cursor { background: $primary; color: $background; text-style: bold; }
         .table--resting { background: $primary-muted; color: $foreground; }
+        .table--elsewhere { color: $text-muted; text-style: italic; }
         .table--note { color: $text-muted; }
     }
     """
 
     cursor: reactive[int] = reactive(0, repaint=False, init=False)
     """Place of the current row in the list, from 0."""
+
+    located: reactive[bool] = reactive(True, repaint=False, init=False)
+    """Whether the current row stands for what is selected; if not it is only where the list was left."""
 
     class RowHighlighted(Message):
         """The user moved the cursor."""
@@ -124,6 +129,14 @@ class TableView(Scroller, can_focus=True):
         """The slice behind the current row, -1 when there is none."""
         return self._slice_of(self.row)
 
+    @property
+    def text(self) -> str | None:
+        """The first column of the current row, where that is text."""
+        if self.table is None or self.row < 0:
+            return None
+        found = self.table.columns[0].cell(self.row)
+        return found if isinstance(found, str) else None
+
     def place(self, cursor: int) -> None:
         """Move the cursor without telling anyone: the selection already is there."""
         self.cursor = max(0, min(cursor, len(self.order) - 1))
@@ -131,6 +144,7 @@ class TableView(Scroller, can_focus=True):
     def tell(self) -> None:
         """Tell which row is current, as if the user had moved there."""
         if self.row >= 0:
+            self.located = True
             self.post_message(self.RowHighlighted(self, self.slice_row, self.row))
 
     def place_on_slice(self, slice_row: int) -> bool:
@@ -140,17 +154,6 @@ class TableView(Scroller, can_focus=True):
         if slice_row < 0 or self.slice_row == slice_row:
             return slice_row >= 0
         found = np.flatnonzero(self.table.slices[self.order] == slice_row)
-        if len(found):
-            self.place(int(found[0]))
-        return bool(len(found))
-
-    def place_on_text(self, text: str) -> bool:
-        """Move the cursor, silently, to the row whose first column says this; False when there is none."""
-        if self.table is None or not len(self.order):
-            return False
-        column = self.table.columns[0]
-        wanted = [i for i, known in enumerate(column.strings or ()) if known == text]
-        found = np.flatnonzero(np.isin(column.values[self.order], wanted))
         if len(found):
             self.place(int(found[0]))
         return bool(len(found))
@@ -171,6 +174,10 @@ class TableView(Scroller, can_focus=True):
         top = self.scroll_offset.y
         width = self.size.width
         self.refresh(Region(0, old - top + 1, width, 1), Region(0, new - top + 1, width, 1))
+
+    def watch_located(self) -> None:
+        """Repaint the line of the cursor."""
+        self.refresh(Region(0, self.cursor - self.scroll_offset.y + 1, self.size.width, 1))
 
     def action_move(self, rows: int) -> None:
         """Move the cursor by some rows."""
@@ -267,15 +274,23 @@ class TableView(Scroller, can_focus=True):
         if place >= len(self.order):
             return Strip.blank(width, self.rich_style)
         current = place == self.cursor
-        look = ("cursor" if self.has_focus else "resting") if current else ""
+        look = self._look() if current else ""
         strip = self._strips.get((place, look))
         if strip is None:
             if len(self._strips) > 1000:
                 self._strips.clear()
-            text = ("▸" if current else " ") + row_text(self.table, int(self.order[place]), self._columns)
+            text = ("·" if look == "elsewhere" else "▸" if current else " ") + row_text(
+                self.table, int(self.order[place]), self._columns
+            )
             strip = _strip(text, width, self._style(look) if look else self.rich_style)
             self._strips[place, look] = strip
         return strip
+
+    def _look(self) -> str:
+        """How the current row is drawn."""
+        if not self.located:
+            return "elsewhere"
+        return "cursor" if self.has_focus else "resting"
 
     def _note_line(self, y: int, width: int) -> Strip:
         lines = _wrapped(self.note, max(width - 4, 10))

@@ -35,6 +35,7 @@ from tracetui.ui.place import Place, view_string
 from tracetui.ui.search import SearchLine
 from tracetui.ui.selection import (
     chain_of,
+    dur_of_step,
     first_of_step,
     has_gpu,
     kernel_from,
@@ -60,6 +61,9 @@ class TraceView(Widget):
         command("A", "all_steps", "List all steps, or one", "The panes list every step, or the selection's."),
         command("f,g", "follow", "Follow the link", "Kernel → launch → op → kernel (f in lists).", "follow"),
         command("slash", "search", "Search", "Names in the lanes, or rows of the list.", "search", before_typing=True),
+        command(
+            "F", "filter", "Filter the list", "Keeps rows that contain what you type.", "filter", before_typing=True
+        ),
         command("n", "hit(1)", "Next match", "Of the last search."),
         command("N", "hit(-1)", "Previous match", "Of the last search."),
         command("escape", "clear", "Clear search and filter"),
@@ -110,6 +114,7 @@ class TraceView(Widget):
     def on_mount(self) -> None:
         """Hand out the data; the first view follows once the lanes know how wide they are."""
         self._show_header()
+        self._show_steps()
         self.lanes.show(self.trace, self.picture)
         self.query_one(Minimap).show(self.trace, self.picture)
         (self.panes.view if has_gpu(self.trace) else self.lanes).focus()
@@ -152,11 +157,11 @@ class TraceView(Widget):
         """Lanes and minimap show the window."""
         self.lanes.window = window
         self.query_one(Minimap).window = window
-        self._show_steps()
 
     def watch_step(self, step: int | None) -> None:
         """The panes list another step, and the axis counts from its start."""
         self.panes.step = step
+        self.lanes.origin = f"step {step}" if step is not None else ""
         self.lanes.origin_ns = stretch_of_step(self.trace, step)[0] if step is not None else 0
         self._show_steps()
 
@@ -204,12 +209,17 @@ class TraceView(Widget):
             return bool(self.navigator.history.places)
         if action == "search":
             return not self.finder.line.is_open
+        if action == "filter":
+            return self.panes.table is not None and not self.finder.line.is_open
         if action == "details":
             return not self.screen.has_class("-wide")
         return True
 
     def action_kernel(self, direction: int) -> None:
-        """Select the kernel before or after, or without a GPU the slice of the lane."""
+        """Select the kernel before or after, or without a GPU the slice of the lane; of a filtered list its next."""
+        if self.panes.pane == "kernels" and self.panes.arrangement.filter and not self.panes.groups_names:
+            self.panes.view.action_move(direction)
+            return
         if has_gpu(self.trace):
             start = self.window.start_ns if self.window is not None else 0.0
             row = kernel_from(self.trace, self.selected, direction, start)
@@ -251,6 +261,10 @@ class TraceView(Widget):
     def action_search(self) -> None:
         """Open the search line, for the lanes or for the list."""
         self.finder.open("search")
+
+    def action_filter(self) -> None:
+        """Open the filter line of the list."""
+        self.finder.open("filter")
 
     def action_hit(self, direction: int) -> None:
         """Go to the next or previous match."""
@@ -353,10 +367,6 @@ class TraceView(Widget):
     def _tab_opened(self) -> None:
         self.show_hints()
 
-    @on(PaneList.FilterWanted)
-    def _type_filter(self) -> None:
-        self.finder.open("filter")
-
     @on(PaneList.Summed)
     def _sum_up(self, message: PaneList.Summed) -> None:
         self._summary = message.table
@@ -382,6 +392,5 @@ class TraceView(Widget):
         self.query_one("#header", Bar).parts = header_parts(self.trace, self._summary, self.size.width - 2)
 
     def _show_steps(self) -> None:
-        if self.window is not None:
-            span = self.window.end_ns(self.lanes.cells) - self.window.start_ns
-            self.query_one("#steps", Bar).parts = step_parts(self.steps, self.step, span)
+        took = dur_of_step(self.trace, self.step) if self.step is not None else 0
+        self.query_one("#steps", Bar).parts = step_parts(self.steps, self.step, took)
