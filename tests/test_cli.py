@@ -78,7 +78,7 @@ def test_step_sort_where_and_limit():
     calls = [row["calls"] for row in shown("ops", EAGER, "--sort", "calls", "--limit", 3)["rows"]]
     assert calls == sorted(everything.values(), reverse=True)[:3]
     names = [row["name"] for row in shown("ops", EAGER, "--sort", "name")["rows"]]
-    assert names == sorted(names)
+    assert names == sorted(names, key=str.casefold)
     assert [row["name"] for row in shown("ops", EAGER, "--sort", "name:desc")["rows"]] == names[::-1]
 
 

@@ -91,7 +91,7 @@ def test_the_description_has_the_whole_name_and_marks_where_one_is() -> None:
     assert all(len(line.text) <= 40 for line in lines)
     assert lines[0].text == "gemm"
     assert [line.row for line in lines if line.style == "here"] == [row]
-    assert "registers       32 per thread" in [line.text for line in lines]
+    assert "registers         32 per thread" in [line.text for line in lines]
 
 
 def test_folding_loses_nothing_but_spaces() -> None:

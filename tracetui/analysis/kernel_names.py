@@ -101,6 +101,8 @@ _TYPES = {
     "int": "i32",
     "bool": "bool",
 }
+_QUALIFIED = re.compile(r"::|<|\(|^_Z")
+"""What only names of C++ have."""
 _INTEGERS = ("long", "int", "bool")
 _TYPE = re.compile(r"(?<!unsigned )\b(" + "|".join(map(re.escape, _TYPES)) + r")\b")
 _LAMBDA = re.compile(r"\{lambda\(([\w:]+)")
@@ -123,7 +125,7 @@ def short_kernel(name: str) -> str:
     becomes `add<f32> vectorized_elementwise`.
     """
     text = _plain(name)
-    if text.startswith(("Memcpy ", "Memset ")):
+    if text.startswith(("Memcpy ", "Memset ")) or not _QUALIFIED.search(text):
         return _cut(text)
     if text.startswith("_Z"):
         return _cut(_mangled(text))

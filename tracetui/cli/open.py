@@ -5,6 +5,7 @@ A folder, or nothing, offers the traces in it; `-` is standard input."""
 from __future__ import annotations
 
 import argparse
+import codecs
 import os
 import sys
 
@@ -33,8 +34,9 @@ def run(options: argparse.Namespace) -> int:
         if path != "-" and not os.path.exists(path):
             raise NotFound(f"{path} does not exist.")
     require_terminal()
-    if "-" in traces:
-        _keep_keyboard()
+    if "-" in traces and sys.stdin.isatty():
+        raise UsageError("Standard input is the terminal: pipe a trace in, as in `zcat t.json.gz | tracetui -`.")
+    _keep_keyboard()
     print(f"tracetui: opening {', '.join(map(label_of, traces)) or 'this folder'}", file=sys.stderr)
     # Textual takes a third of a second to import; the line above is on the screen by then.
     from tracetui.ui.app import run as run_app
@@ -52,12 +54,15 @@ def require_terminal() -> None:
         raise UsageError(f"The app cannot draw on a terminal of type {os.environ['TERM']}; {instead}")
     if not (sys.stdout.isatty() and sys.stderr.isatty()):
         raise UsageError(f"The app needs a terminal to draw on; {instead}")
+    encoding = codecs.lookup(sys.stdout.encoding or "ascii").name
+    if encoding != "utf-8":
+        raise UsageError(f"The app draws with characters that the output encoding {encoding} lacks; {instead}")
     if not sys.stdin.isatty() and not os.access("/dev/tty", os.R_OK):
         raise UsageError(f"The app needs a keyboard; {instead}")
 
 
 def _keep_keyboard() -> None:
-    """Put the terminal back on file descriptor 0, where keys are read, and the pipe into `sys.stdin`."""
+    """Put the terminal back on file descriptor 0, where keys are read, and what was there into `sys.stdin`."""
     if sys.stdin.isatty():
         return
     sys.stdin = os.fdopen(os.dup(0), "r")

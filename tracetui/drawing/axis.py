@@ -45,10 +45,10 @@ def axis(window: Window, width: int, origin_ns: int = 0, origin: str = "") -> ND
     for number in range(first, last + 1):
         at = window.cell_of(origin_ns + number * step)
         label = origin if number == 0 and origin else tick_label(number * step, step)
-        letters = codes(f"│{label}"[:SPACING])
+        letters = codes(f"│{label}")
         if at < 0:
             continue
-        if at + len(letters) > width:
+        if at + len(letters) > width or len(letters) > SPACING:
             # Half a number is a wrong number.
             letters = letters[:1]
         low, high = max(at, 0), min(at + len(letters), width)

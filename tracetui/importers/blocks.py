@@ -133,7 +133,7 @@ class BlockReader:
     def _cut(self, start: int) -> tuple[Block, int, bool] | None:
         """A block from `start`, the place to go on, and whether the array ended there.
 
-        None when an event is longer than the buffer and the end of the file came while reading on.
+        None when the first event does not end before the file does.
         """
         unclosed = True
         for comma in self._commas(start):
@@ -146,10 +146,11 @@ class BlockReader:
                     end = start + error.end
                     return self._strict(start, end), end, True
                 unclosed = unclosed and error.unclosed
-        if unclosed and self._fill - start < MAX_EVENT and not self._eof:
+        if not unclosed or self._fill - start >= MAX_EVENT:
+            return self._cut_loosely(start)
+        if not self._eof:
             self._read_more(2 * len(self._buffer))
-            return None if self._eof else self._cut(start)
-        return self._cut_loosely(start)
+        return None if self._eof else self._cut(start)
 
     def _commas(self, start: int) -> Iterator[int]:
         """Places of commas between events, last first: a few by the usual separator, then by any."""
@@ -207,7 +208,10 @@ class BlockReader:
                     return
             if self._fill - start <= 2 * self._block:
                 break
-            block, rest, ended = self._cut(start) or self._cut_loosely(start)
+            cut = self._cut(start)
+            if cut is None:
+                break
+            block, rest, ended = cut
             yield block
             if ended:
                 self._keep_trailer(rest)

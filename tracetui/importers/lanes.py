@@ -113,8 +113,12 @@ class Naming:
         )
 
 
-def _natural(text: str) -> tuple[int, int, str]:
-    return (0, int(text), "") if text.lstrip("-").isdecimal() else (1, 0, text)
+def _natural(text: str) -> list[tuple[bool, int, str]]:
+    """Sorts numbers inside texts as numbers, and pure numbers first."""
+    if text.lstrip("-").isdecimal():
+        return [(False, int(text), "")]
+    parts = re.split(r"(\d{1,18})", text)
+    return [(True, int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
 class LaneTable:

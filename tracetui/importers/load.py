@@ -47,10 +47,11 @@ def load(
     stops and what has been read becomes a trace with `quality.partial` set.
     Raises: NotFound, NotATrace, NoEvents.
     """
-    source = open_source(path)
+    stop = cancelled or (lambda: False)
+    source = open_source(path, stop)
     try:
         with collector_off():
-            return _load(source, progress or (lambda _: None), cancelled or (lambda: False))
+            return _load(source, progress or (lambda _: None), stop)
     finally:
         source.close()
 
@@ -70,8 +71,8 @@ def _load(source: Source, progress: Callable[[Progress], None], cancelled: Calla
         collector.add(block)
         tell("reading")
         if cancelled():
-            quality.partial = True
             break
+    quality.partial = cancelled()
     findings = reader.findings
     _tell_quality(quality, findings, source)
     metadata = _metadata(findings)

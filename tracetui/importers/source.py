@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import select
 import stat
 import sys
 import zipfile
@@ -20,6 +21,8 @@ from typing import Any, Protocol
 from tracetui.errors import NotATrace, NotFound
 
 READ_SIZE = 1 << 18
+PATIENCE = 0.2
+"""Seconds of waiting for a pipe between two looks at whether that is still wanted."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -72,17 +75,21 @@ class Source:
 
 
 class CountedFile:
-    """A raw file that counts what was read and can be given its first bytes back."""
+    """A raw file that counts what was read and can be given its first bytes back.
 
-    def __init__(self, file: io.RawIOBase, size: int | None) -> None:
+    Waiting for a pipe ends, as if it had, when `cancelled` answers true.
+    """
+
+    def __init__(self, file: io.RawIOBase, size: int | None, cancelled: Callable[[], bool]) -> None:
         self.size = size
         self.consumed = 0
         self.file = file
+        self._cancelled = cancelled
         self._ahead = b""
 
     def peek(self, count: int) -> bytes:
         """The next bytes, which stay to be read; fewer at the end of the file."""
-        while len(self._ahead) < count:
+        while len(self._ahead) < count and self._has_come():
             more = self.file.read(count - len(self._ahead))
             if not more:
                 break
@@ -96,9 +103,16 @@ class CountedFile:
             buffer[:count] = self._ahead[:count]
             self._ahead = self._ahead[count:]
         else:
-            count = self.file.readinto(buffer) or 0
+            count = (self.file.readinto(buffer) or 0) if self._has_come() else 0
         self.consumed += count
         return count
+
+    def _has_come(self) -> bool:
+        """Wait until a pipe has bytes or has ended; False when the wait was given up."""
+        while self.size is None and not select.select([self.file], [], [], PATIENCE)[0]:
+            if self._cancelled():
+                return False
+        return True
 
     def close(self) -> None:
         """Close the file underneath."""
@@ -165,13 +179,14 @@ class Utf16Reader:
         return count
 
 
-def open_source(path: str) -> Source:
+def open_source(path: str, cancelled: Callable[[], bool] = lambda: False) -> Source:
     """Open a file, or standard input for `-`, and find out how its content is wrapped.
 
+    `cancelled` ends the wait for a pipe that gives nothing.
     Raises: NotFound when it cannot be read; NotATrace when its first bytes are those of something else.
     """
     label = "standard input" if path == "-" else Path(path).name
-    raw = _open_raw(path)
+    raw = _open_raw(path, cancelled)
     try:
         return _unwrap(raw, path, label)
     except NotATrace:
@@ -208,15 +223,18 @@ def refuse_other_content(start: bytes, label: str) -> None:
         raise NotATrace(f"{label} is an SQLite file (Nsight Systems exports those), not a Chrome trace.")
 
 
-def _open_raw(path: str) -> CountedFile:
+def _open_raw(path: str, cancelled: Callable[[], bool]) -> CountedFile:
     if path == "-":
-        return CountedFile(io.FileIO(sys.stdin.fileno(), "rb", closefd=False), None)
+        return CountedFile(io.FileIO(sys.stdin.fileno(), "rb", closefd=False), None, cancelled)
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
             raise NotFound(f"{path} is a folder; name a trace in it.")
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
-        return CountedFile(io.FileIO(path, "rb"), size)
+        # Opening a named pipe would wait for its writer, and nothing could end that.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        os.set_blocking(descriptor, True)
+        return CountedFile(io.FileIO(descriptor, "rb"), size, cancelled)
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror or error}.") from error
 

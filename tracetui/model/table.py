@@ -7,7 +7,7 @@ column, -1 in a text column.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -151,19 +151,23 @@ class Table:
         slices = None if self.slices is None else self.slices[rows]
         return replace(self, columns=tuple(column.take(rows) for column in self.columns), slices=slices)
 
-    def order(self, name: str, descending: bool = False) -> NDArray[np.int64]:
+    def order(
+        self, name: str, descending: bool = False, shown: Callable[[str], str] | None = None
+    ) -> NDArray[np.int64]:
         """Row numbers sorted by a column, stable, nulls last in either direction.
 
+        Texts are compared as `shown` makes them, without regard to case.
         Raises: KeyError for an unknown column.
         """
         column = self[name]
         keys: NDArray[np.generic] = column.values
         if column.strings is not None:
-            ranks = np.empty(len(column.strings) + 1, np.int64)
-            ranks[np.argsort(np.asarray(list(column.strings), dtype=object), kind="stable")] = np.arange(
-                len(column.strings)
-            )
-            keys = ranks[column.values]
+            used, place = np.unique(column.values, return_inverse=True)
+            read = [column.strings[number] if number >= 0 else "" for number in used.tolist()]
+            compared = [(shown(text) if shown else text).casefold() for text in read]
+            ranks = np.empty(len(used), np.int64)
+            ranks[sorted(range(len(used)), key=compared.__getitem__)] = np.arange(len(used))
+            keys = ranks[place]
         if descending:
             keys = -keys.astype(np.float64 if keys.dtype.kind == "f" else np.int64)
         nulls = column.nulls()

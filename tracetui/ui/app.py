@@ -44,7 +44,8 @@ class TraceApp(App[int]):
         self.failure: TracetuiError | None = None
         """Why the app ended without showing anything."""
         self._place = place or Place()
-        self._opened: dict[str, TraceScreen] = {}
+        self._opened: dict[str, tuple[TraceScreen, float]] = {}
+        """The screens of traces that were read, and when their files had changed last."""
 
     def on_mount(self) -> None:
         """Choose the theme and what to show first."""
@@ -67,8 +68,8 @@ class TraceApp(App[int]):
             if not self._opened:
                 self.exit(0)
             return
-        if path in self._opened:
-            self._put_on_top(self._opened[path])
+        if path in self._opened and self._opened[path][1] == changed(path):
+            self._put_on_top(self._opened[path][0])
         else:
             self._put_on_top(LoadingScreen(path))
 
@@ -94,9 +95,11 @@ class TraceApp(App[int]):
     @on(Loaded)
     def _show_trace(self, message: Loaded) -> None:
         screen = TraceScreen(message.trace, message.picture, self._place)
-        self._opened[message.path] = screen
+        if message.path in self._opened:
+            self.uninstall_screen(self._opened[message.path][0])
+        self._opened[message.path] = screen, changed(message.path)
         self._place = Place()
-        self.install_screen(screen, f"trace {len(self._opened)}")
+        self.install_screen(screen, f"trace {id(screen)}")
         self._put_on_top(screen)
 
     @on(LoadFailed)
@@ -107,6 +110,14 @@ class TraceApp(App[int]):
         else:
             self.pop_screen()
             self.push_screen(TracePicker(self.paths, str(message.error)), self.open)
+
+
+def changed(path: str) -> float:
+    """When a file changed last, in seconds since the epoch; 0 for standard input and what is gone."""
+    try:
+        return Path(path).stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def run(paths: list[str], step: int | None = None, at: str | None = None) -> int:

@@ -11,7 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.drawing.format import short_kernel
 from tracetui.model.table import Table
+
+KERNEL_NAMES = ("name", "kernel")
+"""Columns that are shown without namespaces and parameters, and so sorted."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Arrangement:
 def arrange(table: Table, arrangement: Arrangement) -> NDArray[np.int64]:
     """The rows of a table to list, in order."""
     if arrangement.sort is not None and arrangement.sort in table:
-        order = table.order(arrangement.sort, arrangement.descending)
+        names_kernels = arrangement.sort in KERNEL_NAMES
+        order = table.order(arrangement.sort, arrangement.descending, short_kernel if names_kernels else None)
     else:
         order = np.arange(len(table))
     if arrangement.filter:

@@ -97,15 +97,16 @@ class LanesView(Surface, can_focus=True):
     def __init__(self, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self._scene: Scene | None = None
-        self._width = self.cells
+        self._width = 0
         self._drawn_marks: frozenset[int] = frozenset()
         self._grip: tuple[int, int, Window] | None = None
         self._dragged = False
 
     @property
     def cells(self) -> int:
-        """Width of the tracks."""
-        return max(self.size.width - label_width(self.size.width), 1)
+        """Width of the tracks; before the first layout that of the whole screen."""
+        width = self.size.width or self.app.size.width
+        return max(width - label_width(width), 1)
 
     def show(self, trace: Trace, picture: Picture) -> None:
         """Show a trace; the window and the selection are the parent's to set."""
@@ -151,7 +152,7 @@ class LanesView(Surface, can_focus=True):
     def on_resize(self) -> None:
         """Go on showing the same stretch of time."""
         before, self._width = self._width, self.cells
-        if self.window is not None and before != self._width:
+        if self.window is not None and before not in (0, self._width):
             self._move(self.window.stretched(before, self._width))
 
     def watch_window(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import stat
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,10 +46,12 @@ def find_traces(folder: Path, depth: int = DEPTH, limit: int = MOST) -> list[Tra
 
 
 def trace_file(path: Path) -> TraceFile | None:
-    """Size and age of a file, None when it cannot be looked at."""
+    """Size and age of a file, None when it cannot be looked at or is no plain file."""
     try:
         facts = path.stat()
     except OSError:
+        return None
+    if not stat.S_ISREG(facts.st_mode):
         return None
     return TraceFile(path, facts.st_size, facts.st_mtime)
 

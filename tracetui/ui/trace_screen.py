@@ -48,6 +48,20 @@ class TraceScreen(Screen[None]):
         yield Static(TOO_SMALL, id="too-small", markup=False)
         yield TraceView(self._trace, self._picture, self._place)
 
+    def on_resize(self) -> None:
+        """Give the keys back to the list after the screen was too small to have any."""
+        if self.focused is None:
+            self.call_after_refresh(self._refocus)
+
+    def _refocus(self) -> None:
+        if self.focused is None and not self.is_too_small:
+            self.set_focus(self.query_one(TraceView).panes.view)
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether only the sentence is shown."""
+        return self.has_class("-thin") or self.has_class("-flat")
+
     def action_help(self) -> None:
         """Show the help for what has the focus."""
         # The help is needed only once it is asked for.

@@ -112,13 +112,13 @@ class TraceView(Widget):
         yield Bar(id="hints")
 
     def on_mount(self) -> None:
-        """Hand out the data; the first view follows once the lanes know how wide they are."""
+        """Hand out the data and go to the first view, before any key; lanes stretch it when they get their width."""
         self._show_header()
         self._show_steps()
         self.lanes.show(self.trace, self.picture)
         self.query_one(Minimap).show(self.trace, self.picture)
         (self.panes.view if has_gpu(self.trace) else self.lanes).focus()
-        self.call_after_refresh(self.navigator.open, self._opening)
+        self.navigator.open(self._opening)
 
     @property
     def lanes(self) -> LanesView:
@@ -198,7 +198,9 @@ class TraceView(Widget):
         self.show_hints()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Which commands make sense right now."""
+        """Which commands make sense right now; none while the screen is too small to see what they do."""
+        if self.screen.has_class("-thin") or self.screen.has_class("-flat"):
+            return False
         if action in ("step", "all_steps"):
             return bool(self.steps)
         if action == "follow":
