@@ -287,7 +287,7 @@ class PaneList(Widget):
             return f"No row contains {self.arrangement.filter!r}. F changes the filter, esc clears it."
         if not self.trace.is_torch:
             return f"This is no trace of the PyTorch profiler: it has no {self.pane}. Lanes and search work."
-        if self.pane == "ops":
+        if self.pane == "ops" and len(table) == 0:
             return "No operators, annotations or runtime calls in this trace. Lanes and search show what there is."
         return table.note or f"Nothing to list: {PANES[self.pane].help}"
 
