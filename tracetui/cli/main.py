@@ -13,12 +13,19 @@ from types import ModuleType
 
 from tracetui import __version__
 from tracetui.cli import open as open_command
+from tracetui.cli import run as run_command
 from tracetui.cli import show as show_command
+from tracetui.cli import workloads as workloads_command
 from tracetui.cli.completion import PrintCompletion
 from tracetui.cli.reading import printable
 from tracetui.errors import TracetuiError
 
-COMMANDS: dict[str, ModuleType] = {"open": open_command, "show": show_command}
+COMMANDS: dict[str, ModuleType] = {
+    "open": open_command,
+    "show": show_command,
+    "run": run_command,
+    "workloads": workloads_command,
+}
 """Every command by name; a first argument that is none of them is a trace to open."""
 
 CANCELLED = 130
@@ -36,16 +43,19 @@ examples:
   tracetui show kernels trace.json --step 3 --sort dur_us --limit 10
   tracetui show kernels trace.json --by name --format md > kernels.md
   zcat trace.json.gz | tracetui show ops - --format json
+  tracetui run mlp --compile                             record a trace here, and open it
+  tracetui workloads                                     what can be recorded here
 
 exit codes:
-  0 done; 1 the file holds nothing usable, or is cut off; 2 the command was not understood; 130 cancelled"""
+  0 done; 1 the file holds nothing usable, or is cut off; 2 the command was not understood;
+  3 cannot record here; 4 the recording failed; 130 cancelled"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; errors become one sentence on standard error."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        options = build_parser().parse_args(_with_command(words))
+        options = parsed(_with_command(words))
         code = int(options.run(options))
         sys.stdout.flush()
         return code
@@ -58,6 +68,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader, for example `head`, has seen enough; Python must not complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def parsed(words: list[str]) -> argparse.Namespace:
+    """The words as options; what a command does not know itself goes to its `parameters`, where it has such."""
+    parser = build_parser()
+    options, unknown = parser.parse_known_args(words)
+    if unknown and not hasattr(options, "parameters"):
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if unknown:
+        options.parameters = unknown
+    return options
 
 
 def build_parser() -> argparse.ArgumentParser:

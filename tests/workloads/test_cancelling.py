@@ -1,0 +1,203 @@
+"""Recordings that are stopped, politely and not: no process and no file is left, whoever was asked and when."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.workloads.children import asked, followed, is_gone, own_function
+from workloads.launcher import Options, Stage, plan, record
+
+pytest.importorskip("torch", reason="recording needs torch")
+
+SLEEPS = "import time\ndef step(): time.sleep(60)"
+STUBBORN = """
+import time
+def step():
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+"""
+DEAF = """
+import signal, time
+def step():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(60)
+"""
+HAS_CHILDREN = """
+import subprocess, time
+def step():
+    subprocess.Popen(["sleep", "60"])
+    time.sleep(60)
+"""
+FORGIVING = """
+import time
+def step():
+    try:
+        time.sleep(60)
+    except BaseException:
+        pass
+"""
+
+
+async def stopped_in(stage, request, **more):
+    """Cancel a recording when a stage begins."""
+    cancel = asyncio.Event()
+    events = []
+
+    def hear(event):
+        events.append(event)
+        if isinstance(event, Stage) and event.name == stage:
+            # A moment later, so that the stage is under way.
+            asyncio.get_running_loop().call_later(0.1, cancel.set)
+
+    outcome = await record(request, hear, cancel, **more)
+    return outcome, next(event.pid for event in events if hasattr(event, "pid"))
+
+
+@pytest.mark.parametrize("stage", ["importing torch", "loading profiler"])
+def test_a_cancelled_recording_leaves_nothing(tmp_path, stage):
+    request = plan("combined", {"batch_size": 2}, Options(device="cpu"), tmp_path / "x.json.gz")
+    outcome, pid = asyncio.run(stopped_in(stage, request))
+    assert (outcome.failure.kind, outcome.exit_code) == ("cancelled", 130)
+    assert stage in outcome.failure.message
+    assert not list(tmp_path.iterdir())
+    assert is_gone(pid)
+
+
+BEHAVIOUR = {"stubborn": STUBBORN, "deaf": DEAF, "has children": HAS_CHILDREN, "forgiving": FORGIVING}
+
+
+@pytest.mark.parametrize("source", BEHAVIOUR.values(), ids=BEHAVIOUR)
+def test_whatever_a_function_does_about_it(tmp_path, source):
+    request = asked(own_function(tmp_path / "own.py", source), tmp_path / "x.json")
+    outcome, pid = asyncio.run(stopped_in("first call", request, grace=0.3))
+    assert outcome.failure.kind == "cancelled"
+    assert is_gone(pid)
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_a_task_that_is_cancelled_takes_the_child_with_it(tmp_path):
+    request = asked(own_function(tmp_path / "own.py", SLEEPS), tmp_path / "x.json")
+    pids = []
+
+    async def main():
+        def hear(event):
+            if hasattr(event, "pid"):
+                pids.append(event.pid)
+                asyncio.get_running_loop().call_soon(task.cancel)
+
+        task = asyncio.ensure_future(record(request, hear))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert is_gone(pids[0])
+
+
+def test_an_error_in_the_listener_reaches_the_caller_and_leaves_nothing(tmp_path):
+    pids = []
+
+    def hear(event):
+        pids.append(event.pid)
+        raise LookupError("mine")
+
+    request = asked(own_function(tmp_path / "own.py", "import torch\ndef step(): torch.ones(1)"), tmp_path / "x.json")
+    with pytest.raises(LookupError):
+        asyncio.run(record(request, hear, timeout=0.5))
+    assert is_gone(pids[0])
+
+
+def test_what_was_cancelled_leaves_an_older_trace_alone(tmp_path):
+    (tmp_path / "x.json").write_text("older")
+    request = asked(own_function(tmp_path / "own.py", SLEEPS), tmp_path / "x.json")
+    asyncio.run(stopped_in("first call", request))
+    assert (tmp_path / "x.json").read_text() == "older"
+
+
+def test_a_cancel_after_the_end_is_too_late(tmp_path):
+    request = asked(own_function(tmp_path / "own.py", "import torch\ndef step(): torch.ones(1)"), tmp_path / "x.json")
+
+    async def main():
+        cancel = asyncio.Event()
+        task = asyncio.ensure_future(record(request, None, cancel))
+        while not (tmp_path / "x.json").exists():
+            await asyncio.sleep(0.001)
+        cancel.set()
+        return await task
+
+    outcome = asyncio.run(main())
+    assert outcome.failure is None
+    assert outcome.path.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the child notices within a second")
+def test_who_kills_the_parent_kills_the_child(tmp_path):
+    name = own_function(tmp_path / "own.py", SLEEPS)
+    script = f"""
+import sys
+from workloads.launcher import Options, Request, record_now
+record_now(Request({name!r}, {str(tmp_path / "x.json")!r}), lambda event: print(event, flush=True))
+"""
+    parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout
+    pid = int(parent.stdout.readline().split("pid=")[1].split(",")[0])
+    while "first call" not in parent.stdout.readline():
+        pass
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    until = time.monotonic() + 5
+    while not is_gone(pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert is_gone(pid)
+    assert not (tmp_path / "x.json").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_parent_cancels(tmp_path, number):
+    name = own_function(tmp_path / "own.py", SLEEPS)
+    script = f"""
+import sys
+from workloads.launcher import Options, Request, record_now
+outcome = record_now(Request({name!r}, {str(tmp_path / "x.json")!r}), lambda event: print(event, flush=True))
+sys.exit(outcome.exit_code)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout
+    pid = int(parent.stdout.readline().split("pid=")[1].split(",")[0])
+    os.kill(parent.pid, number)
+    parent.stdout.read()
+    parent.stdout.close()
+    assert parent.wait(20) == 130
+    assert is_gone(pid)
+
+
+@pytest.mark.slow
+def test_twenty_cancels_at_random_times(tmp_path):
+    moments = random.Random(3)
+
+    async def main():
+        for number in range(20):
+            cancel = asyncio.Event()
+            asyncio.get_running_loop().call_later(moments.uniform(0, 2.0), cancel.set)
+            path = tmp_path / f"{number}.json.gz"
+            request = plan("mlp", {"batch": 1, "seq": 4, "dim": 8, "hidden": 8}, Options(device="cpu"), path)
+            story = await followed(request, cancel=cancel)
+            assert story.outcome.exit_code in (0, 130)
+            assert path.exists() == (story.outcome.exit_code == 0)
+            assert not story.has_begun or is_gone(story.pid)
+
+    asyncio.run(main())
+    assert not [path for path in tmp_path.iterdir() if not path.name.endswith(".json.gz")]

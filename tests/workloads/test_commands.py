@@ -1,0 +1,297 @@
+"""`tracetui run` and `tracetui workloads`: what goes to which stream, and the exit codes of interface.md."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.workloads.children import QUICK, own_function
+from tracetui.cli import run as run_command
+from tracetui.cli.main import build_parser, main
+from tracetui.cli.recording import RecordingBar, position
+from workloads import launcher, request
+from workloads.launcher import Device, LogLine, Note, Outcome, Progress, Stage
+
+COMMAND = [sys.executable, "-m", "tracetui"]
+ENVIRONMENT = {**os.environ, **QUICK, "PYTHONPATH": str(ROOT)}
+
+
+def tracetui(*words, folder):
+    """Run a command with pipes for a terminal, in a folder."""
+    return subprocess.run(
+        [*COMMAND, *map(str, words)],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=60,
+        env=ENVIRONMENT,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.fixture
+def launched(monkeypatch, tmp_path):
+    """The requests that would be recorded, with the outcome to answer with."""
+    asked = []
+
+    def record_now(request, on_event, **more):
+        asked.append((request, more))
+        on_event(Device("cpu", "x", "2.13"))
+        on_event(Note("info", "No GPU \x1b[31mhere"))
+        path = tmp_path / "x.json"
+        return Outcome(path, launched_failure[0], 12, {"workload": request.workload}, "cpu", ("note",), 1.5)
+
+    launched_failure = [None]
+    monkeypatch.setattr(launcher, "record_now", record_now)
+    asked_and_failure = (asked, launched_failure)
+    return asked_and_failure
+
+
+def test_the_names_in_the_help_are_those_of_the_recorder():
+    assert run_command.MODES == request.MODES
+    assert run_command.BACKENDS == request.BACKENDS
+    assert tuple(request.DTYPES) == run_command.DTYPES
+    assert run_command.SHAPES == request.SHAPES
+    parsed = build_parser().parse_args(["run", "mlp"])
+    assert parsed.timeout == launcher.TIMEOUT
+    assert run_command.options_of(parsed) == request.Options()
+
+
+def test_standard_output_is_the_path_and_nothing_else(launched, capsys, tmp_path):
+    assert main(["run", "mlp", "--batch", "2"]) == 0
+    output = capsys.readouterr()
+    assert output.out == f"{tmp_path / 'x.json'}\n"
+    assert output.err.splitlines() == ["tracetui: No GPU ?[31mhere", "tracetui: recorded mlp on cpu in 1.5 s, 0 kB"]
+
+
+@pytest.mark.parametrize(
+    ("words", "params", "options"),
+    [
+        (["mlp", "--batch", "2", "--seq=4"], {"batch": 2, "seq": 4}, {}),
+        (["linear", "--in-dim", "2", "--out_dim", "3"], {"in_dim": 2, "out_dim": 3}, {}),
+        (["--compile", "linear", "-p", "batch=2"], {"batch": 2}, {"compile": True}),
+        (["mlp", "--compile", "--backend", "eager"], {}, {"compile": True, "backend": "eager"}),
+        (["mlp", "--compile", "--mode", "max-autotune"], {}, {"compile": True, "mode": "max-autotune"}),
+        (["attention", "--impl", "sdpa", "--backend", "flash"], {"impl": "sdpa", "backend": "flash"}, {}),
+        (
+            ["attention", "-p", "impl=sdpa", "-p", "backend=math", "--compile", "--backend", "aot_eager"],
+            {"impl": "sdpa", "backend": "math"},
+            {"compile": True, "backend": "aot_eager"},
+        ),
+        (
+            ["mlp", "--cold", "--wait", "0", "--warmup", "2", "--active", "5"],
+            {},
+            {"cold": True, "wait": 0, "warmup": 2, "active": 5},
+        ),
+        (
+            ["mlp", "--shapes", "off", "--stack", "--memory", "--device", "cuda:1", "--dtype", "fp16", "--seed", "7"],
+            {},
+            {"shapes": "off", "stack": True, "memory": True, "device": "cuda:1", "dtype": "fp16", "seed": 7},
+        ),
+        (["mlp", "--warm-seconds", "0.5"], {}, {"warm_seconds": 0.5}),
+    ],
+)
+def test_what_is_asked_for(launched, words, params, options):
+    assert main(["run", *words, "-o", "x.json"]) == 0
+    asked = launched[0][0][0]
+    assert asked.options == request.Options(**options)
+    assert {name: asked.params[name] for name in params} == params
+    assert asked.out == "x.json"
+
+
+def test_a_function_gets_its_parameters_as_text(launched):
+    assert main(["run", "train.py:step", "-p", "n=3", "--name", "x=y", "--no-open"]) == 0
+    assert launched[0][0][0].params == {"n": "3", "name": "x=y"}
+
+
+def test_how_the_child_is_run(launched):
+    assert main(["run", "mlp", "--python", "python9", "--timeout", "0"]) == 0
+    assert launched[0][0][1] == {"python": "python9", "timeout": None}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nope"], "There are matmul_add, linear"),
+        (["mlp", "--bach", "3"], "it has batch, seq, dim, hidden"),
+        (["mlp", "--batch", "many"], "whole number"),
+        (["mlp", "--batch"], "--NAME VALUE"),
+        (["mlp", "odd"], "odd"),
+        (["mlp", "-p", "batch"], "NAME=VALUE"),
+        (["mlp", "--mode", "max-autotune"], "--compile"),
+        (["mlp", "--backend", "flash"], "no parameter backend"),
+        (["mlp", "--active", "0"], "--active"),
+        (["attention", "--impl", "odd"], "naive, inplace, sdpa"),
+        (["train.py"], "path/to/file.py:function"),
+    ],
+)
+def test_a_mistake_in_the_command_starts_nothing(launched, capsys, words, told):
+    assert main(["run", *words]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert told in output.err
+    assert launched[0] == []
+
+
+def test_what_argparse_knows_is_refused_by_it(capsys):
+    for words in (["--mode", "nope"], ["--dtype", "int8"], ["--seed", "x"]):
+        with pytest.raises(SystemExit) as exit_:
+            main(["run", "mlp", *words])
+        assert exit_.value.code == 2
+    with pytest.raises(SystemExit):
+        main(["workloads", "--nonsense"])
+    assert "--nonsense" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("kind", "code"), [("usage", 2), ("missing:torch", 3), ("oom", 4), ("cancelled", 130)])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_the_exit_code_of_a_failure(launched, capsys, kind, code, form):
+    launched[1][0] = launcher.Failure(kind, "Something \x07odd.", "Do this.", "Traceback\nof it")
+    assert main(["run", "mlp", *form]) == code
+    output = capsys.readouterr()
+    assert "tracetui: Something ?odd. Do this.\n" in output.err
+    assert "Traceback" not in output.err
+    if form:
+        assert json.loads(output.out)["failure"]["kind"] == kind
+    else:
+        assert output.out == ""
+
+
+def test_details_on_request_and_after_a_crash(launched, capsys):
+    for kind, words in (("error", ["--details"]), ("crash", [])):
+        launched[1][0] = launcher.Failure(kind, "Odd.", "", "Fatal\nof it")
+        main(["run", "mlp", *words])
+        assert "  Fatal\n  of it\n" in capsys.readouterr().err
+
+
+def test_the_outcome_for_a_script(launched, capsys, tmp_path):
+    assert main(["run", "mlp", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["path"] == str(tmp_path / "x.json")
+    assert (document["failure"], document["recording"], document["device"]) == (None, {"workload": "mlp"}, "cpu")
+
+
+def test_a_trace_is_opened_at_a_terminal(launched, monkeypatch, tmp_path):
+    from tracetui.ui import app
+
+    opened = []
+    monkeypatch.setattr(run_command, "require_terminal", lambda: None)
+
+    def run(paths):
+        opened.append(paths)
+        return 0
+
+    monkeypatch.setattr(app, "run", run)
+    for words in ([], ["--no-open"], ["--json"]):
+        assert main(["run", "mlp", *words]) == 0
+    assert opened == [[str(tmp_path / "x.json")]]
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_the_bar_shows_stages_and_keeps_remarks(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "200")
+    stream = Terminal()
+    with RecordingBar("[bold]mlp", stream) as bar:
+        for event in (Stage("recording", 5), Progress("recording", 2, 5), Note("info", "[red]odd\x1b[0m")):
+            bar.hear(event)
+        bar.hear(LogLine("[dim]compiling"))
+        assert bar._bar
+        bar._bar.refresh()
+    told = stream.getvalue()
+    for words in ("[bold]mlp: recording 2/5", "tracetui: [red]odd?[0m", "[dim]compiling"):
+        assert words in told
+
+
+def test_without_a_terminal_there_is_no_bar():
+    stream = io.StringIO()
+    with RecordingBar("mlp", stream) as bar:
+        bar.hear(Stage("recording", 5))
+        bar.hear(Note("info", "odd"))
+    assert stream.getvalue() == "tracetui: odd\n"
+
+
+def test_stages_never_go_back():
+    positions = [position(stage) for stage in launcher.STAGES]
+    assert positions == sorted(positions)
+    assert position("compiling") == position("first call")
+
+
+def test_the_list(capsys):
+    assert main(["workloads"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[0] == "matmul_add"
+    assert main(["run"]) == 0
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_the_list_for_a_script(capsys):
+    assert main(["workloads", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["mlp"]["parameters"][0]["name"] == "batch"
+    assert rows["mlp"]["runs_here"] == (rows["mlp"]["reason"] is None)
+
+
+def test_one_workload_without_its_lesson(capsys):
+    assert main(["workloads", "split-stack"]) == 0
+    output = capsys.readouterr().out
+    assert "--num-inputs 16" in output
+    assert "36" not in output, "guess first"
+    assert main(["workloads", "nope"]) == 2
+
+
+def test_without_torch_the_list_says_so(tmp_path):
+    script = (
+        "import importlib.util, sys\nfind = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *more: None if name == 'torch' else find(name, *more)\n"
+        "from tracetui.cli.main import main\nsys.exit(main(['workloads']))"
+    )
+    result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0
+    assert all("PyTorch is not installed" in line for line in result.stdout.splitlines())
+
+
+def test_a_recording_from_the_command_line(tmp_path):
+    pytest.importorskip("torch", reason="recording needs torch")
+    words = ["run", "mlp", "--batch", 1, "--seq", 4, "--dim", 8, "--hidden", 8, "--device", "cpu"]
+    result = tracetui(*words, folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "traces/mlp/1_4_8_8_bf16_warm_eager.json.gz\n"
+    shown = tracetui("show", "summary", result.stdout.strip(), "--format", "json", folder=tmp_path)
+    assert json.loads(shown.stdout)["pane"] == "summary"
+
+
+def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
+    pytest.importorskip("torch", reason="recording needs torch")
+    marker = tmp_path / "running"
+    name = own_function(tmp_path / "own.py", f"import time\nopen({str(marker)!r}, 'w')\ndef step(): time.sleep(60)")
+    child = subprocess.Popen(
+        [*COMMAND, "run", name, "--json"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while child.poll() is None and not marker.exists():
+        time.sleep(0.01)
+    os.kill(child.pid, signal.SIGINT)
+    output, errors = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert json.loads(output)["failure"]["kind"] == "cancelled"
+    assert "Traceback" not in errors
+    assert [path.name for path in tmp_path.iterdir() if path.suffix in {".json", ".gz", ".part"}] == []

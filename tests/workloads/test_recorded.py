@@ -1,0 +1,214 @@
+"""What the built-in workloads leave in a trace on the CPU, and what a trace says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from tests.workloads.children import all_of, content_of, events_of, is_gone, ops_per_step
+from workloads import registry
+from workloads.launcher import Device, Options, Progress, Stage, StageDone, plan
+
+pytest.importorskip("torch", reason="recording needs torch")
+
+SMALL = {
+    "matmul_add": {"size": 8},
+    "linear": {"batch": 4},
+    "mlp": {"batch": 2, "seq": 4, "dim": 16, "hidden": 32},
+    "split_stack": {"batch_size": 2, "input_dim": 8},
+    "combined": {"batch_size": 2, "input_dim": 8},
+}
+"""Parameters that change sizes and no count."""
+
+EAGER_OPS = {"matmul_add": 6, "linear": 10, "mlp": 35, "split_stack": 210, "combined": 23}
+LABELS = {"linear": "linear_fwd", "mlp": "mlp_fwd"}
+
+ATTENTION: dict = {"batch": 1, "heads": 2, "seq": 16, "head_dim": 8}
+
+
+def requests(folder):
+    """Every built-in workload, and variants of some."""
+    wanted: dict[str, tuple[str, dict, dict]] = {name: (name, params, {}) for name, params in SMALL.items()}
+    wanted["compiled"] = ("linear", SMALL["linear"], {"compile": True, "backend": "aot_eager"})
+    wanted["cold"] = (
+        "matmul_add",
+        {"size": 8, "batch": 8},
+        {"cold": True, "wait": 0, "warmup": 0, "active": 2, "stack": True, "memory": True, "seed": 7, "dtype": "fp32"},
+    )
+    wanted["in place"] = ("attention", {"impl": "inplace", **ATTENTION}, {})
+    wanted["flash"] = ("attention", {"impl": "sdpa", "backend": "flash", **ATTENTION}, {})
+    wanted["anywhere"] = ("matmul_add", {"size": 8}, {"device": "auto"})
+    return {
+        key: plan(name, params, Options(**{"device": "cpu", **options}), folder / f"{key}.json.gz", ["tracetui", key])
+        for key, (name, params, options) in wanted.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """All recordings, two at a time."""
+    folder = tmp_path_factory.mktemp("recorded")
+    stories = asyncio.run(all_of(requests(folder), {}))
+    for name, story in stories.items():
+        assert story.outcome.failure is None, (name, story.outcome)
+    return stories
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_number_of_operators_per_step(recorded, name):
+    ops = ops_per_step(recorded[name].outcome.path)
+    if not recorded[name].outcome.about["torch"].startswith("2.13."):
+        pytest.skip("counted with torch 2.13")
+    assert sum(ops.values()) == EAGER_OPS[name]
+
+
+def test_the_operators_of_the_puzzler(recorded):
+    ops = ops_per_step(recorded["split_stack"].outcome.path)
+    assert ops["aten::native_layer_norm"] == ops["aten::tanh"] == 16
+    assert ops["aten::cat"] == 1
+
+
+def test_compiled_code_shows_its_own_rows(recorded):
+    ops = ops_per_step(recorded["compiled"].outcome.path)
+    assert {"TorchDynamo Cache Lookup", "Torch-Compiled Region: 0/0"} <= set(ops)
+
+
+def test_attention_in_place_copies_nothing(recorded):
+    assert "aten::clone" not in ops_per_step(recorded["in place"].outcome.path)
+
+
+def test_the_backend_that_was_asked_for(recorded):
+    ops = ops_per_step(recorded["flash"].outcome.path)
+    assert ops["aten::_scaled_dot_product_flash_attention_for_cpu"] == 1
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_what_is_expected_of_a_workload_is_in_its_trace(recorded, name):
+    outcome = recorded[name].outcome
+    ops = ops_per_step(outcome.path)
+    checked = 0
+    for expect in registry.find(name).expects:
+        if not expect.applies(outcome.about):
+            continue
+        match expect.metric:
+            case "calls_per_step":
+                assert ops.get(expect.of, 0) == expect.want, expect
+            case "ops_per_step":
+                assert sum(ops.values()) == expect.want, expect
+            case "op_named":
+                assert any(re.search(str(expect.want), op) for op in ops), expect
+            case _:
+                pytest.fail(f"{expect} cannot hold on the CPU")
+        checked += 1
+    assert checked
+
+
+def test_every_step_is_there_with_its_label(recorded):
+    for name in SMALL:
+        names = [event["name"] for event in events_of(recorded[name].outcome.path) if event.get("ph") == "X"]
+        assert {f"ProfilerStep#{number}" for number in (2, 3, 4)} <= set(names)
+        assert names.count(LABELS.get(name, name)) == 3
+
+
+def test_a_trace_says_how_it_was_made(recorded):
+    outcome = recorded["cold"].outcome
+    about = content_of(outcome.path)["tracetui"]
+    assert about == outcome.about
+    assert about["workload"] == about["label"] == "matmul_add"
+    assert about["params"] == {"size": 8, "batch": 8}
+    assert about["argv"] == ["tracetui", "cold"]
+    assert (about["seed"], about["device"], about["gpu"]) == (7, "cpu", None)
+    assert about["options"]["cold"] is True
+    assert about["options"]["dtype"] == "fp32"
+    assert about["options"]["shapes"] is False
+    assert about["flops_per_step"] == 8 * (2 * 8**3 + 8**2)
+
+
+def test_what_the_profiler_was_told(recorded):
+    cold, mlp = content_of(recorded["cold"].outcome.path), content_of(recorded["mlp"].outcome.path)
+    assert (cold.get("with_stack"), cold.get("profile_memory"), cold.get("record_shapes", 0)) == (1, 1, 0)
+    assert mlp.get("record_shapes") == 1
+    assert any(event.get("cat") == "python_function" for event in cold["traceEvents"])
+    assert any("Input Dims" in event.get("args", {}) for event in mlp["traceEvents"])
+
+
+def test_no_thread_of_the_recorder_is_beside_the_workload(recorded):
+    events = events_of(recorded["cold"].outcome.path)
+    assert len({event["tid"] for event in events if event.get("cat") == "python_function"}) == 1
+
+
+def test_a_third_axis_makes_the_product_a_batched_one(recorded):
+    assert "aten::bmm" in ops_per_step(recorded["cold"].outcome.path, active=2)
+
+
+def test_a_profiler_without_warm_up_warns(recorded):
+    assert any("warmup" in note for note in recorded["cold"].outcome.notes)
+
+
+def test_without_a_gpu_one_line_says_so(recorded):
+    outcome = recorded["anywhere"].outcome
+    assert (outcome.device == "cpu") == any("on the CPU" in note for note in outcome.notes)
+    assert recorded["mlp"].outcome.notes == (), "who asks for the CPU knows"
+
+
+def test_stages_come_in_their_order(recorded):
+    events = recorded["mlp"].events
+    stages = [event.name for event in events if isinstance(event, Stage)]
+    assert stages == [
+        "importing torch",
+        "preparing device",
+        "building",
+        "first call",
+        "warming up",
+        "loading profiler",
+        "recording",
+        "writing trace",
+    ]
+    assert [event.name for event in events if isinstance(event, StageDone)] == stages
+    assert [event.device for event in events if isinstance(event, Device)] == [recorded["mlp"].outcome.device]
+    assert not [event for event in events if isinstance(event, Progress)], "fast stages are silent"
+
+
+def test_a_cold_run_is_called_for_the_first_time_by_the_schedule(recorded):
+    stages = [event.name for event in recorded["cold"].events if isinstance(event, Stage)]
+    assert not {"first call", "warming up"} & set(stages)
+
+
+def test_compiled_results_are_compared_with_eager(recorded):
+    assert "checking the result" in [event.name for event in recorded["compiled"].events if isinstance(event, Stage)]
+
+
+def test_nothing_is_left(recorded):
+    folder = recorded["mlp"].outcome.path.parent
+    assert {path.name for path in folder.iterdir()} == {f"{name}.json.gz" for name in recorded}
+    assert all(is_gone(story.pid) for story in recorded.values())
+
+
+def test_the_file_knows_its_name_and_not_the_one_it_was_written_under(recorded):
+    assert content_of(recorded["mlp"].outcome.path)["traceName"] == "mlp.json.gz"
+
+
+def test_the_reader_understands_it(recorded):
+    from tracetui.analysis.summary import facts
+    from tracetui.importers.load import load
+
+    trace = load(str(recorded["mlp"].outcome.path))
+    told = {fact.key: fact.value for fact in facts(trace)}
+    assert (told["workload"], told["steps"], told["recorded_with"]) == ("mlp", 3, "record_shapes")
+
+
+@pytest.mark.slow
+def test_the_fused_kernel_of_the_compiler_has_a_name_on_the_cpu(tmp_path):
+    request = plan("combined", SMALL["combined"], Options(device="cpu", compile=True), tmp_path / "compiled.json")
+    environments = {"one": {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}}
+    story = asyncio.run(all_of({"one": request}, environments))["one"]
+    if story.outcome.failure and story.kind == "missing:compiler":
+        pytest.skip("needs a C++ compiler")
+    assert story.outcome.path, story
+    ops = ops_per_step(story.outcome.path)
+    expects = [each for each in registry.find("combined").expects if each.applies(story.outcome.about)]
+    assert [each.metric for each in expects] == ["op_named"]
+    assert any(re.search(str(expects[0].want), op) for op in ops)
+    assert is_gone(story.pid)

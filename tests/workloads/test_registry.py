@@ -1,0 +1,224 @@
+"""Which workloads there are, whether they run here, and what their parameters accept; no torch."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass, replace
+
+import pytest
+
+from workloads import machine, registry
+from workloads.api import BadRequest, Expect, Param, Workload
+from workloads.launcher import Options, plan
+from workloads.machine import Machine
+
+CPU_ONLY = Machine(torch="2.13.0+cpu", torch_gpu=None, driver=None, triton=False, compiler="/usr/bin/g++")
+GPU = replace(CPU_ONLY, torch="2.13.0", torch_gpu="cuda", driver="cuda", triton=True)
+BUILT_IN = [registry.built_in(name) for name in registry.BUILT_IN]
+PLAIN = Workload("plain", "needs nothing", "nowhere:prepare")
+
+
+@dataclass
+class Distribution:
+    """Where an entry point comes from."""
+
+    name: str
+
+
+class Point:
+    """An entry point."""
+
+    def __init__(self, name, loaded, dist="mypackage"):
+        self.name, self.value, self.dist = name, "mypackage:thing", Distribution(dist) if dist else None
+        self._loaded = loaded
+
+    def load(self):
+        """What it stands for, or its failure."""
+        if isinstance(self._loaded, BaseException):
+            raise self._loaded
+        return self._loaded
+
+
+@pytest.fixture
+def register(monkeypatch):
+    """A function that registers entry points."""
+    return lambda *points: monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: list(points))
+
+
+def names():
+    """The list as names."""
+    return [row.name for row in registry.entries()]
+
+
+def test_names_are_what_a_shell_and_a_file_can_hold():
+    for workload in BUILT_IN:
+        assert workload.name.isidentifier()
+        assert all(param.name.isidentifier() for param in workload.params)
+    assert [workload.name for workload in BUILT_IN] == list(registry.BUILT_IN)
+
+
+@pytest.mark.parametrize("workload", BUILT_IN, ids=lambda workload: workload.name)
+def test_a_workload_teaches_something_and_says_what_is_expected(workload):
+    assert workload.lesson
+    assert workload.see
+    for device in ("cpu", "cuda:0"):
+        about = {"device": device, "torch": "2.13.0+cu130", "params": workload.values({}), "options": {}}
+        assert any(expect.applies(about) for expect in workload.expects), device
+    for expect in workload.expects:
+        assert expect.why
+        assert bool(expect.of) == (expect.metric == "calls_per_step")
+        assert isinstance(expect.want, str) == expect.metric.endswith("named")
+
+
+@pytest.mark.parametrize("workload", BUILT_IN, ids=lambda workload: workload.name)
+def test_variants_are_options_and_parameters_that_exist(workload):
+    for name, differs in workload.variants:
+        params = {param.name for param in workload.params}
+        assert name
+        workload.values({key: value for key, value in differs.items() if key in params})
+        Options(**{key: value for key, value in differs.items() if key not in params})
+
+
+@pytest.mark.parametrize(
+    ("when", "holds"),
+    [
+        ("any", True),
+        ("", True),
+        ("cpu", False),
+        ("cuda eager", True),
+        ("cuda compile", False),
+        ("cold", False),
+        ("warm", True),
+        ("torch=2.13", True),
+        ("torch=2.1", False),
+        ("size=64", True),
+        ("size=6", False),
+        ("backend=inductor", True),
+        ("absent=1", False),
+    ],
+)
+def test_when_something_is_expected(when, holds):
+    options = {"compile": False, "cold": False, "backend": "inductor"}
+    about = {"device": "cuda:0", "torch": "2.13.0+cu130", "params": {"size": 64}, "options": options}
+    assert Expect("x", "ops_per_step", 1, when).applies(about) is holds
+
+
+def test_a_name_may_be_short_when_only_one_begins_so(register):
+    register()
+    assert registry.find("split").name == "split_stack"
+    assert registry.find("matmul-add").name == "matmul_add"
+    with pytest.raises(BadRequest, match="short for matmul_add and mlp"):
+        registry.find("m")
+    with pytest.raises(BadRequest, match="Did you mean attention"):
+        registry.find("atention")
+    with pytest.raises(BadRequest):
+        registry.find("")
+
+
+def test_what_other_packages_register(register):
+    register(Point("one", PLAIN), Point("two", [replace(PLAIN, name="a"), replace(PLAIN, name="b")]))
+    assert names()[-3:] == ["plain", "a", "b"]
+    assert registry.find("plain") is PLAIN
+
+
+def test_a_package_that_cannot_be_loaded_is_a_row_that_says_why(register):
+    register(Point("odd", RuntimeError("no \x1b[31m luck")), Point("wrong", 3), Point("many", [PLAIN, 3], dist=None))
+    rows = {row.name: row for row in registry.entries()}
+    assert rows["odd"].reason.startswith("broken: RuntimeError: no")
+    assert rows["wrong"].workload is None
+    assert "no Workload" in rows["many"].reason
+    with pytest.raises(BadRequest, match="broken"):
+        registry.find("odd")
+
+
+def test_a_name_that_is_taken_stays_reachable(register):
+    register(Point("one", replace(PLAIN, name="mlp")))
+    assert names()[-1] == "mypackage:mlp"
+    assert registry.find("mlp").summary != "needs nothing"
+    assert registry.find("mypackage:mlp").summary == "needs nothing"
+    assert not registry.is_function("mypackage:mlp")
+    assert plan("mypackage:mlp", {}, Options()).workload == "mypackage:mlp"
+
+
+def test_what_means_a_function_of_ones_own(register):
+    register()
+    assert registry.is_function("train.py:step")
+    assert registry.is_function("a/b:step")
+    assert registry.is_function("package.module:step")
+    assert not registry.is_function("mlp")
+
+
+@pytest.mark.parametrize(
+    ("needs", "here", "reason"),
+    [
+        ((), CPU_ONLY, None),
+        ((), replace(CPU_ONLY, torch=None), "PyTorch is not installed"),
+        (("gpu",), CPU_ONLY, "none was found"),
+        (("gpu",), replace(CPU_ONLY, driver="cuda"), "PyTorch 2.13.0+cpu is built for the CPU only"),
+        (("gpu",), replace(GPU, torch_gpu="rocm"), "built for rocm"),
+        (("gpu",), GPU, None),
+        (("gpu>=9.0", "triton"), GPU, None),
+        (("triton",), CPU_ONLY, "Triton is not installed"),
+        (("compiler",), replace(CPU_ONLY, compiler=None), "no C++ compiler"),
+        (("2 ranks",), GPU, "needs 2 ranks"),
+    ],
+)
+def test_why_a_workload_cannot_run_here(needs, here, reason):
+    found = machine.reason_against(replace(PLAIN, needs=needs), here)
+    assert found is None if reason is None else reason in str(found)
+
+
+def test_looking_at_this_machine_says_what_torch_says():
+    torch = pytest.importorskip("torch")
+    here = machine.look()
+    assert here.torch == torch.__version__
+    assert (here.torch_gpu == "cuda") == (torch.version.cuda is not None)
+    assert here.has_gpu >= torch.cuda.is_available()
+
+
+@pytest.mark.parametrize(
+    ("param", "given", "wanted"),
+    [
+        (Param("n", 1), "3", 3),
+        (Param("n", 1), 3, 3),
+        (Param("x", 1.0), "1e3", 1000.0),
+        (Param("s", "a"), "b", "b"),
+        (Param("f", False), "yes", True),
+        (Param("f", True), False, False),
+        (Param("n", 1), "1.5", None),
+        (Param("n", 1, minimum=1), "0", None),
+        (Param("s", "a", choices=("a", "b")), "c", None),
+        (Param("f", True), "perhaps", None),
+    ],
+)
+def test_what_a_parameter_accepts(param, given, wanted):
+    if wanted is None:
+        with pytest.raises(BadRequest, match=param.name):
+            param.read(given)
+    else:
+        value = param.read(given)
+        assert (value, type(value)) == (wanted, type(wanted))
+
+
+def test_parameters_have_defaults_and_no_strangers():
+    linear = registry.find("linear")
+    assert linear.values({"in-dim": "8"}) == {"batch": 1024, "in_dim": 8, "out_dim": 64}
+    with pytest.raises(BadRequest, match="has no parameter size; it has batch, in_dim, out_dim"):
+        linear.values({"size": 3})
+
+
+@pytest.mark.parametrize(
+    ("out", "path"),
+    [
+        (None, "traces/linear/1024_32_64_bf16_warm_eager.json.gz"),
+        ("x.json", "x.json"),
+        ("folder/", "folder/linear_1024_32_64_bf16_warm_eager.json.gz"),
+        (".", "linear_1024_32_64_bf16_warm_eager.json.gz"),
+    ],
+)
+def test_where_a_recording_goes(out, path):
+    assert plan("linear", {}, Options(), out).out == path
+
+
+def test_where_that_of_a_function_goes():
+    assert plan("a/train.py:step", {"n": "3"}, Options()).out == "traces/train.step/3_warm_eager.json.gz"

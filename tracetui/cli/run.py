@@ -1,0 +1,249 @@
+"""Record a trace of a workload on this machine, then open it.
+
+WORKLOAD is one that `tracetui workloads` lists, or a function of your own: path/to/file.py:function or
+package.module:function, which is called once per step. The recording runs in a process of its own, on the GPU
+where there is one. Standard output is the path of the trace."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from tracetui.cli import workloads as list_command
+from tracetui.cli.completion import completes_files
+from tracetui.cli.open import require_terminal
+from tracetui.cli.reading import printable
+from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
+
+if TYPE_CHECKING:
+    from workloads.launcher import Options, Outcome, Request
+
+HELP = "record a trace of a workload, or of your own function, and open it"
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+BACKENDS = ("inductor", "aot_eager", "eager")
+DTYPES = ("bf16", "fp16", "fp32")
+SHAPES = ("auto", "on", "off")
+"""As in `workloads.request`, which help and completion cannot wait for."""
+
+ERRORS: dict[int, type[TracetuiError]] = {2: UsageError, 3: CannotRun, 4: RunFailed}
+"""What an exit code of a recording is raised as."""
+
+EXAMPLES = """\
+examples:
+  tracetui run matmul_add --size 4096                    a workload with a parameter of its own
+  tracetui run mlp --compile                             the same program compiled
+  tracetui run attention --impl sdpa -p backend=flash
+  tracetui run train.py:step -p batch=8 --stack          a function of your own
+  tracetui run linear --no-open --json                   for a script
+
+exit codes:
+  0 done; 2 not understood; 3 cannot run here (no torch, GPU, Triton or compiler); 4 failed; 130 cancelled"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tracetui run`; an option that is none of them is a parameter of the workload."""
+    parser.epilog = EXAMPLES
+    # A parameter must not be taken for the start of an option.
+    parser.allow_abbrev = False
+    parser.set_defaults(parameters=[])
+    workload = parser.add_argument("workload", nargs="?", metavar="WORKLOAD", help="a workload, or FILE.py:FUNCTION")
+    completes_files(workload)
+    parser.add_argument(
+        "-p", dest="given", action="append", default=[], metavar="NAME=VALUE", help="a parameter; also --NAME VALUE"
+    )
+    _add_how_it_runs(parser.add_argument_group("how it runs"))
+    _add_what_is_recorded(parser.add_argument_group("what is recorded"))
+    _add_what_becomes_of_it(parser.add_argument_group("what becomes of it"))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Record, tell where the trace is, open it; returns the exit code.
+
+    Raises: UsageError, CannotRun or RunFailed when there is no trace.
+    """
+    if options.workload is None:
+        return list_command.run(argparse.Namespace(name=None, json=options.json))
+    outcome = record(request_of(options), options)
+    if options.json:
+        print(json.dumps(document(outcome), indent=2))
+    if outcome.failure or outcome.path is None:
+        return _fail(outcome, options)
+    if options.json:
+        return 0
+    print(printable(str(outcome.path)), flush=True)
+    if options.open and not outcome.too_late and _has_terminal():
+        # Textual takes a third of a second to import.
+        from tracetui.ui.app import run as run_app
+
+        return run_app([str(outcome.path)])
+    return 0
+
+
+def request_of(options: argparse.Namespace) -> Request:
+    """What the command line asks for.
+
+    Raises: UsageError.
+    """
+    # These load json and dataclasses, which `--help` need not wait for.
+    from workloads.launcher import BadRequest, plan
+
+    given = parameters(options.given, options.parameters)
+    if options.backend not in (None, *BACKENDS):
+        # Also the name of a parameter of attention: its values and those of torch.compile differ.
+        given["backend"] = options.backend
+        options.backend = None
+    try:
+        return plan(options.workload, given, options_of(options), options.out, ["tracetui", *sys.argv[1:]])
+    except BadRequest as error:
+        raise UsageError(str(error)) from error
+
+
+def options_of(options: argparse.Namespace) -> Options:
+    """How to record.
+
+    Raises: BadRequest for options that contradict each other.
+    """
+    from workloads.launcher import Options
+
+    return Options(
+        device=options.device,
+        dtype=options.dtype or "",
+        seed=options.seed,
+        compile=options.compile,
+        mode=options.mode or "default",
+        backend=options.backend or "inductor",
+        cold=options.cold,
+        wait=options.wait,
+        warmup=options.warmup,
+        active=options.active,
+        warm_seconds=options.warm_seconds,
+        shapes=options.shapes,
+        stack=options.stack,
+        memory=options.memory,
+    )
+
+
+def parameters(pairs: list[str], unknown: list[str]) -> dict[str, int | float | str | bool]:
+    """Parameters as texts, from `-p name=value`, `--name value` and `--name=value`.
+
+    Raises: UsageError for a word that is none of these.
+    """
+    values: dict[str, int | float | str | bool] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise UsageError(f"-p wants NAME=VALUE, not {pair}.")
+        values[name.replace("-", "_")] = value
+    words = iter(unknown)
+    for word in words:
+        name, equals, value = word.partition("=")
+        text = value if equals else next(words, None)
+        if not name.startswith("--") or text is None:
+            raise UsageError(f"{word} is no option of `tracetui run`, and a parameter is --NAME VALUE after WORKLOAD.")
+        values[name[2:].replace("-", "_")] = text
+    return values
+
+
+def record(request: Request, options: argparse.Namespace) -> Outcome:
+    """Make the recording, with a progress bar on a terminal."""
+    from tracetui.cli.recording import RecordingBar
+    from workloads.launcher import record_now
+
+    with RecordingBar(request.workload) as bar:
+        outcome = record_now(request, bar.hear, python=options.python, timeout=options.timeout or None)
+    if outcome.path:
+        told = (
+            f"recorded {request.workload} on {outcome.device} in {outcome.seconds:.1f} s, {outcome.bytes / 1e3:,.0f} kB"
+        )
+        print(f"tracetui: {printable(told)}", file=sys.stderr)
+    return outcome
+
+
+def document(outcome: Outcome) -> dict[str, object]:
+    """The outcome for a script: `path` or `failure`, and what the trace says of itself."""
+    failure = outcome.failure
+    return {
+        "path": str(outcome.path) if outcome.path else None,
+        "bytes": outcome.bytes,
+        "seconds": round(outcome.seconds, 3),
+        "device": outcome.device or None,
+        "notes": list(outcome.notes),
+        "recording": dict(outcome.about),
+        "failure": None
+        if failure is None
+        else {
+            "kind": failure.kind,
+            "message": failure.message,
+            "hint": failure.hint,
+            "stage": failure.stage,
+            "details": failure.details,
+            "exit_code": failure.exit_code,
+        },
+    }
+
+
+def _fail(outcome: Outcome, options: argparse.Namespace) -> int:
+    """Tell why there is no trace.
+
+    Raises: UsageError, CannotRun or RunFailed, unless someone cancelled or reads JSON.
+    """
+    failure = outcome.failure
+    assert failure is not None
+    if failure.details and not options.json and (options.details or failure.kind == "crash"):
+        for line in failure.details.splitlines():
+            print(f"  {printable(line)}", file=sys.stderr)
+    if options.json or failure.exit_code not in ERRORS:
+        print(f"tracetui: {printable(str(failure))}", file=sys.stderr)
+        return failure.exit_code
+    raise ERRORS[failure.exit_code](str(failure))
+
+
+def _has_terminal() -> bool:
+    try:
+        require_terminal()
+    except UsageError:
+        return False
+    return True
+
+
+def _add_how_it_runs(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 (default: the GPU where there is one)")
+    group.add_argument("--dtype", choices=DTYPES, help="data type (default: the workload's)")
+    group.add_argument("--seed", type=int, default=0, help="seed of weights and inputs (default: 0)")
+    group.add_argument("--compile", action="store_true", help="through torch.compile")
+    group.add_argument("--mode", choices=MODES, help="mode of torch.compile")
+    group.add_argument("--backend", metavar="BACKEND", help=f"backend of torch.compile: {', '.join(BACKENDS)}")
+    group.add_argument("--cold", action="store_true", help="no calls before the schedule begins (default: 3)")
+    group.add_argument(
+        "--warm-seconds",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="warm up for at least S seconds, for clocks to rise",
+    )
+    group.add_argument("--python", default=sys.executable, metavar="PATH", help="the Python that has torch")
+    group.add_argument(
+        "--timeout", type=float, default=900.0, metavar="S", help="give up after S seconds, 0 for never (default: 900)"
+    )
+
+
+def _add_what_is_recorded(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--wait", type=int, default=1, metavar="N", help="steps before the profiler starts (default: 1)")
+    group.add_argument("--warmup", type=int, default=1, metavar="N", help="steps it throws away (default: 1)")
+    group.add_argument("--active", type=int, default=3, metavar="N", help="steps it records (default: 3)")
+    group.add_argument("--shapes", choices=SHAPES, default="auto", help="input shapes (default: as the workload needs)")
+    group.add_argument("--stack", action="store_true", help="Python stacks; changes the times")
+    group.add_argument("--memory", action="store_true", help="allocations")
+
+
+def _add_what_becomes_of_it(group: argparse._ArgumentGroup) -> None:
+    out = group.add_argument(
+        "-o", "--out", metavar="OUT", help="a file, or a folder (default: traces/NAME/TAG.json.gz)"
+    )
+    completes_files(out)
+    group.add_argument("--no-open", dest="open", action="store_false", help="do not open the trace afterwards")
+    group.add_argument("--json", action="store_true", help="print the outcome as JSON, and do not open the trace")
+    group.add_argument("--details", action="store_true", help="when it fails, also print the traceback")

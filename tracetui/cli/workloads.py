@@ -1,0 +1,102 @@
+"""List the workloads that `tracetui run` can record, and whether they run on this machine.
+
+With a name, its parameters and where its lesson comes from; not the lesson itself: guess first, then look."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from tracetui.cli.reading import printable
+from tracetui.errors import UsageError
+
+if TYPE_CHECKING:
+    from workloads.api import Workload
+    from workloads.registry import Entry
+
+HELP = "list what can be recorded here, and why not where not"
+
+HERE = "runs here"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tracetui workloads`."""
+    parser.add_argument("name", nargs="?", metavar="WORKLOAD", help="only this one, with its parameters")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the list, or one workload.
+
+    Raises: UsageError for a name that is not there.
+    """
+    # Loads dataclasses and, for packages that register workloads, importlib.metadata.
+    from workloads.registry import entries
+
+    rows = entries()
+    if options.name is not None:
+        rows = [row for row in rows if row.name == options.name.replace("-", "_")] or [
+            row for row in rows if row.name == options.name
+        ]
+        if not rows:
+            names = ", ".join(row.name for row in entries())
+            raise UsageError(f"There is no workload {options.name}; there are {names}.")
+    if options.json:
+        print(json.dumps([document(row) for row in rows], indent=2))
+    elif options.name is not None:
+        print("\n".join(described(rows[0])))
+    else:
+        print("\n".join(listed(rows)))
+    return 0
+
+
+def listed(rows: list[Entry]) -> list[str]:
+    """A line for each workload: name, whether it runs here, what it is; no wider than the terminal."""
+    cells = [(printable(row.name), printable(row.reason) or HERE, summary_of(row)) for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in (0, 1)]
+    lines = [f"{name:<{widths[0]}}  {here:<{widths[1]}}  {summary}".rstrip() for name, here, summary in cells]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return [line[:width] for line in lines]
+
+
+def described(row: Entry) -> list[str]:
+    """One workload with its parameters and sources."""
+    lines = [f"{printable(row.name)}: {summary_of(row)}", printable(row.reason) or HERE]
+    if row.workload is None:
+        return lines
+    lines += ["", "parameters:"] if row.workload.params else []
+    for param in row.workload.params:
+        choices = f" ({', '.join(map(str, param.choices))})" if param.choices else ""
+        lines.append(printable(f"  --{param.name.replace('_', '-')} {param.default}  {param.help}{choices}"))
+    lines += ["", "from:", *(f"  {printable(source)}" for source in row.workload.see)] if row.workload.see else []
+    return lines
+
+
+def document(row: Entry) -> dict[str, object]:
+    """One workload for a script."""
+    return {
+        "name": row.name,
+        "summary": row.workload.summary if row.workload else None,
+        "source": row.source or "tracetui",
+        "runs_here": not row.reason,
+        "reason": row.reason or None,
+        "parameters": parameters_of(row.workload) if row.workload else [],
+        "dtype": row.workload.dtype if row.workload else None,
+        "see": list(row.workload.see) if row.workload else [],
+    }
+
+
+def parameters_of(workload: Workload) -> list[dict[str, object]]:
+    """The parameters of a workload for a script."""
+    return [
+        {"name": param.name, "default": param.default, "help": param.help, "choices": list(param.choices)}
+        for param in workload.params
+    ]
+
+
+def summary_of(row: Entry) -> str:
+    """What it is, in words."""
+    return printable(row.workload.summary) if row.workload else f"from {printable(row.source)}"

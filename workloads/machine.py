@@ -1,0 +1,115 @@
+"""What can be told of this machine without torch: PyTorch's build, a GPU's driver, Triton, a C++ compiler.
+
+Takes a few milliseconds and creates nothing on a GPU. Whether driver and torch fit together, only the child can tell.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from glob import glob
+from importlib.util import find_spec
+from pathlib import Path
+
+from workloads.api import Workload
+
+_DRIVERS = (
+    ("cuda", "libcuda.so.1", ("/dev/nvidia[0-9]*", "/dev/dxg")),
+    ("rocm", "libamdhip64.so", ("/dev/kfd",)),
+    ("xpu", "libze_loader.so.1", ("/dev/dri/renderD*",)),
+)
+"""Kind of GPU, its driver's library, and the device files of which one must be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What was found."""
+
+    torch: str | None
+    """The version of PyTorch, or None."""
+    torch_gpu: str | None
+    """The kind of GPU that PyTorch is built for, or None for the CPU alone."""
+    driver: str | None
+    """The kind of GPU that has a driver here, or None."""
+    triton: bool
+    compiler: str | None
+    """The C++ compiler that torch.compile would use, or None."""
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether PyTorch will find a GPU, as far as can be seen."""
+        return self.driver is not None and self.driver == self.torch_gpu
+
+
+def look() -> Machine:
+    """Look at this machine and this Python."""
+    torch, torch_gpu = _torch()
+    return Machine(torch, torch_gpu, gpu_driver(), triton_is_installed(), compiler())
+
+
+def reason_against(workload: Workload, machine: Machine) -> str | None:
+    """Why a workload cannot run here, in words, or None when it can."""
+    if machine.torch is None:
+        return "PyTorch is not installed"
+    for need in workload.needs:
+        word = need.partition(">=")[0]
+        if word == "gpu" and not machine.has_gpu:
+            return _no_gpu(machine)
+        if word == "triton" and not machine.triton:
+            return "Triton is not installed"
+        if word == "compiler" and machine.compiler is None:
+            return "no C++ compiler is here"
+        if word not in ("gpu", "triton", "compiler"):
+            return f"needs {need}, which this version cannot provide"
+    return None
+
+
+def gpu_driver() -> str | None:
+    """The kind of GPU whose driver and device files are here, or None."""
+    for kind, library, devices in _DRIVERS:
+        if any(glob(pattern) for pattern in devices) and _loads(library):
+            return kind
+    return None
+
+
+def triton_is_installed() -> bool:
+    """Whether Triton could be imported."""
+    return find_spec("triton") is not None
+
+
+def compiler() -> str | None:
+    """The C++ compiler that torch.compile would use, or None."""
+    return shutil.which(os.environ.get("CXX", "g++"))
+
+
+def _no_gpu(machine: Machine) -> str:
+    if machine.driver is None:
+        return "needs a GPU, and none was found"
+    built = f"built for {machine.torch_gpu}" if machine.torch_gpu else "built for the CPU only"
+    return f"needs a GPU; a {machine.driver} driver is here, but PyTorch {machine.torch} is {built}"
+
+
+def _torch() -> tuple[str | None, str | None]:
+    """PyTorch's version and the GPU it is built for, read from its `version.py`: importing it takes a second."""
+    spec = find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        return None, None
+    try:
+        text = Path(spec.submodule_search_locations[0], "version.py").read_text()
+    except OSError:
+        return "of unknown version", None
+    found = dict(re.findall(r"^(\w+)(?::[^=]+)? = '([^']+)'$", text, re.MULTILINE))
+    builds = {"cuda": "cuda", "hip": "rocm", "xpu": "xpu"}
+    gpu = next((kind for key, kind in builds.items() if key in found), None)
+    return found.get("__version__", "of unknown version"), gpu
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True

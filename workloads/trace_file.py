@@ -1,0 +1,97 @@
+"""The profiler's file, from its export to its place: looked through, compressed, renamed.
+
+The profiler reports no error when a disk is full or a folder missing, so the file itself is asked. A file that is
+being written has the child's process id and `.part` in its name, so that the parent can remove what a killed child
+left.
+"""
+
+from __future__ import annotations
+
+import gzip
+import mmap
+import os
+import re
+import shutil
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from glob import escape, glob
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from workloads.exceptions import Incomplete, NotWritten
+
+_STEP = re.compile(rb'"ProfilerStep#(\d+)"')
+_REGION = re.compile(rb'"Torch-Compiled Region')
+_GPU_WORK = re.compile(rb'"cat":\s*"(?:kernel|gpu_memcpy|gpu_memset)"')
+BLOCK = 1 << 20
+TAIL = 1 << 14
+"""Bytes at the end of a file among which its own name stands."""
+LEVEL = 6
+"""Of gzip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a trace holds, as far as a recording can go wrong."""
+
+    steps: int
+    """Numbers of profiler steps."""
+    gpu_work: int
+    """Kernels, copies and fills."""
+    compiled_regions: int
+    """Calls of compiled code."""
+
+
+def part_paths(out: Path, pid: int) -> tuple[Path, Path]:
+    """Where a child writes a trace before it is complete: as the profiler exports it, and as it will be kept."""
+    return out.with_name(f"{out.name}.{pid}.raw.part"), out.with_name(f"{out.name}.{pid}.part")
+
+
+def remove_parts(out: Path, pid: int) -> None:
+    """Remove what a child left behind."""
+    for path in glob(f"{escape(str(out))}.{pid}.*part"):
+        Path(path).unlink(missing_ok=True)
+
+
+def look_through(path: Path) -> Contents:
+    """Count what a trace holds.
+
+    Raises: NotWritten when there is no file, Incomplete when it is cut off.
+    """
+    if not path.exists() or path.stat().st_size == 0:
+        raise NotWritten(f"The trace could not be written in {path.parent}: {_free(path.parent)}.")
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if not (data[:64].lstrip().startswith(b"{") and data[-64:].rstrip().endswith(b"}")):
+            raise Incomplete(f"The trace is cut off after {len(data):,} bytes: {_free(path.parent)}.")
+        steps = {match.group(1) for match in _STEP.finditer(data)}
+        return Contents(len(steps), _count(_GPU_WORK, data), _count(_REGION, data))
+
+
+def keep(raw: Path, part: Path, out: Path) -> None:
+    """Turn the profiler's file into the one to be kept, still under its name as a part; `.gz` is compressed."""
+    with raw.open("rb") as source, part.open("wb") as target, _packer(target, out) as packed:
+        head = max(raw.stat().st_size - TAIL, 0)
+        for start in range(0, head, BLOCK):
+            packed.write(source.read(min(BLOCK, head - start)))
+        # At its end the profiler writes where it exported to.
+        packed.write(source.read().replace(os.fsencode(raw), os.fsencode(out.name)))
+    raw.unlink()
+
+
+def _packer(target: BinaryIO, out: Path) -> AbstractContextManager[Any]:
+    """The file itself, or a compressor in front of it."""
+    if out.suffix != ".gz":
+        return nullcontext(target)
+    # No name and no time in the header: the same trace gives the same bytes.
+    return gzip.GzipFile("", "wb", LEVEL, target, mtime=0)
+
+
+def _count(pattern: re.Pattern[bytes], data: mmap.mmap) -> int:
+    return sum(1 for _ in pattern.finditer(data))
+
+
+def _free(folder: Path) -> str:
+    """What is known of a folder, in words."""
+    if not folder.is_dir():
+        return "the folder does not exist"
+    return f"{shutil.disk_usage(folder).free / 1e6:,.0f} MB are free there"
