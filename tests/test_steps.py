@@ -117,7 +117,7 @@ def test_the_last_wait_of_the_capture_is_the_profilers() -> None:
 
 
 def test_an_unknown_step_is_refused_in_words() -> None:
-    with pytest.raises(UsageError, match="no step 3; this trace has 7, 8"):
+    with pytest.raises(UsageError, match="no step 3; the steps of this trace are numbered 7, 8"):
         PANES["kernels"].build(two_steps(), step=3)
     with pytest.raises(UsageError, match="has no steps"):
         PANES["kernels"].build(make_trace([op("a", 0, 1)]), step=3)

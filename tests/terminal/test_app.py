@@ -98,10 +98,9 @@ def test_search_finds_and_counts(start):
 
 def test_a_search_typed_in_one_burst_loses_no_letter(start):
     tmux = opened(start, (120, 40), EAGER)
-    tmux.press("2")
-    tmux.wait_for("aten::addmm")
+    tmux.wait_for("aten::addmm", "Ops 13")
     tmux.type("/addmm")
-    tmux.wait_for("/ addmm", "/9")
+    tmux.wait_for("lanes / addmm", "/9")
     tmux.press("Enter")
     tmux.wait_for("n N go on")
     left(tmux)

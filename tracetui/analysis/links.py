@@ -82,7 +82,16 @@ def no_gpu(trace: Trace) -> str:
     """What a pane about the GPU says of this trace: why there is none, and how to record it; empty when there is."""
     if len(links(trace).gpu):
         return ""
-    return NO_GPU if trace.is_torch else NOT_TORCH
+    if not trace.is_torch:
+        return NOT_TORCH
+    others = trace.slices.category[trace.slices.kind == Kind.OTHER]
+    if len(others) == 0:
+        return NO_GPU
+    category = trace.categories[int(np.bincount(others).argmax())]
+    return (
+        f"There is no GPU activity in this trace, but {len(others):,} slices of other categories, "
+        f"most of them {category!r}: the lanes show them."
+    )
 
 
 def op_rows(trace: Trace) -> Int64:

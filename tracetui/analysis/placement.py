@@ -47,7 +47,7 @@ def chosen(trace: Trace, step: int | None) -> Int64:
     if len(every) == 0:
         raise UsageError("This trace has no steps: call prof.step() in the loop to record them.")
     known = ", ".join(map(str, np.unique(every.number)[:8])) + (" ..." if len(every) > 8 else "")
-    raise UsageError(f"There is no step {step}; this trace has {known}.")
+    raise UsageError(f"There is no step {step}; the steps of this trace are numbered {known}.")
 
 
 def step_column(trace: Trace, rows: Int64, help: str) -> Column:

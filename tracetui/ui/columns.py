@@ -16,6 +16,9 @@ from tracetui.model.table import Column, Table
 GAP = 2
 """Cells between two columns."""
 
+LARGE = 6
+"""By so many cells a column of numbers may be wider than planned."""
+
 ESSENTIAL = 6
 """So many columns are kept for as long as they fit at all."""
 
@@ -70,21 +73,21 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
     "ops": (
         Shown("name", "op", 18, 1),
         Shown("calls", "calls", 7),
+        Shown("kernels", "kernels", 8),
         Shown("self_cpu_us", "self CPU µs", 12),
         Shown("cpu_total_us", "CPU µs", 12),
-        Shown("self_device_us", "self GPU µs", 12),
         Shown("device_total_us", "GPU µs", 12),
-        Shown("kernels", "kernels", 8),
+        Shown("self_device_us", "self GPU µs", 12),
     ),
     "views": (
         Shown("name", "op", 18, 1),
+        Shown("metadata_only", "view", 5),
         Shown("calls", "calls", 7),
         Shown("self_cpu_us", "self CPU µs", 12),
         Shown("cpu_total_us", "CPU µs", 12),
         Shown("per_step", "per step", 9),
         Shown("pct_of_step_cpu", "% of step", 9),
         Shown("launched", "launched", 9),
-        Shown("metadata_only", "view", 5),
     ),
     "occupancy": (
         _STEP,
@@ -195,7 +198,10 @@ def measured(shown: Shown, column: Column) -> Shown:
     needed = max(widest, cell_len(shown.title) + 1)
     if shown.grow:
         return replace(shown, comfort=min(needed, 2 * shown.width))
-    return replace(shown, width=min(shown.width, needed))
+    if column.is_text:
+        return replace(shown, width=min(shown.width, needed))
+    # Part of a number is a wrong number.
+    return replace(shown, width=min(shown.width + LARGE, needed))
 
 
 def fitted(layout: list[Shown], width: int) -> list[tuple[Shown, int]]:
@@ -214,9 +220,12 @@ def fitted(layout: list[Shown], width: int) -> list[tuple[Shown, int]]:
     return list(zip(chosen, widths, strict=True))
 
 
-def placed(text: str, width: int, right: bool) -> str:
-    """Text in exactly `width` cells, cut with `…` or padded on one side."""
+def placed(text: str, width: int, right: bool, middle: bool = False) -> str:
+    """Text in exactly `width` cells, cut with `…`, at the end or in the middle, or padded on one side."""
     length = len(text) if text.isascii() else cell_len(text)
+    if length > width and middle and width > 8 and text.isascii():
+        tail = width // 3
+        return f"{text[: width - tail - 1]}…{text[-tail:]}"
     if length > width:
         return set_cell_size(text, width - 1) + "…" if width > 0 else ""
     return " " * (width - length) + text if right else text + " " * (width - length)
@@ -233,7 +242,8 @@ def row_text(table: Table, row: int, columns: list[tuple[Shown, int]]) -> str:
     parts = []
     for shown, width in columns:
         column = table[shown.name]
-        parts.append(placed(cell_text(shown, column, row), width, not column.is_text))
+        names_kernel = shown.kernels or shown.name == "short_name"
+        parts.append(placed(cell_text(shown, column, row), width, not column.is_text, names_kernel))
     return (" " * GAP).join(parts)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tracetui.analysis.links import links
 from tracetui.analysis.occupancy import asked_for, queries
 from tracetui.analysis.placement import step_index
 from tracetui.analysis.steps import steps
@@ -87,6 +88,9 @@ def _facts(trace: Trace, row: int) -> list[Fact]:
     ]
     if Kind(int(slices.kind[row])) not in GPU_WORK:
         facts.append(("self time", duration(int(slices.self_time[row]))))
+    launched = len(links(trace).kernels_of(row))
+    if launched > 1:
+        facts.append(("launched", f"{launched:,} GPU activities; the first is shown"))
     if row in queries(trace):
         kernel = int(asked_for(trace, np.array([row]))[0])
         facts.append(("asked for", short_name(trace, kernel) if kernel >= 0 else "no launch that follows in its op"))

@@ -31,12 +31,16 @@ class Finder:
     def open(self, purpose: str) -> None:
         """Start to type a search, of the lanes when they have the focus, or a filter of the list."""
         if purpose == "search":
-            self.search = Search(in_lanes=self.view.lanes.has_focus)
-        self.line.open(purpose, self.view.panes.arrangement.filter if purpose == "filter" else "")
+            view = self.view
+            self.search = Search("", view.lanes.has_focus, selected=view.selected, cursor=view.panes.view.cursor)
+        where = "lanes" if self.search.in_lanes else "list"
+        self.line.open(purpose, where, self.view.panes.arrangement.filter if purpose == "filter" else "")
 
     def typed(self, message: SearchLine.Typed) -> None:
         """Search or filter by what has been typed so far."""
         if message.given_up:
+            if message.purpose == "search":
+                self._return()
             self._close()
             self.clear(message.purpose)
         elif message.purpose == "filter":
@@ -71,7 +75,7 @@ class Finder:
         """Show the slices behind a row that groups by name: as single rows, or in the lanes."""
         panes = self.view.panes
         if panes.arrangement.by is not None:
-            panes.arrange_by(replace(panes.arrangement, by=None, sort=None, filter=name))
+            panes.arrange_by(replace(panes.arrangement, by=None, sort=None, filter=name), tell=True)
             return
         self.view.navigator.leave()
         trace = self.view.trace
@@ -105,8 +109,17 @@ class Finder:
         else:
             search.hits = view.panes.matches(text)
             place = int(np.searchsorted(search.hits, view.panes.view.cursor))
-        self._show(search.go(place), jump=False)
+        if len(search.hits):
+            self._show(search.go(place), jump=False)
+        else:
+            self._return()
         self.line.say(search.words if text else "")
+
+    def _return(self) -> None:
+        """Go back to where the search began."""
+        if not self.search.in_lanes:
+            self.view.panes.view.place(self.search.cursor)
+        self.view.select(self.search.selected)
 
     def _show(self, hit: int | None, jump: bool) -> None:
         if hit is None:

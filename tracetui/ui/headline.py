@@ -33,7 +33,7 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part,
             words.append(f"{count(number)} {word}{'' if number == 1 else 's'}")
     busy = _number(facts.get("gpu_busy_pct"))
     if busy is not None:
-        words.append(f"GPU busy {busy:.0f} %")
+        words.append(f"GPU busy {busy:.0f} %" if busy >= 9.5 else f"GPU busy {busy:.1f} %")
     verdict = facts.get("verdict")
     if verdict:
         words.append(clean(str(verdict)))
@@ -64,7 +64,9 @@ def damage(trace: Trace) -> list[str]:
 def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[Part, ...]:
     """The step switcher: `step ◂ 2 · [3] · 4 ▸`, and how long the step took."""
     if not numbers:
-        return (Part("no steps in this trace: everything is listed", "dim"),)
+        return (
+            Part("no steps in this trace: everything is listed; the lanes start where most happens, 0 fits all", "dim"),
+        )
     if step is None:
         parts = [
             Part("all steps ", "strong"),
@@ -112,8 +114,10 @@ def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tu
     return tuple(parts)
 
 
-def hint_parts(commands: Iterable[Command], width: int, first: DOMNode | None = None) -> tuple[Part, ...]:
-    """The key hints: keys that share a hint stand together, as in `[ ] step`; help is never cut.
+def hint_parts(
+    commands: Iterable[Command], width: int, first: DOMNode | None = None, where: str = ""
+) -> tuple[Part, ...]:
+    """The key hints: `where` the keys go, then keys that share a hint together, as in `[ ] step`; help is never cut.
 
     Commands come in the order in which their keys are looked up; those of the node `first` are shown before others.
     """
@@ -128,8 +132,8 @@ def hint_parts(commands: Iterable[Command], width: int, first: DOMNode | None = 
             words = group.description if group is not None else command.binding.description.lower()
             (early if command.node is first else late).setdefault(words, []).append(keys[0])
     help_keys = late.pop("help", [])
-    parts: list[Part] = []
-    left = width - 8
+    parts: list[Part] = [Part(f"{where}: ", "dim")] if where else []
+    left = width - 8 - len(where) - 2 * bool(where)
     for words, keys in [*early.items(), *late.items()]:
         text = " ".join(keys)
         left -= len(text) + len(words) + 3

@@ -18,6 +18,9 @@ from tracetui.drawing.scene import label_width
 from tracetui.model.trace import Trace
 from tracetui.ui.surface import Surface
 
+LOW = 0.5
+"""Below this share of the busiest cell the bars are drawn relative to it."""
+
 
 class Minimap(Surface):
     """One or two lines under the header; a click asks to move the window."""
@@ -80,7 +83,10 @@ class Minimap(Surface):
         frame.write(0, 0, codes(shorten(text, self.left - 1)))
         whole = self._map(cells)
         busy = self._picture.gpu_busy(whole, cells)
-        level = np.ceil(np.clip(busy, 0, 1) * 8 * height - 1e-9).astype(np.int64)
+        # Where the device is idle nearly all the time, what little there is must still show its shape.
+        most = float(busy.max(initial=0.0))
+        scale = 1 / most if 0 < most < LOW else 1.0
+        level = np.ceil(np.clip(busy * scale, 0, 1) * 8 * height - 1e-9).astype(np.int64)
         for y in range(height):
             bars = FROM_BOTTOM[np.clip(level - 8 * (height - 1 - y), 0, 8)]
             frame.write(y, self.left, bars, quiet)

@@ -55,7 +55,7 @@ class Navigator:
             view.panes.open_tab(place.pane)
         row = self._row_of(place)
         if row >= 0:
-            view.selected = row
+            view.select(row)
         if place.step in view.steps:
             view.step = place.step
         if place.start_ns is not None:

@@ -21,6 +21,7 @@ from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from tracetui.analysis.links import links
+from tracetui.analysis.occupancy import queries
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.placement import within
 from tracetui.analysis.views import idle_view_rows
@@ -91,6 +92,7 @@ class PaneList(Widget):
         self._tables: dict[Key, Table | str] = {}
         self._cursors: dict[str, int] = {}
         self._started = False
+        self._telling = False
         self._wanted: Sequence[int] = ()
         self._wanted_names: Sequence[str] = ()
 
@@ -156,9 +158,13 @@ class PaneList(Widget):
         if name in TABS:
             self.pane = name
 
-    def arrange_by(self, arrangement: Arrangement) -> None:
-        """Sort, filter or group the current pane."""
+    def arrange_by(self, arrangement: Arrangement, tell: bool = False) -> None:
+        """Sort, filter or group the current pane; `tell` selects the first row once it is listed."""
         before = self.arrangement
+        self._telling = tell
+        if tell:
+            self._cursors.pop(self.pane, None)
+            self._wanted = self._wanted_names = ()
         self.arrangements[self.pane] = arrangement
         if arrangement.by != before.by:
             self._build()
@@ -277,6 +283,9 @@ class PaneList(Widget):
             order = arrange(found, arrangement)
             self.view.show(self.pane, found, order, cursor, sort, self._empty_note(found))
             self._place()
+            if self._telling:
+                self._telling = False
+                self.view.tell()
         else:
             self.view.show(self.pane, None, np.empty(0, np.int64), note="…" if found is None else found)
         self._show_tabs()
@@ -328,15 +337,24 @@ class PaneList(Widget):
         if name == "kernels":
             kernels, others = self.trace.remember(("work", step), lambda: _work(self.trace, step))
             return f"{count(kernels)}+{count(others)}" if others else count(kernels)
-        if "queries" in found or "calls" in found:
-            single = self._tables.get((name, step, None))
-            return count(len(single)) if isinstance(single, Table) and name != "ops" else count(len(found))
+        if name == "occupancy":
+            return count(self.trace.remember(("query count", step), lambda: _queries(self.trace, step)))
+        if name == "launches":
+            return count(self.trace.remember(("launch count", step), lambda: _launches(self.trace, step)))
         return count(len(found))
 
 
 def _view_calls(trace: Trace, step: int | None) -> int:
     """Calls of view ops that put nothing on the GPU, as the steps pane counts them."""
     return len(within(trace, idle_view_rows(trace), step))
+
+
+def _queries(trace: Trace, step: int | None) -> int:
+    return len(within(trace, queries(trace), step))
+
+
+def _launches(trace: Trace, step: int | None) -> int:
+    return len(within(trace, links(trace).launches, step))
 
 
 def _work(trace: Trace, step: int | None) -> tuple[int, int]:

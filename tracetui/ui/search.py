@@ -28,6 +28,10 @@ class Search:
     hits: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Slices in order of time, or places in the list, ascending."""
     index: int = -1
+    selected: int = -1
+    """The slice that was selected when it began."""
+    cursor: int = 0
+    """Where the list's cursor was then."""
 
     def go(self, place: int) -> int | None:
         """Make a find current, going round at the ends, and return it; None when nothing was found."""
@@ -81,17 +85,18 @@ class SearchLine(Horizontal):
         yield line
         yield Bar(classes="found")
 
-    def open(self, purpose: str, text: str = "") -> None:
-        """Show the line in place of the key hints and type into it."""
+    def open(self, purpose: str, where: str, text: str = "") -> None:
+        """Show the line in place of the key hints and type into it; `where` says what is searched."""
         self.purpose = purpose
-        sign = "/" if purpose == "search" else "filter "
+        sign = f"{where} /" if purpose == "search" else "filter "
         label, found = self.query(Bar)
         label.styles.width = len(sign) + 2
         label.parts, found.parts = (Part(sign, "key"),), ()
         line = self.query_one(Input)
         with self.prevent(Input.Changed):
             line.value = text
-        line.cursor_position = len(text)
+        # The next letter replaces what was there.
+        line.action_select_all()
         self.add_class("-open")
         self.screen.add_class("-searching")
         # `focus()` waits for a turn of the loop, in which keys typed in one burst would go elsewhere.

@@ -9,8 +9,16 @@ from tracetui.analysis.links import chain, links
 from tracetui.analysis.steps import steps
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 
-_LIBRARY_FRAMES = ("site-packages", "dist-packages", "torch/", "<frozen", "<string>", "<built-in", "threading.py(")
+_LIBRARY_FRAMES = (
+    *("site-packages", "dist-packages", "torch/", "<frozen", "<string>", "<built-in"),
+    *("threading.py(", "multiprocessing/", "concurrent/", "runpy.py(", "contextlib.py("),
+)
 """What the name of a frame outside of the user's code contains."""
+
+FEW = 200
+"""So many pieces of GPU work are shown at once where there are no steps."""
+LONGEST = 4
+"""By this factor a stretch may grow to have the GPU work in it that was launched in it."""
 
 MOST_LIT = 5_000
 """So many slices at most are lit with a selection."""
@@ -152,18 +160,28 @@ def first_step(trace: Trace) -> int | None:
 
 
 def busiest_stretch(trace: Trace) -> tuple[int, int]:
-    """Of fifty equal parts of the trace the one in which most work starts, GPU work if there is any; ns."""
+    """Of fifty equal parts of the trace the one in which most GPU work is launched, until that work ends; ns.
+
+    Without launches the part in which most work starts.
+    """
     low, high = trace.window
-    rows = links(trace).gpu
+    slices, found = trace.slices, links(trace)
+    rows = found.gpu
     if len(rows) == 0:
-        rows = np.flatnonzero((trace.slices.kind != Kind.BOOKKEEPING) & (trace.slices.dur > 0))
+        rows = np.flatnonzero((slices.kind != Kind.BOOKKEEPING) & (slices.dur > 0))
     if len(rows) == 0 or high <= low:
         return low, max(high, low + 1)
-    if len(rows) <= 200:
-        return int(trace.slices.start[rows].min()), int(trace.slices.end[rows].max())
+    launch = found.launch[rows]
+    cause = np.where(launch >= 0, launch, rows)
+    moments = slices.start[cause]
+    if len(rows) <= FEW:
+        return int(moments.min()), int(slices.end[rows].max())
     edges = np.linspace(low, high, 51)
-    most = int(np.argmax(np.histogram(trace.slices.start[rows], edges)[0]))
-    return int(edges[most]), int(edges[most + 1])
+    most = int(np.argmax(np.histogram(moments, edges)[0]))
+    start, end = int(edges[most]), int(edges[most + 1])
+    work = rows[(moments >= start) & (moments < end)]
+    reach = int(slices.end[work].max()) if len(found.gpu) else end
+    return start, min(max(end, reach), start + LONGEST * (end - start))
 
 
 def longest_between(trace: Trace, start: int, end: int) -> int:

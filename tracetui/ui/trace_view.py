@@ -58,6 +58,7 @@ class TraceView(Widget):
         command("comma", "kernel(-1)", "Previous kernel", "In time order, over all streams.", "kernel"),
         command("left_square_bracket", "step(-1)", "Previous step", "Shows and lists that step.", "step"),
         command("right_square_bracket", "step(1)", "Next step", "Shows and lists that step.", "step"),
+        command("0", "fit_trace", "Fit the trace", "The whole of it in the lanes."),
         command("A", "all_steps", "List all steps, or one", "The panes list every step, or the selection's."),
         command("f,g", "follow", "Follow the link", "Kernel → launch → op → kernel (f in lists).", "follow"),
         command("slash", "search", "Search", "Names in the lanes, or rows of the list.", "search", before_typing=True),
@@ -185,7 +186,13 @@ class TraceView(Widget):
             return
         commands = [found for _, group in commands_in_focus(self.screen) for found in group]
         first = self.lanes if self.lanes.has_focus else self
-        self.query_one("#hints", Bar).parts = hint_parts(commands, self.size.width - 2, first)
+        self.query_one("#hints", Bar).parts = hint_parts(commands, self.size.width - 2, first, self._where())
+
+    def _where(self) -> str:
+        """The part of the screen that the keys go to."""
+        if self.lanes.has_focus:
+            return "lanes"
+        return "details" if self.query_one(Details).has_focus else "list"
 
     def on_resize(self) -> None:
         """Fit lines and lanes to the new size."""
@@ -238,6 +245,8 @@ class TraceView(Widget):
         if 0 <= place < len(self.steps):
             self.navigator.leave()
             self.show_step(self.steps[place])
+        else:
+            self.notice(f"This is the {'last' if direction > 0 else 'first'} step.")
 
     def show_step(self, number: int) -> None:
         """List a step, fit it in the window and select what it launched first."""
@@ -252,6 +261,10 @@ class TraceView(Widget):
             self.step = None
         else:
             self.step = step_of(self.trace, self.selected) or self.steps[0]
+
+    def action_fit_trace(self) -> None:
+        """Show the whole trace in the lanes."""
+        self.lanes.action_fit_trace()
 
     def action_follow(self) -> None:
         """Go from a kernel to its launch, from there to the op, from there to a kernel."""
@@ -301,8 +314,7 @@ class TraceView(Widget):
         """Open a tab."""
         self.remove_class("-details")
         self.panes.open_tab(name)
-        if not self.lanes.has_focus:
-            self.panes.view.focus()
+        self.panes.view.focus()
 
     def action_details(self) -> None:
         """Show the details in place of the list, or the list again."""
