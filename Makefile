@@ -2,7 +2,7 @@
 PYTHON ?= python
 TEST ?= $(PYTHON) -m pytest
 
-.PHONY: check format-check lint types layers test format bench
+.PHONY: check format-check lint types layers test format bench bench-gpu
 
 check: format-check lint types layers test
 
@@ -27,3 +27,6 @@ format:
 
 bench:
 	$(PYTHON) -m tests.benchmarks
+
+bench-gpu:
+	$(PYTHON) -m tests.benchmarks.gpu_mlp

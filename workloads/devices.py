@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,19 @@ def choose(wanted: str) -> Target:
     return Target(name, _name(device.type, number), tuple(supported), backend.synchronize, remark)
 
 
+def current() -> Target:
+    """The accelerator that torch has, with the number that is set on it, or the CPU; nothing is set here."""
+    import torch
+
+    kind = _accelerator()
+    if kind not in ("cuda", "xpu"):
+        return _cpu("")
+    backend: Any = getattr(torch, kind)
+    profiler: Any = torch.profiler
+    number = int(backend.current_device())
+    return Target(f"{kind}:{number}", _name(kind, number), tuple(profiler.supported_activities()), backend.synchronize)
+
+
 def require(workload: Workload, target: Target) -> None:
     """Check what the workload needs.
 
@@ -90,6 +104,9 @@ def require(workload: Workload, target: Target) -> None:
                 raise Unavailable(f"{workload.name} needs compute capability {least}; {target.name} has {have}.")
         if word == "triton" and not triton_is_installed():
             raise ModuleNotFoundError("No module named 'triton'", name="triton")
+        if word == "triton" and os.environ.get("TRITON_INTERPRET", "0") != "0":
+            # It would compute on the CPU and copy, and the trace would show that as the kernel.
+            raise Unavailable(f"{workload.name} would be interpreted on the CPU: unset TRITON_INTERPRET.")
         if word == "compiler" and compiler() is None:
             raise Unavailable(f"{workload.name} needs a C++ compiler, and none is there.")
         if word not in ("gpu", "triton", "compiler"):

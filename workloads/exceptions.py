@@ -17,6 +17,7 @@ from workloads.failures import Failure, cancelled, doing, plain
 
 COMPILER_HINT = "Install g++, or use --backend aot_eager, which needs no compiler."
 TRITON_HINT = "Run without --compile, or with --backend aot_eager."
+NO_TRITON_HINT = "PyTorch's builds for a GPU bring it along, see https://pytorch.org."
 CPU_HINT = "Record on the CPU with --device cpu."
 TORCH_HINT = "Install it (`pip install torch`), or name a Python that has it with --python."
 LONGEST = 16_000
@@ -120,7 +121,7 @@ def _missing_module(error: BaseException, situation: Situation) -> Failure | Non
         if name == "torch":
             return Failure("missing:torch", f"PyTorch is not installed in {situation.python}.", TORCH_HINT)
         if name == "triton":
-            return Failure("missing:triton", f"Triton is not installed in {situation.python}.", TRITON_HINT)
+            return Failure("missing:triton", f"Triton is not installed in {situation.python}.", NO_TRITON_HINT)
         return Failure(f"missing:{name}", f"The module {name} is not installed in {situation.python}.")
     if isinstance(error, ImportError) and situation.stage == "importing torch":
         message = f"PyTorch cannot be imported in {situation.python}: {_first_line(error)}"

@@ -77,7 +77,7 @@ class Geglu:
     def __init__(self, context: Context, dim: int, hidden: int) -> None:
         from torch import nn
 
-        def linear(inputs: int, outputs: int) -> nn.Module:
+        def linear(inputs: int, outputs: int) -> nn.Linear:
             return nn.Linear(inputs, outputs, bias=False, device=context.device, dtype=context.dtype).eval()
 
         self.gate, self.up, self.down = linear(dim, hidden), linear(dim, hidden), linear(hidden, dim)

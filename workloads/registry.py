@@ -25,6 +25,7 @@ BUILT_IN = {
     "matmul_add": "workloads.matmul_add:WORKLOAD",
     "linear": "workloads.linear:WORKLOAD",
     "mlp": "workloads.mlp:WORKLOAD",
+    "fused_mlp": "workloads.fused_mlp:WORKLOAD",
     "attention": "workloads.attention:WORKLOAD",
     "split_stack": "workloads.puzzlers:SPLIT_STACK",
     "combined": "workloads.puzzlers:COMBINED",

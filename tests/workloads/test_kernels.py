@@ -1,0 +1,141 @@
+"""The Triton kernels in the interpreter and through the compiler, and how the fused MLP is refused without a GPU.
+
+Triton must be told to interpret before it is imported, and then interprets everything: each run is a process of its
+own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.workloads import kernel_compiles, kernel_results
+from tests.workloads.children import QUICK
+from tests.workloads.test_registry import GPU
+from workloads import devices, machine
+from workloads.api import Unavailable
+from workloads.exceptions import Situation, failure_of
+from workloads.fused_mlp import WORKLOAD
+
+NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+
+needs_triton = pytest.mark.skipif(
+    machine.look().torch is None or not machine.triton_is_installed(), reason="needs torch and triton"
+)
+
+
+def run(*words, **environment):
+    """A Python with these arguments, in the checkout."""
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=ROOT,
+        env={**os.environ, **QUICK, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def complaints(*words, **environment):
+    """What a child with cases prints."""
+    result = run("-m", *words, **environment)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def interpreted():
+    """Complaints of every case in the interpreter."""
+    return complaints("tests.workloads.kernel_results", "cpu", TRITON_INTERPRET="1")
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """Complaints of compiling for several GPUs, with nothing compiled before."""
+    return complaints("tests.workloads.kernel_compiles", TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton")))
+
+
+@pytest.fixture(scope="module")
+def computed():
+    """Complaints of every case on this GPU."""
+    return complaints("tests.workloads.kernel_results", "cuda")
+
+
+@needs_triton
+@pytest.mark.parametrize("case", kernel_results.CASES)
+def test_a_kernel_computes_what_torch_does_in_float64(interpreted, case):
+    assert interpreted[case] == ""
+
+
+@needs_triton
+@pytest.mark.skipif(not machine.look().has_gpu, reason="needs a GPU")
+@pytest.mark.parametrize("case", kernel_results.CASES)
+def test_a_kernel_computes_the_same_on_a_gpu(computed, case):
+    assert computed[case] == ""
+
+
+@needs_triton
+@pytest.mark.parametrize("case", kernel_compiles.CASES)
+def test_a_kernel_compiles_for_gpus(compiled, case):
+    assert compiled[case] == ""
+
+
+def test_the_fused_mlp_is_listed_without_torch():
+    modules = "{'torch', 'triton', 'workloads.kernels'} & sys.modules.keys()"
+    result = run("-c", f"import sys; from workloads import registry; registry.entries(); print({modules})")
+    assert result.stdout == "set()\n", result.stderr
+
+
+@pytest.mark.parametrize(
+    ("here", "reason"),
+    [
+        (GPU, None),
+        (replace(GPU, torch=None), "PyTorch is not installed"),
+        (replace(GPU, driver=None), "needs a GPU, and none was found"),
+        (replace(GPU, triton=False), "Triton is not installed"),
+    ],
+)
+def test_what_the_fused_mlp_lacks(here, reason):
+    assert machine.reason_against(WORKLOAD, here) == reason
+
+
+def test_a_gpu_without_triton(monkeypatch):
+    monkeypatch.setattr(devices, "triton_is_installed", lambda: False)
+    with pytest.raises(ModuleNotFoundError) as raised:
+        devices.require(WORKLOAD, devices.Target("cuda:0", "a GPU", (), lambda: None))
+    failure = failure_of(raised.value, Situation("building", "/usr/bin/python3", WORKLOAD.name))
+    assert (failure.kind, failure.exit_code) == ("missing:triton", 3)
+    assert str(failure).startswith("Triton is not installed in /usr/bin/python3. PyTorch's builds for a GPU bring it")
+
+
+def test_kernels_that_would_be_interpreted(monkeypatch):
+    monkeypatch.setattr(devices, "triton_is_installed", lambda: True)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    with pytest.raises(Unavailable, match="unset TRITON_INTERPRET"):
+        devices.require(WORKLOAD, devices.Target("cuda:0", "a GPU", (), lambda: None))
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_without_a_gpu_nothing_is_recorded(tmp_path, device):
+    pytest.importorskip("torch", reason="recording needs torch")
+    words = ["run", "fused_mlp", "--device", device, "-o", str(tmp_path / "x.json")]
+    result = run("-m", "tracetui", *words, **NO_GPU)
+    assert result.returncode == 3
+    assert "fused_mlp needs a GPU, and this would run on cpu." in result.stderr
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_benchmark_refuses_without_a_gpu():
+    result = run("-m", "tests.benchmarks.gpu_mlp", **NO_GPU)
+    assert result.returncode == 3
+    assert result.stderr.startswith("bench-gpu: ")
+    assert "GPU" in result.stderr or "not installed" in result.stderr
+    assert result.stdout == ""
