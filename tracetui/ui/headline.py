@@ -64,9 +64,7 @@ def damage(trace: Trace) -> list[str]:
 def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[Part, ...]:
     """The step switcher: `step ◂ 2 · [3] · 4 ▸`, and how long the step took."""
     if not numbers:
-        return (
-            Part("no steps in this trace: everything is listed; the lanes start where most happens, 0 fits all", "dim"),
-        )
+        return (Part("no steps: all is listed, the lanes start where most happens; 0 fits it all", "dim"),)
     if step is None:
         parts = [
             Part("all steps ", "strong"),
