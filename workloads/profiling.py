@@ -52,16 +52,26 @@ def record_steps(
     profiler: profile, prepared: Prepared, options: Options, about: Mapping[str, Any], reporter: Reporter
 ) -> None:
     """Run the schedule; afterwards the profiler can be exported, once."""
-    text = json.dumps(about, default=str)
+    text = as_text(about)
     first_active = options.wait + options.warmup
     with profiler:
         for number in range(options.steps):
             annotated_step(prepared)
             if number == first_active:
-                # The profiler takes metadata only while it records; after the step, so as not to look like its start.
-                profiler.add_metadata_json(METADATA_KEY, text)
+                # After the step, so as not to look like its start.
+                explain(profiler, text)
             profiler.step()
             reporter.progress(number + 1, options.steps)
+
+
+def as_text(about: Mapping[str, Any]) -> str:
+    """What a trace says of itself, for `explain`; made before the recording, of which it would be a part."""
+    return json.dumps(about, default=str)
+
+
+def explain(profiler: profile, text: str) -> None:
+    """Put what a trace says of itself into it; the profiler takes it only while it records."""
+    profiler.add_metadata_json(METADATA_KEY, text)
 
 
 def export(profiler: profile, raw: Path) -> None:

@@ -21,8 +21,6 @@ def about(
     settled: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The entry `tracetui` of a trace; `settled` are options by what they turned out to be."""
-    import torch
-
     return {
         "workload": workload.name,
         "label": prepared.label,
@@ -30,6 +28,17 @@ def about(
         "options": {**asdict(request.options), **settled},
         "seed": request.options.seed,
         "argv": list(request.argv),
+        **machine(target),
+        "flops_per_step": prepared.flops,
+        "bytes_per_step": prepared.bytes,
+    }
+
+
+def machine(target: Target) -> dict[str, Any]:
+    """What it ran on: device, versions, threads."""
+    import torch
+
+    return {
         "device": target.device,
         "gpu": describe(target),
         "driver": driver_version() if target.kind == "cuda" else None,
@@ -38,6 +47,4 @@ def about(
         "hip": torch.version.hip,
         "python": platform.python_version(),
         "threads": torch.get_num_threads(),
-        "flops_per_step": prepared.flops,
-        "bytes_per_step": prepared.bytes,
     }

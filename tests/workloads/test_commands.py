@@ -185,7 +185,7 @@ def test_a_trace_is_opened_at_a_terminal(launched, monkeypatch, tmp_path):
     opened = []
     monkeypatch.setattr(run_command, "require_terminal", lambda: None)
 
-    def run(paths):
+    def run(paths, step=None, at=None):
         opened.append(paths)
         return 0
 

@@ -47,8 +47,8 @@ examples:
   tracetui workloads                                     what can be recorded here
 
 exit codes:
-  0 done; 1 the file holds nothing usable, or is cut off; 2 the command was not understood;
-  3 cannot record here; 4 the recording failed; 130 cancelled"""
+  0 done; 1 the file holds nothing usable, or is cut off, or not what --verify looks for;
+  2 the command was not understood; 3 cannot record here; 4 the recording failed; 130 cancelled"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -31,6 +31,9 @@ SHAPES = ("auto", "on", "off")
 ERRORS: dict[int, type[TracetuiError]] = {2: UsageError, 3: CannotRun, 4: RunFailed}
 """What an exit code of a recording is raised as."""
 
+DOES_NOT_HOLD = 1
+"""Exit code of `--verify` when the trace shows something else than the workload promises."""
+
 EXAMPLES = """\
 examples:
   tracetui run matmul_add --size 4096                    a workload with a parameter of its own
@@ -38,9 +41,11 @@ examples:
   tracetui run attention --impl sdpa -p backend=flash
   tracetui run train.py:step -p batch=8 --stack          a function of your own
   tracetui run linear --no-open --json                   for a script
+  tracetui run linear --verify                           does the trace show what it should?
 
 exit codes:
-  0 done; 2 not understood; 3 cannot run here (no torch, GPU, Triton or compiler); 4 failed; 130 cancelled"""
+  0 done; 1 --verify found something else; 2 not understood; 3 cannot run here (no torch, GPU, Triton or compiler);
+  4 failed; 130 cancelled"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,26 +65,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record, tell where the trace is, open it; returns the exit code.
+    """Record, tell where the trace is, ask for a guess, open it; or look up what it should show. Returns the exit code.
 
     Raises: UsageError, CannotRun or RunFailed when there is no trace.
     """
     if options.workload is None:
         return list_command.run(argparse.Namespace(name=None, json=options.json))
-    outcome = record(request_of(options), options)
+    # Loads dataclasses, which `--help` need not wait for.
+    from tracetui.cli.verify import document as verify_document
+    from tracetui.cli.verify import require_promises, tell, verify
+
+    request = request_of(options)
+    workload = require_promises(request.workload) if options.verify else None
+    outcome = record(request, options)
+    verification = verify(workload, outcome) if workload and outcome.path else None
     if options.json:
-        print(json.dumps(document(outcome), indent=2))
+        more = {"verification": verify_document(verification)} if verification else {}
+        print(json.dumps({**document(outcome), **more}, indent=2))
     if outcome.failure or outcome.path is None:
         return _fail(outcome, options)
-    if options.json:
-        return 0
-    print(printable(str(outcome.path)), flush=True)
-    if options.open and not outcome.too_late and _has_terminal():
-        # Textual takes a third of a second to import.
-        from tracetui.ui.app import run as run_app
-
-        return run_app([str(outcome.path)])
+    if not options.json:
+        print(printable(str(outcome.path)), flush=True)
+    if verification:
+        if not options.json:
+            tell(verification)
+        return 0 if verification.holds else DOES_NOT_HOLD
+    if not options.json and not outcome.too_late and _has_terminal():
+        return _look(request.workload, outcome, options)
     return 0
+
+
+def _look(name: str, outcome: Outcome, options: argparse.Namespace) -> int:
+    """Ask for a guess, then open the trace."""
+    from tracetui.cli.guess import guess_first
+
+    place = guess_first(name, outcome, options.open) if options.guess and sys.stdin.isatty() else None
+    if not options.open:
+        return 0
+    # Textual takes a third of a second to import.
+    from tracetui.ui.app import run as run_app
+
+    return run_app([str(outcome.path)], at=place)
 
 
 def request_of(options: argparse.Namespace) -> Request:
@@ -245,5 +271,11 @@ def _add_what_becomes_of_it(group: argparse._ArgumentGroup) -> None:
     )
     completes_files(out)
     group.add_argument("--no-open", dest="open", action="store_false", help="do not open the trace afterwards")
+    group.add_argument("--no-guess", dest="guess", action="store_false", help="do not ask for a guess first")
+    group.add_argument(
+        "--verify",
+        action="store_true",
+        help="look up what the trace should show; do not open it, exit 1 if it does not",
+    )
     group.add_argument("--json", action="store_true", help="print the outcome as JSON, and do not open the trace")
     group.add_argument("--details", action="store_true", help="when it fails, also print the traceback")

@@ -150,6 +150,7 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
     ),
     "summary": (Shown("key", "what", 20), Shown("value", "value", 20, 1), Shown("unit", "unit", 8)),
     "traces": (Shown("trace", "trace", 30, 1), Shown("size", "size", 10), Shown("changed", "changed", 14)),
+    "workloads": (Shown("workload", "workload", 14), Shown("here", "here", 20, 1), Shown("summary", "what", 20, 2)),
     "marks": (
         Shown("mark", "mark", 20, 1),
         Shown("step", "step", 8),

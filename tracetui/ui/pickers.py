@@ -64,9 +64,13 @@ class Picker(Screen[Choice | None]):
         """Pick nothing."""
         self.dismiss(None)
 
+    def take(self, choice: Choice) -> None:
+        """Act on the choice: this screen closes with it."""
+        self.dismiss(choice)
+
     @on(TableView.RowChosen)
     def _pick(self, message: TableView.RowChosen) -> None:
-        self.dismiss(self.choices[message.row])
+        self.take(self.choices[message.row])
 
     def _show_hints(self) -> None:
         commands = [found for _, group in commands_in_focus(self) for found in group]
@@ -94,6 +98,9 @@ class TracePicker(Picker[str]):
 
     TITLE_TEXT = "Which trace?"
     PANE = "traces"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("r", "record", "Record a new trace", "Of a workload, on this machine.", "record"),
+    ]
 
     class Found(Message):
         """The folders have been looked through."""
@@ -117,6 +124,17 @@ class TracePicker(Picker[str]):
         self.query_one(TableView).show(self.PANE, None, np.empty(0, np.int64), note="Looking for traces …")
         self.look()
 
+    def action_record(self) -> None:
+        """Choose a workload, and take the trace of it."""
+        # Workloads are needed only once one is to be recorded.
+        from tracetui.ui.workload_picker import WorkloadPicker
+
+        self.app.push_screen(WorkloadPicker(), self._recorded)
+
+    def _recorded(self, path: str | None) -> None:
+        if path is not None:
+            self.dismiss(path)
+
     @work(thread=True, exclusive=True)
     def look(self) -> None:
         """Find the traces."""
@@ -129,7 +147,10 @@ class TracePicker(Picker[str]):
     @on(Found)
     def _list(self, message: Found) -> None:
         where = ", ".join(home_path(Path(path).absolute()) for path in self.paths[:3])
-        note = f"There is no trace in {where} or below. A trace is a .json, .json.gz or .json.zst file."
+        note = (
+            f"There is no trace in {where} or below. A trace is a .json, .json.gz or .json.zst file. "
+            "Press r to record one."
+        )
         self.offer([str(file.path) for file in message.files], files_table(message.files), note)
 
 

@@ -1,0 +1,265 @@
+"""From the list of traces to a new one by keys: the list of workloads, the form, the screen of the recording."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input, Static
+
+from tests.test_app import opened, settle
+from tests.workloads.traced import LINEAR, trace_file
+from tracetui.ui import recording_screen, workload_picker
+from tracetui.ui.app import TraceApp
+from tracetui.ui.bar import Bar
+from tracetui.ui.pickers import TracePicker
+from tracetui.ui.recording_screen import RecordingScreen
+from tracetui.ui.run_form import Choice, RunForm
+from tracetui.ui.table_view import TableView
+from tracetui.ui.trace_screen import TraceScreen
+from tracetui.ui.workload_picker import WorkloadPicker
+from workloads import registry
+from workloads.failures import Failure
+from workloads.launcher import LogLine, Note, Outcome, Progress, Stage, StageDone
+from workloads.registry import Entry
+
+SIZES = [(120, 40), (60, 12)]
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """A folder without traces to work in, and three workloads of which one cannot run."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        Entry("linear", registry.built_in("linear"), "", ""),
+        Entry("attention", registry.built_in("attention"), "", ""),
+        Entry("big", registry.built_in("mlp"), "", "needs a GPU"),
+    ]
+    monkeypatch.setattr(workload_picker, "entries", lambda: rows)
+    return tmp_path
+
+
+@pytest.fixture
+def recordings(monkeypatch, folder):
+    """Recordings that wait until they are told how to end; what was asked for, and the way to end it."""
+    asked: list = []
+    ending: asyncio.Queue = asyncio.Queue()
+
+    async def record(request, on_event, cancel):
+        asked.append(request)
+        for event in (
+            Stage("importing torch"),
+            StageDone("importing torch", 1.5),
+            Stage("recording", 5),
+            Progress("recording", 2, 5),
+            Note("info", "No GPU [red]here\x1b[0m"),
+            LogLine("[bold]hello"),
+        ):
+            on_event(event)
+        tasks = {asyncio.create_task(cancel.wait()), asyncio.create_task(ending.get())}
+        done, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in left:
+            task.cancel()
+        result = done.pop().result()
+        return Outcome(None, Failure("cancelled", "Cancelled.")) if result is True else result
+
+    monkeypatch.setattr(recording_screen, "record", record)
+    return asked, ending
+
+
+async def form(app, pilot, row=0):
+    """Go from the list of traces to the form of a workload."""
+    await settle(pilot)
+    assert isinstance(app.screen, TracePicker)
+    await pilot.press("r")
+    await settle(pilot)
+    assert isinstance(app.screen, WorkloadPicker)
+    await pilot.press(*["j"] * row, "enter")
+    await pilot.pause()
+
+
+def said(app, place):
+    return app.screen.query_one(place, Bar).text
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_list_offers_to_record(folder, size):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        assert "r record" in said(app, "#hints")
+        assert "Press r" in app.screen.query_one(TableView).note
+        await pilot.press("r")
+        await settle(pilot)
+        table = app.screen.query_one(TableView).table
+        assert table is not None
+        assert [row["here"] for row in table.rows()] == ["runs here", "runs here", "needs a GPU"]
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(app.screen, TracePicker)
+
+
+async def test_what_cannot_run_is_not_tried(folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await form(app, pilot, row=2)
+        assert isinstance(app.screen, WorkloadPicker)
+        assert said(app, "#title").endswith("big cannot run: needs a GPU")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_form_has_every_parameter_with_its_default(folder, size):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=size) as pilot:
+        await form(app, pilot)
+        assert isinstance(app.screen, RunForm)
+        assert [field.value for field in app.screen.query(Input)] == ["1024", "32", "64"]
+        assert [field.value for field in app.screen.query(Choice)] == ["no"]
+        assert said(app, "#command") == "tracetui run linear"
+        for hint in ("enter record", "esc back"):
+            assert hint in said(app, "#hints")
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(app.screen, WorkloadPicker)
+
+
+async def test_values_are_typed_and_chosen_by_keys(recordings, folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await form(app, pilot, row=1)
+        await pilot.press("right", "right", "down", "left", "tab", "backspace", "4")
+        await pilot.press("up", "up", "up", "space")
+        await pilot.pause()
+        words = "tracetui run attention --compile --impl=sdpa --backend=cudnn --batch=4"
+        assert said(app, "#command") == words
+        await pilot.press("enter")
+        await settle_recording(app, pilot)
+        request = recordings[0][0]
+        assert (request.params["impl"], request.params["batch"], request.params["seq"]) == ("sdpa", 4, 1024)
+        assert request.options.compile
+        assert list(request.argv) == words.split()
+
+
+async def test_a_bad_value_is_refused_in_the_form(recordings, folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await form(app, pilot)
+        await pilot.press("x", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, RunForm)
+        assert "whole number" in said(app, "#trouble")
+        assert recordings[0] == []
+
+
+async def settle_recording(app, pilot):
+    """Wait until the screen of the recording shows its first events."""
+    for _ in range(100):
+        await pilot.pause(0.02)
+        if isinstance(app.screen, RecordingScreen) and app.screen._stages:
+            app.screen._paint()
+            return
+    raise AssertionError("nothing is recorded")
+
+
+async def test_stages_times_and_remarks(recordings, folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await form(app, pilot)
+        await pilot.press("enter")
+        await settle_recording(app, pilot)
+        stages = str(app.screen.query_one("#stages", Static).render())
+        assert "importing torch" in stages
+        assert "1.500 s" in stages
+        assert "▸ recording" in stages
+        assert "2/5" in stages
+        assert "No GPU [red]here�[0m" in str(app.screen.query_one("#told", Static).render())
+        assert said(app, "#log") == "[bold]hello"
+        assert "linear" in said(app, "#what")
+
+
+async def test_a_recording_is_opened(recordings, folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await form(app, pilot)
+        await pilot.press("enter")
+        await settle_recording(app, pilot)
+        path = trace_file(folder / "x.json", "fwd", LINEAR, {})
+        recordings[1].put_nowait(Outcome(path, None))
+        await opened(app, pilot)
+        assert isinstance(app.screen, TraceScreen)
+        assert "x.json" in said(app, "#header")
+        assert len(app.screen_stack) == 2, "nothing of the way here is left"
+
+
+async def test_escape_cancels_and_keeps_the_form(recordings, folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await form(app, pilot)
+        await pilot.press("2", "enter")
+        await settle_recording(app, pilot)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert isinstance(app.screen, RunForm)
+        assert app.screen.query(Input).first().value.endswith("2")
+
+
+async def test_a_failure_is_told_until_it_was_read(recordings, folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await form(app, pilot)
+        await pilot.press("enter")
+        await settle_recording(app, pilot)
+        recordings[1].put_nowait(Outcome(None, Failure("oom", "Not enough memory.", "Try a smaller --batch.")))
+        await settle(pilot)
+        assert "Not enough memory. Try a smaller --batch." in str(app.screen.query_one("#told", Static).render())
+        assert "esc back" in said(app, "#keys")
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(app.screen, RunForm)
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+async def test_who_quits_stops_the_recording_first(recordings, folder, key):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await form(app, pilot)
+        await pilot.press("enter")
+        await settle_recording(app, pilot)
+        assert isinstance(app.screen, RecordingScreen)
+        recording = app.screen._recording
+        await pilot.press(key)
+        await pilot.pause(0.1)
+    assert recording is not None
+    assert recording.done()
+
+
+async def test_an_app_that_ends_stops_the_recording(recordings, folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await form(app, pilot)
+        await pilot.press("enter")
+        await settle_recording(app, pilot)
+        assert isinstance(app.screen, RecordingScreen)
+        recording = app.screen._recording
+        app.exit()
+    assert recording is not None
+    assert recording.done()
+    assert not recording.cancelled()
+
+
+async def test_a_real_recording_from_the_list_to_the_trace(folder, monkeypatch):
+    pytest.importorskip("torch", reason="recording needs torch")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await form(app, pilot)
+        await pilot.press("enter")
+        for _ in range(600):
+            await pilot.pause(0.05)
+            if isinstance(app.screen, TraceScreen):
+                break
+        await opened(app, pilot)
+        assert "1024_32_64_bf16_warm_eager.json.gz" in said(app, "#header")
+    assert [path.name for path in Path("traces").rglob("*.json*")] == ["1024_32_64_bf16_warm_eager.json.gz"]

@@ -1,0 +1,129 @@
+"""Guess first, then look: what is asked, what is told, and when nobody is asked."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.workloads.traced import LINEAR, pretend
+from tracetui.cli import run as run_command
+from tracetui.cli.main import main
+
+FUSED = "graph_0_cpp_fused_native_layer_norm_tanh_0"
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """A terminal, and where in the trace the app would be opened."""
+    from tracetui.ui import app
+
+    places = []
+
+    def run(paths, step=None, at=None):
+        places.append(at)
+        return 0
+
+    monkeypatch.setattr(app, "run", run)
+    monkeypatch.setattr(run_command, "require_terminal", lambda: None)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    return places
+
+
+def answers(monkeypatch, *given):
+    """Let a person answer so, then press ctrl+d; returns what they are asked."""
+    asked, left = [], list(given)
+
+    def ask(prompt):
+        asked.append(prompt.strip())
+        if not left:
+            raise EOFError
+        return left.pop(0)
+
+    monkeypatch.setattr("builtins.input", ask)
+    return asked
+
+
+def test_guess_expected_and_found(monkeypatch, tmp_path, capsys, opened):
+    pretend(monkeypatch, tmp_path, LINEAR)
+    asked = answers(monkeypatch, "7", "")
+    assert main(["run", "linear"]) == 0
+    assert asked[0] == "CPU operators per step?"
+    assert len(asked) == 2
+    told = capsys.readouterr().out.splitlines()
+    assert told[1].split() == ["guess", "expected", "found"]
+    assert told[4].split() == [
+        "3",
+        "CPU",
+        "operators",
+        "per",
+        "step",
+        "7",
+        "10",
+        "10",
+        "one",
+        "of",
+        "them",
+        "multiplies",
+    ]
+    assert told[2].split()[:6] == ["1", "separate", "additions", "per", "step", "–"]
+    assert opened == [None]
+
+
+def test_what_fuses(monkeypatch, tmp_path, capsys, opened):
+    pretend(monkeypatch, tmp_path, [FUSED])
+    asked = answers(monkeypatch, "norm and\x1b[31m tanh", "1")
+    assert main(["run", "combined", "--compile"]) == 0
+    assert asked[0] == "what fuses?"
+    told = capsys.readouterr().out
+    assert "norm and?[31m tanh" in told
+    assert FUSED in told
+    assert opened == ["e8"], "the last of the fused operators is event 8 of the file"
+
+
+def test_what_is_not_as_expected_is_said(monkeypatch, tmp_path, capsys, opened):
+    pretend(monkeypatch, tmp_path, [*LINEAR, "aten::add"])
+    answers(monkeypatch, "10", "")
+    main(["run", "linear"])
+    assert capsys.readouterr().out.count("not as expected") == 2
+
+
+@pytest.mark.parametrize("given", [(), ("",), (" ",)])
+def test_who_guesses_nothing_is_told_nothing(monkeypatch, tmp_path, capsys, opened, given):
+    pretend(monkeypatch, tmp_path, LINEAR)
+    answers(monkeypatch, *given)
+    assert main(["run", "linear"]) == 0
+    assert "expected" not in capsys.readouterr().out
+    assert opened == [None]
+
+
+@pytest.mark.parametrize("words", [["--no-guess"], ["--json"], ["--verify"]])
+def test_nobody_is_asked(monkeypatch, tmp_path, opened, words):
+    pretend(monkeypatch, tmp_path, LINEAR)
+    asked = answers(monkeypatch, "1")
+    assert main(["run", "linear", *words]) == 0
+    assert asked == []
+    assert opened == ([None] if words == ["--no-guess"] else [])
+
+
+def test_without_a_terminal_nobody_is_asked(monkeypatch, tmp_path):
+    pretend(monkeypatch, tmp_path, LINEAR)
+    asked = answers(monkeypatch, "1")
+    assert main(["run", "linear"]) == 0
+    assert asked == []
+
+
+def test_a_trace_that_is_not_opened_is_guessed_at_all_the_same(monkeypatch, tmp_path, capsys, opened):
+    pretend(monkeypatch, tmp_path, LINEAR)
+    asked = answers(monkeypatch, "10")
+    assert main(["run", "linear", "--no-open"]) == 0
+    assert asked == ["CPU operators per step?"]
+    assert "expected" in capsys.readouterr().out
+    assert opened == []
+
+
+def test_of_a_function_nothing_is_known(monkeypatch, tmp_path, opened):
+    pretend(monkeypatch, tmp_path, LINEAR)
+    asked = answers(monkeypatch, "1")
+    assert main(["run", "train.py:step"]) == 0
+    assert asked == []

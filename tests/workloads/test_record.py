@@ -1,0 +1,127 @@
+"""`record()` around a loop of one's own; the loops run in one process of their own, for torch is in no test's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.workloads.children import QUICK, content_of, events_of
+
+LOOPS = """
+import json, sys, warnings
+import torch
+from workloads.api import BadRequest
+from workloads.exceptions import Incomplete, NotWritten
+from workloads.record import record
+
+warnings.simplefilter("error")
+x = torch.ones(4, 4)
+told = {}
+
+def loop(name, steps, out=None, fails_at=None, **options):
+    try:
+        with record(out or f"{name}.json.gz", **options) as step:
+            for number in range(steps):
+                x @ x
+                if number == fails_at:
+                    raise ValueError("mine")
+                step()
+                if step.written:
+                    told.setdefault(name, number)
+    except Exception as error:
+        told[name] = f"{type(error).__name__}: {error}"
+
+loop("whole", 9, out="deep/er/whole.json.gz", label="train", params={"lr": 0.1})
+loop("exact", 2, out="exact.json", label="mine", wait=0, warmup=1, active=1, shapes=False)
+loop("early", 2)
+loop("raises", 9, fails_at=3)
+loop("odd", 1, active=0)
+loop("nowhere", 5, out="/proc/nowhere/x.json")
+warnings.simplefilter("always")
+with warnings.catch_warnings(record=True) as caught:
+    loop("short", 3)
+told["short"] = [str(each.message) for each in caught]
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def loops(tmp_path_factory):
+    """What became of several loops, and the folder they ran in."""
+    pytest.importorskip("torch", reason="recording needs torch")
+    folder = tmp_path_factory.mktemp("record")
+    result = subprocess.run(
+        [sys.executable, "-c", LOOPS, "--mine"],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=120,
+        env={**os.environ, **QUICK, "PYTHONPATH": str(ROOT)},
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1]), folder
+
+
+def names(path):
+    """Names of the annotations and operators of a trace."""
+    return [event["name"] for event in events_of(path) if event.get("cat") in ("user_annotation", "cpu_op")]
+
+
+def test_the_trace_is_there_before_the_loop_ends(loops):
+    told, folder = loops
+    assert told["whole"] == 4, "wait 1, warm up 1, record 3"
+    found = names(folder / "deep" / "er" / "whole.json.gz")
+    assert found.count("train") == found.count("aten::mm") == 3
+    assert {f"ProfilerStep#{number}" for number in (2, 3, 4)} <= set(found)
+
+
+def test_what_it_says_of_itself(loops):
+    about = content_of(loops[1] / "deep" / "er" / "whole.json.gz")["tracetui"]
+    assert (about["workload"], about["params"], about["argv"]) == ("train", {"lr": 0.1}, ["-c", "--mine"])
+    assert about["options"]["shapes"] is True
+    assert {"device", "torch", "python", "threads", "gpu"} <= about.keys()
+    assert "seed" not in about, "not ours to know"
+
+
+def test_a_schedule_of_its_own(loops):
+    told, folder = loops
+    assert told["exact"] == 1
+    assert names(folder / "exact.json").count("mine") == 1
+    assert content_of(folder / "exact.json")["traceName"] == "exact.json"
+
+
+def test_a_loop_that_ends_before_anything_is_recorded(loops):
+    assert loops[0]["early"].startswith("Incomplete: The loop made 2 steps")
+
+
+def test_a_loop_that_ends_while_it_is_recorded(loops):
+    told, folder = loops
+    assert told["short"] == [
+        "The loop ended after 3 steps: the trace holds 1 of 3, and the beginning of the next.",
+    ]
+    assert names(folder / "short.json.gz").count("aten::mm") == 1
+
+
+def test_what_the_program_raises_goes_through(loops):
+    assert loops[0]["raises"] == "ValueError: mine"
+
+
+def test_an_impossible_schedule(loops):
+    assert loops[0]["odd"].startswith("BadRequest")
+
+
+def test_a_place_that_cannot_be_written(loops):
+    assert loops[0]["nowhere"].startswith(("FileNotFoundError", "NotADirectoryError", "PermissionError"))
+
+
+def test_nothing_else_is_left(loops):
+    assert sorted(path.name for path in loops[1].rglob("*") if path.is_file()) == [
+        "exact.json",
+        "short.json.gz",
+        "whole.json.gz",
+    ]

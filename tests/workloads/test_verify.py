@@ -1,0 +1,85 @@
+"""`tracetui run NAME --verify`: each promise with found and wanted, and an exit code for scripts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.workloads.traced import LINEAR, pretend
+from tracetui.cli.main import main
+
+
+def test_a_trace_that_keeps_its_promises(monkeypatch, tmp_path, capsys):
+    pretend(monkeypatch, tmp_path, LINEAR)
+    assert main(["run", "linear", "--verify"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        str(tmp_path / "x.json"),
+        "holds  separate additions per step  wanted 0   found 0",
+        "holds  transpositions per step      wanted 1   found 1",
+        "holds  CPU operators per step       wanted 10  found 10",
+        "skipped  GPU kernels per forward: needs a GPU",
+    ]
+
+
+def test_a_promise_that_does_not_hold(monkeypatch, tmp_path, capsys):
+    pretend(monkeypatch, tmp_path, [*LINEAR, "aten::add"])
+    assert main(["run", "linear", "--verify"]) == 1
+    told = capsys.readouterr().out
+    assert "FAILS  separate additions per step  wanted 0   found 1\n" in told
+    assert "FAILS  CPU operators per step       wanted 10  found 11\n" in told
+
+
+def test_a_gpu_without_kernels_in_its_trace_keeps_no_promise_of_kernels(monkeypatch, tmp_path, capsys):
+    pretend(monkeypatch, tmp_path, LINEAR, device="cuda:0")
+    assert main(["run", "linear", "--verify"]) == 1
+    told = capsys.readouterr().out
+    assert "FAILS  GPU kernels per forward      wanted 1  found –\n" in told
+    assert "skipped" not in told
+
+
+def test_only_what_is_promised_of_such_a_recording_is_looked_up(monkeypatch, tmp_path, capsys):
+    pretend(monkeypatch, tmp_path, LINEAR)
+    assert main(["run", "linear", "--compile", "--verify"]) == 1
+    told = capsys.readouterr().out
+    assert "transpositions per step      wanted 0  found 1" in told
+    assert "CPU operators per step" not in told
+
+
+def test_for_a_script(monkeypatch, tmp_path, capsys):
+    pretend(monkeypatch, tmp_path, [*LINEAR, "aten::add"])
+    assert main(["run", "linear", "--verify", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)["verification"]
+    assert found["holds"] is False
+    assert [(line["wanted"], line["found"], line["holds"]) for line in found["lines"]] == [
+        ("0", "1", False),
+        ("1", "1", True),
+        ("10", "11", False),
+    ]
+    assert all(isinstance(line["event"], int) for line in found["lines"])
+    assert found["skipped"] == [{"expectation": "GPU kernels per forward", "reason": "needs a GPU"}]
+
+
+@pytest.mark.parametrize("name", ["train.py:step", "nothing"])
+def test_what_promises_nothing_is_not_recorded_to_be_verified(monkeypatch, tmp_path, capsys, name):
+    asked = pretend(monkeypatch, tmp_path, LINEAR)
+    assert main(["run", name, "--verify"]) == 2
+    assert asked == []
+    assert "tracetui: " in capsys.readouterr().err
+
+
+def test_nothing_promised_of_this_recording_is_said(monkeypatch, tmp_path, capsys):
+    pretend(monkeypatch, tmp_path, LINEAR)
+    assert main(["run", "attention", "--impl", "sdpa", "--verify"]) == 0
+    assert "nothing is promised" in capsys.readouterr().err
+
+
+def test_a_real_recording(monkeypatch, tmp_path, capsys):
+    torch = pytest.importorskip("torch", reason="recording needs torch")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    out = tmp_path / "mlp.json.gz"
+    small = ["--batch", "1", "--seq", "4", "--dim", "8", "--hidden", "8", "--device", "cpu", "-o", str(out)]
+    assert main(["run", "mlp", *small, "--verify", "--json"]) == 0
+    lines = json.loads(capsys.readouterr().out)["verification"]["lines"]
+    assert {"products per step": "3"}.items() <= {line["expectation"]: line["found"] for line in lines}.items()
+    assert torch.__version__.startswith("2.13.") == any(line["found"] == "35" for line in lines)

@@ -1,0 +1,208 @@
+"""What a trace was expected to show, looked up in it line by line: wanted, found, and where to look.
+
+A number that is not the same in every step is found as a range, and holds only where all of it does. What the trace
+cannot say is null, and then nothing holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.busy import busy_stretches, span
+from tracetui.analysis.groups import distinct
+from tracetui.analysis.links import links, op_rows
+from tracetui.analysis.placement import step_index
+from tracetui.analysis.regions import region
+from tracetui.analysis.steps import steps
+from tracetui.errors import Unanswerable
+from tracetui.model.intervals import Int64, covered_within
+from tracetui.model.table import Table, numbers, texts
+from tracetui.model.trace import Kind, Trace
+
+NOTHING = "^$"
+"""The pattern that wants no name to be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One thing that a trace should show."""
+
+    text: str
+    """What is counted or looked for, in words."""
+    metric: str
+    """A key of `METRICS`."""
+    want: float | tuple[float, float] | str
+    """A number, an inclusive range, or a pattern; `^$` wants that nothing is named as in `of`."""
+    of: str = ""
+    """The operator whose calls are counted; for a name that must not be there, its pattern."""
+    why: str = ""
+    """The reason, in words."""
+
+    @property
+    def wanted(self) -> str:
+        """`want` in words."""
+        if isinstance(self.want, tuple):
+            return f"{self.want[0]:g} to {self.want[1]:g}"
+        if isinstance(self.want, str):
+            return "none" if self.want == NOTHING else self.want
+        return f"{self.want:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a trace shows of an expectation; without a number or a name it shows nothing."""
+
+    least: float | None = None
+    most: float | None = None
+    """Smallest and largest number over the steps."""
+    name: str | None = None
+    """The name that was looked for; empty where there is none."""
+    row: int = -1
+    """The slice to look at, -1 for none."""
+
+    @property
+    def text(self) -> str | None:
+        """The finding in words; None where the trace cannot say."""
+        if self.name is not None:
+            return self.name or "none"
+        if self.least is None or self.most is None:
+            return None
+        return _rounded(self.least) if self.least == self.most else f"{_rounded(self.least)} to {_rounded(self.most)}"
+
+
+def expectations(trace: Trace, expected: Sequence[Expectation], label: str = "") -> Table:
+    """A row for each expectation with what was found; `label` is the annotation around a forward.
+
+    Raises: Unanswerable for a metric that does not exist.
+    """
+    found = [look(trace, each, label) for each in expected]
+    least = [float("nan") if each.least is None else each.least for each in found]
+    most = [float("nan") if each.most is None else each.most for each in found]
+    return Table(
+        (
+            texts("expectation", [each.text for each in expected], "What is counted or looked for."),
+            texts("wanted", [each.wanted for each in expected], "A number, a range, or a pattern of a name."),
+            texts("found", [each.text for each in found], "A number, a range over the steps, or a name."),
+            numbers("least", least, "", "Smallest number found in a step."),
+            numbers("most", most, "", "Largest number found in a step."),
+            numbers("holds", np.array(list(map(holds, expected, found)), bool), "", "Whether found is as wanted."),
+            texts("metric", [each.metric for each in expected], "How it was looked up."),
+            texts("of", [each.of or None for each in expected], "The operator that was counted."),
+            texts("why", [each.why or None for each in expected], "The reason."),
+        ),
+        np.array([each.row for each in found], np.int64),
+    )
+
+
+def look(trace: Trace, expected: Expectation, label: str) -> Finding:
+    """What the trace shows of one expectation.
+
+    Raises: Unanswerable for a metric that does not exist.
+    """
+    if expected.metric not in METRICS:
+        raise Unanswerable(f"There is no metric {expected.metric!r}; there are {', '.join(METRICS)}.")
+    return METRICS[expected.metric](trace, expected, label)
+
+
+def holds(expected: Expectation, found: Finding) -> bool:
+    """Whether what was found is as wanted."""
+    want = expected.want
+    if isinstance(want, str):
+        return found.name is not None and bool(found.name) != (want == NOTHING)
+    if found.least is None or found.most is None:
+        return False
+    low, high = want if isinstance(want, tuple) else (want, want)
+    return low <= found.least and found.most <= high
+
+
+def _kernels_per_forward(trace: Trace, _: Expectation, label: str) -> Finding:
+    rows = trace.slices.of_kind(Kind.ANNOTATION)
+    rows = rows[trace.slices.name[rows] == trace.names.find(label)]
+    rows = rows[step_index(trace, rows) >= 0]
+    if len(links(trace).gpu) == 0:
+        return Finding()
+    return _range([len(region(trace, row).rows) for row in rows.tolist()], rows)
+
+
+def _kernel_named(trace: Trace, expected: Expectation, _: str) -> Finding:
+    rows = links(trace).gpu
+    return _named(trace, rows, expected) if len(rows) else Finding()
+
+
+def _op_named(trace: Trace, expected: Expectation, _: str) -> Finding:
+    rows = op_rows(trace)
+    return _named(trace, rows, expected) if len(rows) else Finding()
+
+
+def _ops_per_step(trace: Trace, _: Expectation, __: str) -> Finding:
+    return _per_step(trace, op_rows(trace))
+
+
+def _calls_per_step(trace: Trace, expected: Expectation, _: str) -> Finding:
+    rows = op_rows(trace)
+    called = rows[trace.slices.name[rows] == trace.names.find(expected.of)]
+    found = _per_step(trace, called)
+    return found if len(called) == 0 else Finding(found.least, found.most, row=int(called[-1]))
+
+
+def _gpu_busy_pct(trace: Trace, _: Expectation, __: str) -> Finding:
+    """From the first step to the end of the last, or of the work that the steps launched: a GPU trails the CPU."""
+    every, work = steps(trace), links(trace).gpu
+    work = work[step_index(trace, work) >= 0]
+    if len(every) == 0 or len(work) == 0:
+        return Finding()
+    low, high = int(every.start.min()), max(int(every.end.max()), span(trace, work)[1])
+    busy = covered_within(*busy_stretches(trace), np.array([low]), np.array([high]))[0]
+    share = 100 * float(busy) / max(high - low, 1)
+    return Finding(share, share, row=int(work[0]))
+
+
+def _slowest_to_fastest_step(trace: Trace, _: Expectation, __: str) -> Finding:
+    every = steps(trace)
+    lasted = every.end - every.start
+    if len(every) == 0 or lasted.min() <= 0:
+        return Finding()
+    ratio = float(lasted.max() / lasted.min())
+    return Finding(ratio, ratio, row=int(every.row[np.argmax(lasted)]))
+
+
+METRICS: dict[str, Callable[[Trace, Expectation, str], Finding]] = {
+    "kernels_per_forward": _kernels_per_forward,
+    "kernel_named": _kernel_named,
+    "ops_per_step": _ops_per_step,
+    "op_named": _op_named,
+    "calls_per_step": _calls_per_step,
+    "gpu_busy_pct": _gpu_busy_pct,
+    "slowest_to_fastest_step": _slowest_to_fastest_step,
+}
+"""How each metric is looked up."""
+
+
+def _per_step(trace: Trace, rows: Int64) -> Finding:
+    every, index = steps(trace), step_index(trace, rows)
+    return _range(np.bincount(index[index >= 0], minlength=len(every)).tolist(), every.row)
+
+
+def _range(counts: Sequence[int], rows: Int64) -> Finding:
+    """The smallest and largest count; the slice is that of the last, when nothing is done for the first time."""
+    if not counts:
+        return Finding()
+    return Finding(min(counts), max(counts), row=int(rows[-1]))
+
+
+def _named(trace: Trace, rows: Int64, expected: Expectation) -> Finding:
+    """The last of the slices whose name the pattern finds."""
+    pattern = re.compile(expected.of if expected.want == NOTHING else str(expected.want))
+    used = distinct(trace.slices.name[rows]).tolist()
+    matching = rows[np.isin(trace.slices.name[rows], [i for i in used if pattern.search(trace.names[i])])]
+    if len(matching) == 0:
+        return Finding(name="")
+    return Finding(name=trace.name_of(int(matching[-1])), row=int(matching[-1]))
+
+
+def _rounded(number: float) -> str:
+    return f"{number:.0f}" if number == int(number) else f"{number:.1f}"

@@ -1,0 +1,91 @@
+"""Guess first, then look: a question or two before a trace is opened, then guess, expected and found line by line."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+from tracetui.cli.reading import printable
+from tracetui.cli.verify import ABSENT, Verification, aligned, found, verify, workload_of
+
+if TYPE_CHECKING:
+    from tracetui.model.table import Cell
+    from workloads.launcher import Outcome
+
+COUNTS = ("kernels_per_forward", "ops_per_step", "calls_per_step")
+"""Metrics whose number is worth guessing, best first."""
+FUSES = "what fuses?"
+"""The question about a name, which would otherwise answer itself."""
+
+
+def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
+    """Ask, then tell; returns the view string of the line that a person wants to see, None for the trace as it is.
+
+    Enter skips a question and ctrl+d all of them; who guesses nothing is told nothing.
+    """
+    workload = workload_of(name)
+    if workload is None or not any(each.applies(outcome.about) for each in workload.expects):
+        return None
+    verification = verify(workload, outcome)
+    try:
+        guesses = ask(verification)
+        if not guesses:
+            return None
+        print("\n".join(told(verification, guesses)))
+        if workload.lesson:
+            print(textwrap.fill(printable(" ".join(workload.lesson.split())), shutil.get_terminal_size().columns))
+        return _chosen(verification) if is_opened else None
+    except EOFError:
+        print()
+        return None
+
+
+def ask(verification: Verification) -> dict[int, str]:
+    """The guesses by number of the line; only what was answered.
+
+    Raises: EOFError for ctrl+d.
+    """
+    asked = questions(verification)
+    if asked:
+        print("Guess first, then look. Enter skips a question.", file=sys.stderr)
+    answers = {line: input(printable(f"  {question} ")).strip() for line, question in asked.items()}
+    return {line: answer for line, answer in answers.items() if answer}
+
+
+def questions(verification: Verification) -> dict[int, str]:
+    """At most two questions, by number of the line that answers them: how many, and what fuses."""
+    rows = list(verification.table.rows())
+    counted = [(COUNTS.index(str(row["metric"])), line) for line, row in enumerate(rows) if row["metric"] in COUNTS]
+    fused = [line for line, row in enumerate(rows) if _is_fusion(row)]
+    asked = {line: f"{rows[line]['expectation']}?" for _, line in sorted(counted)[:1]}
+    return asked | dict.fromkeys(fused[:1], FUSES)
+
+
+def told(verification: Verification, guesses: dict[int, str]) -> list[str]:
+    """The lines, numbered: what was asked, the guess, what was expected and why, and what was found."""
+    cells = [("", "", "guess", "expected", "found", "")]
+    for line, row in enumerate(verification.table.rows()):
+        remark = str(row["why"] or "") if row["holds"] else "not as expected"
+        guess = guesses.get(line, ABSENT)
+        cells.append((str(line + 1), str(row["expectation"]), guess, str(row["wanted"]), found(row), remark))
+    return aligned(cells)
+
+
+def _chosen(verification: Verification) -> str | None:
+    """Wait until the lines were read; a number opens the trace where the line was found.
+
+    Raises: EOFError for ctrl+d.
+    """
+    answer = input("Enter opens the trace, a number opens it where that line was found: ").strip()
+    places = verification.table.slices
+    if places is None or not (answer.isdecimal() and 0 < int(answer) <= len(places)) or places[int(answer) - 1] < 0:
+        return None
+    from tracetui.ui.place import Place, view_string
+
+    return view_string(Place(event=int(verification.trace.slices.event[places[int(answer) - 1]])))
+
+
+def _is_fusion(row: dict[str, Cell]) -> bool:
+    return str(row["metric"]).endswith("_named") and "fused" in str(row["wanted"])

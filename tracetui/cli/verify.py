@@ -1,0 +1,138 @@
+"""What a workload promises, looked up in the trace of it: the self-test `--verify`, and the other half of a guess."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tracetui.cli.reading import printable
+from tracetui.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracetui.model.table import Cell, Table
+    from tracetui.model.trace import Trace
+    from workloads.api import Expect, Workload
+    from workloads.launcher import Outcome
+
+NEEDS_GPU = "needs a GPU"
+ABSENT = "–"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Every promise that could be looked up, and those that could not."""
+
+    trace: Trace
+    table: Table
+    """As `analysis.expectations` makes it."""
+    skipped: Sequence[tuple[str, str]] = ()
+    """Promises about another device, each with the reason."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything that was looked up is as promised."""
+        return all(row["holds"] for row in self.table.rows())
+
+
+def workload_of(name: str) -> Workload | None:
+    """The workload that a request names; None for a function of one's own, of which nothing is known here.
+
+    Raises: UsageError when there is none.
+    """
+    # Loads importlib.metadata where other packages must be asked.
+    from workloads.launcher import BadRequest
+    from workloads.registry import find, is_function
+
+    if is_function(name):
+        return None
+    try:
+        return find(name)
+    except BadRequest as error:
+        raise UsageError(str(error)) from error
+
+
+def require_promises(name: str) -> Workload:
+    """The workload of a request, before it is recorded for the sake of what it promises.
+
+    Raises: UsageError when it promises nothing.
+    """
+    workload = workload_of(name)
+    if workload is None or not workload.expects:
+        raise UsageError(f"--verify looks up what a workload promises, and {name} promises nothing.")
+    return workload
+
+
+def verify(workload: Workload, outcome: Outcome) -> Verification:
+    """Look up in a recorded trace what its workload promises of such a recording.
+
+    Raises: TraceError when the trace cannot be read; Unanswerable for a metric that does not exist.
+    """
+    # These load numpy, which a recording that nobody looks into does not need.
+    from tracetui.analysis.expectations import Expectation, expectations
+    from tracetui.cli.reading import read
+
+    about = dict(outcome.about)
+    wanted = [each for each in workload.expects if each.applies(about)]
+    skipped = [(each.text, NEEDS_GPU) for each in workload.expects if each not in wanted and _on_gpu(each, about)]
+    plain = [Expectation(each.text, each.metric, each.want, each.of, each.why) for each in wanted]
+    trace = read(str(outcome.path))
+    return Verification(trace, expectations(trace, plain, str(about.get("label", ""))), skipped)
+
+
+def tell(verification: Verification) -> None:
+    """Print a line for each promise: whether it holds, what was wanted and what was found."""
+    rows = list(verification.table.rows())
+    cells = [
+        (
+            "holds" if row["holds"] else "FAILS",
+            str(row["expectation"]),
+            f"wanted {row['wanted']}",
+            f"found {found(row)}",
+        )
+        for row in rows
+    ]
+    for line in aligned(cells):
+        print(line)
+    for text, reason in dict.fromkeys(verification.skipped):
+        print(printable(f"skipped  {text}: {reason}"))
+    if not rows:
+        print("tracetui: nothing is promised of this recording.", file=sys.stderr)
+
+
+def document(verification: Verification) -> dict[str, object]:
+    """The same for a script; `event` is the number of the event in the file at which to look."""
+    table, trace = verification.table, verification.trace
+    places = table.slices.tolist() if table.slices is not None else []
+    events = [int(trace.slices.event[row]) if row >= 0 else None for row in places]
+    return {
+        "holds": verification.holds,
+        "lines": [{**row, "event": event} for row, event in zip(table.rows(), events, strict=True)],
+        "skipped": [{"expectation": text, "reason": reason} for text, reason in verification.skipped],
+    }
+
+
+def found(row: dict[str, Cell]) -> str:
+    """What was found, as a person reads it; names of kernels are shortened."""
+    text = row["found"]
+    if text is None:
+        return ABSENT
+    if row["metric"] == "kernel_named":
+        from tracetui.drawing.format import short_kernel
+
+        return short_kernel(str(text))
+    return str(text)
+
+
+def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of texts as lines with columns of equal width."""
+    safe = [[printable(text) for text in row] for row in cells]
+    widths = [max(map(len, column)) for column in zip(*safe, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in safe]
+
+
+def _on_gpu(expect: Expect, about: dict[str, Any]) -> bool:
+    """Whether it would apply to the same recording on a GPU, and this one was on the CPU."""
+    on_cpu = str(about.get("device")).startswith("cpu")
+    return on_cpu and expect.applies({**about, "device": "cuda:0"})

@@ -1,0 +1,217 @@
+"""A form for one workload: its parameters with their defaults, and whether to compile; enter records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.events import Click
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tracetui.drawing.format import clean
+from tracetui.ui.bar import Bar, Part
+from tracetui.ui.commands import command, commands_in_focus
+from tracetui.ui.headline import hint_parts
+from tracetui.ui.recording_screen import RecordingScreen
+from workloads.api import Param, Value, Workload
+from workloads.launcher import BadRequest, Options, Request, plan
+
+COMPILE = Param("compile", False, "through torch.compile")
+YES_NO = ("no", "yes")
+
+
+class Choice(Widget, can_focus=True):
+    """One of a few values, on one line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("right,l,space", "turn(1)", "Next value", "", "value"),
+        command("left,h", "turn(-1)", "Previous value", "", "value"),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"choice--value"}
+    DEFAULT_CSS = """
+    Choice {
+        height: 1;
+        .choice--value { background: $panel; color: $foreground; }
+        &:focus .choice--value { background: $primary; color: $background; text-style: bold; }
+    }
+    """
+
+    value: reactive[str] = reactive("")
+
+    class Changed(Message):
+        """Another value was taken."""
+
+    def __init__(self, values: Sequence[str], value: str, *, id: str) -> None:
+        super().__init__(id=id)
+        self.values = tuple(values)
+        self.set_reactive(Choice.value, value)
+
+    def action_turn(self, by: int) -> None:
+        """Take the next value, going round at the ends."""
+        self.value = self.values[(self.values.index(self.value) + by) % len(self.values)]
+        self.post_message(self.Changed())
+
+    def on_click(self, event: Click) -> None:
+        """A click takes the next one, too."""
+        event.stop()
+        self.action_turn(1)
+
+    def render_line(self, y: int) -> Strip:
+        """The value between arrows."""
+        style = self.get_component_rich_style("choice--value")
+        return Strip([Segment(f"‹ {self.value} ›", style)]).adjust_cell_length(self.size.width, self.rich_style)
+
+
+class RunForm(Screen[str]):
+    """The fields of one recording; dismissed with the path of the trace, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("enter", "record", "Record", "Runs it and opens the trace.", "record"),
+        command("tab,down", "field(1)", "Next field", "", "field"),
+        command("shift+tab,up", "field(-1)", "Previous field", "", "field"),
+        command("escape", "give_up", "Back to the list", "", "back"),
+    ]
+    DEFAULT_CSS = """
+    RunForm {
+        #fields { height: 1fr; overflow-y: auto; padding: 1 1; }
+        #fields Horizontal { height: 1; }
+        .name { width: 18; }
+        .about { width: 1fr; }
+        Input, Choice { width: 20; }
+        Input { height: 1; border: none; padding: 0; background: $panel; }
+        Input:focus { border: none; }
+        #title, #hints { background: $panel; }
+    }
+    """
+
+    def __init__(self, name: str, workload: Workload) -> None:
+        super().__init__()
+        self._called = name
+        self._workload = workload
+
+    def compose(self) -> ComposeResult:
+        """A line for each parameter, one for compiling, and what would be typed in a shell."""
+        yield Bar(id="title")
+        with Vertical(id="fields"):
+            for param in (*self._workload.params, COMPILE):
+                with Horizontal():
+                    yield Bar(classes="name", id=f"name-{param.name}")
+                    yield field_of(param)
+                    yield Bar(classes="about", id=f"about-{param.name}")
+        yield Bar(id="command")
+        yield Bar(id="trouble")
+        yield Bar(id="hints")
+
+    def on_mount(self) -> None:
+        """Fill in the words."""
+        summary = f"  {clean(self._workload.summary)}"
+        self.query_one("#title", Bar).parts = (Part(clean(self._called), "strong"), Part(summary))
+        for param in (*self._workload.params, COMPILE):
+            self.query_one(f"#name-{param.name}", Bar).parts = (Part(clean(param.name)),)
+            self.query_one(f"#about-{param.name}", Bar).parts = (Part(clean(param.help), "dim"),)
+        self.query(".field").first().focus()
+        self._say_command()
+
+    @property
+    def given(self) -> dict[str, Value]:
+        """The parameters that differ from their defaults, as texts."""
+        values = {param.name: self._text_of(param) for param in self._workload.params}
+        return {param.name: values[param.name] for param in self._workload.params if values[param.name] != shown(param)}
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether `compile` says yes."""
+        return self._text_of(COMPILE) == "yes"
+
+    def action_record(self) -> None:
+        """Record, unless a value is refused: then say why."""
+        try:
+            request = self.request()
+        except BadRequest as error:
+            self._complain(str(error))
+            return
+        self._complain("")
+        self.app.push_screen(RecordingScreen(request), self._recorded)
+
+    def request(self) -> Request:
+        """What the form asks for.
+
+        Raises: BadRequest for a bad value.
+        """
+        words = command_line(self._called, self.given, self.is_compiled)
+        return plan(self._called, self.given, Options(compile=self.is_compiled), argv=words)
+
+    def action_field(self, by: int) -> None:
+        """Go to another field."""
+        if by > 0:
+            self.focus_next(".field")
+        else:
+            self.focus_previous(".field")
+
+    def action_give_up(self) -> None:
+        """Record nothing."""
+        self.dismiss(None)
+
+    @on(Input.Submitted)
+    def _accept(self) -> None:
+        self.action_record()
+
+    @on(Input.Changed)
+    @on(Choice.Changed)
+    def _say_command(self) -> None:
+        words = command_line(self._called, self.given, self.is_compiled)
+        self.query_one("#command", Bar).parts = (Part(clean(" ".join(words)), "dim"),)
+
+    def on_descendant_focus(self) -> None:
+        """The keys are those of the field."""
+        commands = [found for _, group in commands_in_focus(self) for found in group]
+        self.query_one("#hints", Bar).parts = hint_parts(commands, self.size.width - 2)
+
+    def _recorded(self, path: str | None) -> None:
+        if path is not None:
+            self.dismiss(path)
+
+    def _complain(self, words: str) -> None:
+        self.query_one("#trouble", Bar).parts = (Part(clean(words), "warn"),)
+
+    def _text_of(self, param: Param) -> str:
+        field = self.query_one(f"#field-{param.name}")
+        return field.value.strip() if isinstance(field, Input | Choice) else ""
+
+
+def field_of(param: Param) -> Widget:
+    """The field of a parameter: a list of values where they are known, else a line to type in."""
+    values = choices(param)
+    field: Widget
+    if values:
+        field = Choice(values, shown(param), id=f"field-{param.name}")
+    else:
+        field = Input(shown(param), compact=True, id=f"field-{param.name}")
+        field.cursor_blink = False
+    return field.add_class("field")
+
+
+def choices(param: Param) -> tuple[str, ...]:
+    """Every value of a parameter as text; none where there are too many to list."""
+    return YES_NO if isinstance(param.default, bool) else tuple(map(str, param.choices))
+
+
+def shown(param: Param) -> str:
+    """The default as text."""
+    return YES_NO[param.default] if isinstance(param.default, bool) else str(param.default)
+
+
+def command_line(name: str, given: Mapping[str, Value], is_compiled: bool) -> list[str]:
+    """The same recording as a command."""
+    words = [f"--{key.replace('_', '-')}={value}" for key, value in given.items()]
+    return ["tracetui", "run", name, *["--compile"] * is_compiled, *words]
