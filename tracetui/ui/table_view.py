@@ -97,6 +97,7 @@ class TableView(Scroller, can_focus=True):
         """What is said in place of rows when there are none."""
         self._layout: list[Shown] = []
         self._columns: list[tuple[Shown, int]] = []
+        self._fitted = 0
         self._sort: tuple[str | None, bool] = (None, False)
         self._strips: dict[tuple[int, str], Strip] = {}
 
@@ -221,6 +222,9 @@ class TableView(Scroller, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a region of the widget, straight from the columns."""
+        if self._fitted != self.size.width:
+            # A style that hides the neighbour may widen the list after its last resize was told.
+            self._fit()
         lines = [self._line(y) for y in range(crop.y, crop.bottom)]
         filters = self.get_line_filters()
         if filters:
@@ -242,8 +246,10 @@ class TableView(Scroller, can_focus=True):
         return int(self.table.slices[row])
 
     def _fit(self) -> None:
+        """Choose the columns for the width that there is."""
         self._strips.clear()
-        self._columns = fitted(self._layout, self.size.width - 2)
+        self._fitted = self.size.width
+        self._columns = fitted(self._layout, self._fitted - 2)
 
     def _reveal(self) -> bool:
         """Scroll so that the cursor is on screen; True when that moved anything."""
