@@ -28,6 +28,24 @@ PARAMS = (
     Param("input_dim", 256, "columns", minimum=1, grows_memory=True),
 )
 
+FUSED = (
+    Expect(
+        "a fused kernel with layer_norm and tanh in its name",
+        "kernel_named",
+        "fused_.*layer_norm.*tanh",
+        "cuda compile backend=inductor",
+        "vertical fusion",
+    ),
+    Expect(
+        "a fused kernel with layer_norm and tanh in its name",
+        "op_named",
+        "fused_.*layer_norm.*tanh",
+        "cpu compile backend=inductor",
+        "vertical fusion, here in C++",
+    ),
+)
+"""What compiling either of them should show."""
+
 SPLIT_STACK = Workload(
     name="split_stack",
     summary="puzzler 7: layer norm and tanh on sixteen pieces, then a linear layer",
@@ -51,20 +69,7 @@ SPLIT_STACK = Workload(
             "cuda compile backend=inductor",
             "layer norm and tanh are one kernel; the pieces stay pieces",
         ),
-        Expect(
-            "a fused kernel with layer_norm and tanh in its name",
-            "kernel_named",
-            "fused_.*layer_norm.*tanh",
-            "cuda compile backend=inductor",
-            "vertical fusion",
-        ),
-        Expect(
-            "a fused kernel with layer_norm and tanh in its name",
-            "op_named",
-            "fused_.*layer_norm.*tanh",
-            "cpu compile backend=inductor",
-            "vertical fusion, here in C++",
-        ),
+        *FUSED,
         Expect(
             "layer norms per step",
             "calls_per_step",
@@ -100,20 +105,7 @@ COMBINED = Workload(
             "cuda compile backend=inductor",
             "layer norm and tanh are one kernel",
         ),
-        Expect(
-            "a fused kernel with layer_norm and tanh in its name",
-            "kernel_named",
-            "fused_.*layer_norm.*tanh",
-            "cuda compile backend=inductor",
-            "vertical fusion",
-        ),
-        Expect(
-            "a fused kernel with layer_norm and tanh in its name",
-            "op_named",
-            "fused_.*layer_norm.*tanh",
-            "cpu compile backend=inductor",
-            "vertical fusion, here in C++",
-        ),
+        *FUSED,
         Expect("layer norms per step", "calls_per_step", 1, "any eager", "one for all", of="aten::native_layer_norm"),
         Expect("CPU operators per step", "ops_per_step", 23, "cpu eager torch=2.13", "a ninth of split_stack's"),
     ),

@@ -9,7 +9,7 @@ from tracetui.analysis.steps import steps
 from tracetui.errors import UsageError
 from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL, Column, numbers
-from tracetui.model.trace import Trace
+from tracetui.model.trace import GPU_WORK, Trace
 
 
 def step_index(trace: Trace, rows: Int64) -> Int64:
@@ -18,7 +18,7 @@ def step_index(trace: Trace, rows: Int64) -> Int64:
     source = np.where(launch >= 0, launch, rows)
     lane = trace.slices.lane[source]
     index = steps(trace).of_moment(trace.slices.start[source], lane)
-    unlaunched = np.isin(rows, links(trace).gpu) & (launch < 0)
+    unlaunched = np.isin(trace.slices.kind[rows], GPU_WORK) & (launch < 0)
     return np.where(unlaunched, -1, index)
 
 

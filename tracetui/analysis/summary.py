@@ -86,19 +86,30 @@ def _places(trace: Trace) -> Iterable[Fact]:
     yield Fact("devices", ", ".join(device_names(trace)) or None)
 
 
+def counts(trace: Trace, step: int | None = None) -> dict[str, int]:
+    """How much of what there is in the trace or in the step with a number, under the names of the summary's lines."""
+
+    def make() -> dict[str, int]:
+        found = links(trace)
+        work = within(trace, found.gpu, step)
+        kernel = trace.slices.kind[work] == Kind.KERNEL
+        return {
+            "kernels": int(kernel.sum()),
+            "copies": int((~kernel).sum()),
+            "cpu_ops": len(within(trace, op_rows(trace), step)),
+            "launches": len(within(trace, found.launches, step)),
+            "occupancy_queries": len(within(trace, queries(trace), step)),
+            "view_ops": len(within(trace, idle_view_rows(trace), step)),
+        }
+
+    return trace.remember(("counts", step), make)
+
+
 def _counts(trace: Trace, step: int | None) -> Iterable[Fact]:
-    found = links(trace)
-    work = within(trace, found.gpu, step)
-    kernel = trace.slices.kind[work] == Kind.KERNEL
     low, high = _window(trace, step)
     yield Fact("duration_us", (high - low) / 1000, "us")
     yield Fact("steps", len(chosen(trace, step)))
-    yield Fact("kernels", int(kernel.sum()))
-    yield Fact("copies", int((~kernel).sum()))
-    yield Fact("cpu_ops", len(within(trace, op_rows(trace), step)))
-    yield Fact("launches", len(within(trace, found.launches, step)))
-    yield Fact("occupancy_queries", len(within(trace, queries(trace), step)))
-    yield Fact("view_ops", len(within(trace, idle_view_rows(trace), step)))
+    yield from (Fact(key, number) for key, number in counts(trace, step).items())
 
 
 def _window(trace: Trace, step: int | None) -> tuple[int, int]:

@@ -47,11 +47,11 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError for a step, column or grouping that does not exist; TraceError for the file.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.analysis.panes import PANES
+    from tracetui.analysis.panes import pane_named
     from tracetui.cli.reading import read
 
     trace = read(options.trace)
-    table = PANES[options.pane].build(trace, step=options.step, by=options.by)
+    table = pane_named(options.pane).build(trace, step=options.step, by=options.by)
     table = narrowed(table, options.where, options.sort)
     write(table, trace, options.pane, options.format, options.limit)
     # A script must notice that the numbers are those of a part.

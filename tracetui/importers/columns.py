@@ -117,7 +117,7 @@ class Collector:
         self.quality.dropped += untimed
         rows = rows_of[SLICE]
         if len(rows):
-            event = rows.astype(np.int32) + np.int32(self.events)
+            event = self._numbers_of(rows)
             self.slices.add(start=times[rows], name=name[rows], key=key[rows], event=event, **slices)
         rows = rows_of[FLOW]
         if len(rows):
@@ -125,13 +125,16 @@ class Collector:
         self._add_instants(events, rows_of[INSTANT], times, name, key)
         rows = rows_of[PAIR]
         if len(rows):
-            event = rows.astype(np.int32) + np.int32(self.events)
-            self.pairs.add(time=times[rows], name=name[rows], key=key[rows], event=event)
+            self.pairs.add(time=times[rows], name=name[rows], key=key[rows], event=self._numbers_of(rows))
         rare = np.flatnonzero((classes == META) | (((classes == ASYNC) | (classes == COUNTER)) & timed))
         if len(rare):
             self._add_rare(block, rare.tolist(), classes, times, name, key)
         for number in np.unique(key[(classes == IGNORED) | (classes == UNKNOWN)]).tolist():
             self._count_skipped(number, int(np.count_nonzero(key == number)))
+
+    def _numbers_of(self, rows: Int64) -> NDArray[np.int32]:
+        """Which events of the file the rows of this block are."""
+        return rows.astype(np.int32) + np.int32(self.events)
 
     def _slice_columns(self, events: list[Event], rows: Int64) -> dict[str, NDArray[Any]]:
         count = len(rows)
@@ -176,7 +179,7 @@ class Collector:
                 name=name[rows],
                 key=key[rows],
                 scope=np.fromiter(scopes, "u1", len(rows)),
-                event=rows.astype(np.int32) + np.int32(self.events),
+                event=self._numbers_of(rows),
             )
 
     def _add_rare(

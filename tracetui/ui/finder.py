@@ -41,14 +41,14 @@ class Finder:
         if message.given_up:
             if message.purpose == "search":
                 self._return()
-            self._close()
+            self._close(message.purpose)
             self.clear(message.purpose)
         elif message.purpose == "filter":
             self._filter(message.text)
         elif not message.accepted:
             self._look_for(message.text)
         if message.accepted:
-            self._close()
+            self._close(message.purpose)
             self._tell(message)
 
     def next(self, direction: int) -> None:
@@ -85,11 +85,12 @@ class Finder:
         self._show(self.search.go(self._first_in_step(rows)), jump=False)
         self.view.notice(f"{shorten(clean(name), 40)}   {self.search.words}   n N go on, backspace returns")
 
-    def _close(self) -> None:
+    def _close(self, purpose: str) -> None:
         self.line.close()
         view = self.view
-        # At once: the next key of a burst is meant for the list, not for the line.
-        view.screen.set_focus(view.lanes if self.search.in_lanes else view.panes.view)
+        in_lanes = purpose == "search" and self.search.in_lanes
+        # At once: the next key of a burst is meant for what was searched, not for the line.
+        view.screen.set_focus(view.lanes if in_lanes else view.panes.view)
         view.show_hints()
 
     def _filter(self, text: str) -> None:

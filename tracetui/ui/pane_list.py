@@ -20,16 +20,13 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from tracetui.analysis.links import links
-from tracetui.analysis.occupancy import queries
 from tracetui.analysis.panes import PANES
-from tracetui.analysis.placement import within
-from tracetui.analysis.views import idle_view_rows
+from tracetui.analysis.summary import counts
 from tracetui.drawing.export import render
 from tracetui.drawing.format import clean, count, shorten
 from tracetui.errors import TracetuiError
 from tracetui.model.table import Table
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import Trace
 from tracetui.ui.arrangement import Arrangement, arrange
 from tracetui.ui.bar import Bar
 from tracetui.ui.commands import command
@@ -45,6 +42,9 @@ WHOLE = ("steps", "summary")
 
 KEPT = 100
 """So many tables are kept; the oldest go first."""
+
+_COUNTED = {"views": "view_ops", "occupancy": "occupancy_queries", "launches": "launches"}
+"""Tabs that say how much there is in words of the summary, however the rows are grouped."""
 
 Key = tuple[str, int | None, str | None]
 """Pane, step number and grouping."""
@@ -271,6 +271,8 @@ class PaneList(Widget):
             table, note = None, ""
             try:
                 table = PANES[pane].build(self.trace, step=step, by=by)
+                # The tabs ask for these on the event loop, where they must not be made.
+                counts(self.trace, step)
             except TracetuiError as error:
                 note = str(error)
             self.post_message(self.Built((pane, step, by), table, note))
@@ -331,34 +333,8 @@ class PaneList(Widget):
         found = self._tables.get(self._key(name))
         if not isinstance(found, Table) or name == "summary":
             return ""
-        step = self.step
-        if name == "views":
-            return count(self.trace.remember(("view calls", step), lambda: _view_calls(self.trace, step)))
+        found_counts = counts(self.trace, self.step)
         if name == "kernels":
-            kernels, others = self.trace.remember(("work", step), lambda: _work(self.trace, step))
+            kernels, others = found_counts["kernels"], found_counts["copies"]
             return f"{count(kernels)}+{count(others)}" if others else count(kernels)
-        if name == "occupancy":
-            return count(self.trace.remember(("query count", step), lambda: _queries(self.trace, step)))
-        if name == "launches":
-            return count(self.trace.remember(("launch count", step), lambda: _launches(self.trace, step)))
-        return count(len(found))
-
-
-def _view_calls(trace: Trace, step: int | None) -> int:
-    """Calls of view ops that put nothing on the GPU, as the steps pane counts them."""
-    return len(within(trace, idle_view_rows(trace), step))
-
-
-def _queries(trace: Trace, step: int | None) -> int:
-    return len(within(trace, queries(trace), step))
-
-
-def _launches(trace: Trace, step: int | None) -> int:
-    return len(within(trace, links(trace).launches, step))
-
-
-def _work(trace: Trace, step: int | None) -> tuple[int, int]:
-    """Kernels, and copies with fills."""
-    rows = within(trace, links(trace).gpu, step)
-    kernels = int((trace.slices.kind[rows] == Kind.KERNEL).sum())
-    return kernels, len(rows) - kernels
+        return count(found_counts[_COUNTED[name]] if name in _COUNTED else len(found))

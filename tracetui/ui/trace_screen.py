@@ -15,7 +15,7 @@ from tracetui.drawing.raster import Picture
 from tracetui.model.trace import Trace
 from tracetui.ui.commands import command
 from tracetui.ui.place import Place
-from tracetui.ui.trace_view import TraceView
+from tracetui.ui.trace_view import TraceView, too_small
 
 TOO_SMALL = "This terminal is too small: the app needs 60 columns and 12 lines."
 
@@ -54,13 +54,8 @@ class TraceScreen(Screen[None]):
             self.call_after_refresh(self._refocus)
 
     def _refocus(self) -> None:
-        if self.focused is None and not self.is_too_small:
+        if self.focused is None and not too_small(self):
             self.set_focus(self.query_one(TraceView).panes.view)
-
-    @property
-    def is_too_small(self) -> bool:
-        """Whether only the sentence is shown."""
-        return self.has_class("-thin") or self.has_class("-flat")
 
     def action_help(self) -> None:
         """Show the help for what has the focus."""

@@ -6,12 +6,13 @@ cursor: whatever part moved it, the list, the lanes and the details all follow.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.reactive import reactive
+from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
@@ -22,7 +23,7 @@ from tracetui.drawing.window import Window
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
 from tracetui.ui.bar import Bar, Part
-from tracetui.ui.commands import command, commands_in_focus
+from tracetui.ui.commands import commands_in_focus
 from tracetui.ui.details import Details
 from tracetui.ui.finder import Finder
 from tracetui.ui.headline import header_parts, hint_parts, step_parts
@@ -30,7 +31,7 @@ from tracetui.ui.lanes import LanesView
 from tracetui.ui.minimap import Minimap
 from tracetui.ui.navigator import Navigator
 from tracetui.ui.outbox import export_pane, send_row, send_view
-from tracetui.ui.pane_list import TABS, PaneList
+from tracetui.ui.pane_list import PaneList
 from tracetui.ui.place import Place, view_string
 from tracetui.ui.search import SearchLine
 from tracetui.ui.selection import (
@@ -45,43 +46,21 @@ from tracetui.ui.selection import (
     stretch_of_step,
 )
 from tracetui.ui.table_view import TableView
+from tracetui.ui.trace_commands import TRACE_COMMANDS
 
 NOTICE_SECONDS = 8.0
 """So long a notice stands in the place of the key hints."""
 
 
+def too_small(screen: Screen[Any]) -> bool:
+    """Whether a screen shows only the sentence that it is too small."""
+    return screen.has_class("-thin") or screen.has_class("-flat")
+
+
 class TraceView(Widget):
     """One trace on screen: header, minimap, steps, lanes, tabs with a list, details, key hints."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        command("full_stop", "kernel(1)", "Next kernel", "In time order, over all streams.", "kernel"),
-        command("comma", "kernel(-1)", "Previous kernel", "In time order, over all streams.", "kernel"),
-        command("left_square_bracket", "step(-1)", "Previous step", "Shows and lists that step.", "step"),
-        command("right_square_bracket", "step(1)", "Next step", "Shows and lists that step.", "step"),
-        command("0", "fit_trace", "Fit the trace", "The whole of it in the lanes."),
-        command("A", "all_steps", "List all steps, or one", "The panes list every step, or the selection's."),
-        command("f,g", "follow", "Follow the link", "Kernel → launch → op → kernel (f in lists).", "follow"),
-        command("slash", "search", "Search", "Names in the lanes, or rows of the list.", "search", before_typing=True),
-        command(
-            "F", "filter", "Filter the list", "Keeps rows that contain what you type.", "filter", before_typing=True
-        ),
-        command("n", "hit(1)", "Next match", "Of the last search."),
-        command("N", "hit(-1)", "Previous match", "Of the last search."),
-        command("escape", "clear", "Clear search and filter"),
-        command("backspace", "back", "Back to where you were", "Undoes the last jump."),
-        command("m", "mark", "Mark this place", "Or remove the mark of what is selected."),
-        command("apostrophe", "marks", "List of marks"),
-        *(
-            command(str(i), f"tab('{name}')", f"Pane {name}", f"Opens the tab {name.title()}.")
-            for i, name in enumerate(TABS, 1)
-        ),
-        command("i", "details", "Details of the selection", "Where the screen is narrow: in place of the list."),
-        command("y", "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
-        command("Y", "copy_view", "Copy a view string", "What --at opens: step, pane, selection, window."),
-        command("e", "export", "Export the pane", "The listed rows as CSV, to a file."),
-        command("tab", "app.focus_next", "Next part of the screen", "Lanes, list, details."),
-        command("shift+tab", "app.focus_previous", "Previous part of the screen", "Lanes, list, details."),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = TRACE_COMMANDS
 
     selected: reactive[int] = reactive(-1, repaint=False, init=False)
     """Row of the selected slice, -1 for none."""
@@ -206,7 +185,7 @@ class TraceView(Widget):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Which commands make sense right now; none while the screen is too small to see what they do."""
-        if self.screen.has_class("-thin") or self.screen.has_class("-flat"):
+        if too_small(self.screen):
             return False
         if action in ("step", "all_steps"):
             return bool(self.steps)
