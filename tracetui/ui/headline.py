@@ -42,7 +42,8 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part,
     alone = _number(facts.get("without_launch"))
     doubts = [*damage(trace), *([f"⚠{count(alone)} without launch"] if alone else [])]
     marks = [Part(f"  {mark}", "warn") for mark in doubts]
-    while len(words) > 2 and len(" · ".join(words)) > width - SHORTEST_LABEL - 10 * len(marks):
+    taken = SHORTEST_LABEL + 2 + sum(len(mark.text) for mark in marks)
+    while len(words) > 2 and len(" · ".join(words)) > width - taken:
         del words[0]
     rest = [*marks, Part("  " + " · ".join(words))]
     free = width - sum(len(part.text) for part in rest)
