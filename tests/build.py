@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tracetui.model.arguments import OP_NUMBERS, OP_TEXTS, WORK_NUMBERS, WORK_TEXTS, Arguments
 from tracetui.model.intervals import nest, pack, self_time, sorted_order
 from tracetui.model.strings import Strings
+from tracetui.model.table import NULL
 from tracetui.model.trace import (
     NO_ID,
     Device,
@@ -138,9 +141,26 @@ def make_trace(slices: Sequence[Event], devices: Sequence[Device] = (), **fields
         "origin_ns": 0,
         "window": (int(start.min(initial=0)), int((start + dur).max(initial=0))),
         "quality": Quality(),
+        "op_args": _arguments(slices, OP_NUMBERS, OP_TEXTS),
+        "work_args": _arguments(slices, WORK_NUMBERS, WORK_TEXTS),
         "store": ArgsInMemory(slices),
     }
     return Trace(**{**values, **fields})
+
+
+def _arguments(events: Sequence[Event], numbers: Sequence[str], texts: Sequence[str]) -> Arguments:
+    """What an importer keeps of the events' args."""
+    args = [event.args or {} for event in events]
+    strings = Strings()
+    return Arguments(
+        np.arange(len(events), dtype=np.int32),
+        {name: np.array([each.get(name, NULL) for each in args], np.int64) for name in numbers},
+        {
+            name: np.array([strings.intern(json.dumps(each[name])) if name in each else -1 for each in args], np.int32)
+            for name in texts
+        },
+        strings,
+    )
 
 
 def _lane(key: tuple[str, str], number: int, slices: Slices) -> Lane:

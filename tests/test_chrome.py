@@ -9,6 +9,7 @@ import pytest
 
 from tracetui.errors import NoEvents
 from tracetui.importers.load import Progress, load
+from tracetui.model.table import NULL
 from tracetui.model.trace import NO_ID, Kind, LaneKind
 
 
@@ -312,3 +313,41 @@ def test_stopping_keeps_what_was_read_and_marks_it(tmp_path):
     assert seen[0].bytes_total == path.stat().st_size
     assert [progress.stage for progress in seen][-1] == "nesting"
     assert np.all(np.diff([progress.events for progress in seen]) >= 0)
+
+
+def test_kept_arguments_are_numbers_or_null_whatever_the_file_says(read):
+    odd = ["32", 40, "many", None, True, [1], 1e400, 12.0]
+    trace = read([x("k", i, cat="kernel", args={"registers per thread": value}) for i, value in enumerate(odd)])
+    found = trace.work_args.number("registers per thread", trace.slices.event)
+    assert found.tolist() == [32, 40, NULL, NULL, NULL, NULL, NULL, 12]
+
+
+def test_arguments_of_ops_and_work_are_kept_by_event(read):
+    sizes = {"Input Dims": [[2, 3], []], "Input type": ["float", "Scalar"], "Sequence number": 7, "Fwd thread id": 0}
+    old = {"Input dims": [[5]], "Sequence number": 8}
+    events = [x("a", 0, args=sizes), x("python", 1, cat="python_function"), x("k", 5, cat="kernel", args={"grid": [1]})]
+    trace = read(events)
+    given, event = trace.op_args, trace.slices.event
+    assert given.event.tolist() == [0]
+    assert given.strings[given.text("Input Dims", event)[0]] == "[[2,3],[]]".replace(",", ", ")
+    assert given.number("Sequence number", event).tolist() == [7, NULL, NULL]
+    grids = trace.work_args.text("grid", event).tolist()
+    assert [trace.work_args.strings[number] if number >= 0 else None for number in grids] == [None, None, "[1]"]
+    trace = read([x("a", 0, args=old)])
+    assert trace.op_args.strings[trace.op_args.text("Input Dims", trace.slices.event)[0]] == "[[5]]"
+
+
+def test_allocations_are_kept_and_other_instants_are_not(read):
+    memory = {"Bytes": -512, "Device Type": 1, "Device Id": 0, "Total Allocated": 1024}
+    instants = [("[memory]", memory), ("else", memory)]
+    events = [{"ph": "i", "name": name, "ts": 1, "pid": 1, "tid": 1, "args": args} for name, args in instants]
+    trace = read([x("a", 0, 5), *events])
+    assert trace.memory_args.event.tolist() == [1]
+    assert {name: values.tolist() for name, values in trace.memory_args.numbers.items()} == {
+        "Addr": [NULL],
+        "Bytes": [-512],
+        "Total Allocated": [1024],
+        "Total Reserved": [NULL],
+        "Device Type": [1],
+        "Device Id": [0],
+    }

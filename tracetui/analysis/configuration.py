@@ -6,6 +6,7 @@ a number or a list of numbers counts as absent.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +17,9 @@ import numpy as np
 from tracetui.analysis.links import links
 from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
-from tracetui.model.table import NULL, Column, coded, numbers
+from tracetui.model.table import Column, coded, numbers
 from tracetui.model.trace import Kind, Trace
 
-_KEYS = ("grid", "block", "registers per thread", "shared memory", "est. achieved occupancy %")
 _THREAD_GRIDS = ("hipExtModuleLaunchKernel",)
 """Launch calls whose grid counts threads, not blocks (R2.7)."""
 
@@ -63,27 +63,32 @@ class Configuration:
 
 def configuration(trace: Trace, rows: Int64) -> Configuration:
     """The launch configuration of GPU activities; a row of -1 has none."""
-    present = np.flatnonzero(rows >= 0)
-    columns = trace.args_of(rows[present], _KEYS)
-    shapes = _Shapes()
-    grid, block = shapes.ids_of(columns[0]), shapes.ids_of(columns[1])
-    _take_from_launches(trace, rows[present], grid, block, shapes)
-    found = [np.full(len(rows), absent, np.int64) for absent in (-1, -1, NULL, NULL, NULL)]
-    for target, values in zip(found, (grid, block, *map(_integers, columns[2:])), strict=True):
-        target[present] = values
-    return Configuration(found[0], found[1], shapes.known, *found[2:])
+    given, event = trace.work_args, np.where(rows >= 0, trace.slices.event[rows], -1)
+    shapes = _Shapes(given.strings)
+    grid, block = shapes.ids_of(given.text("grid", event)), shapes.ids_of(given.text("block", event))
+    _take_from_launches(trace, rows, grid, block, shapes)
+    return Configuration(
+        grid,
+        block,
+        shapes.known,
+        given.number("registers per thread", event),
+        given.number("shared memory", event),
+        given.number("est. achieved occupancy %", event),
+    )
 
 
 class _Shapes:
     """Numbers the different grids and blocks of a trace: there are few, and each is checked once."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Sequence[str]) -> None:
         self.known: list[Dims] = []
-        self._ids: dict[tuple[Any, ...], int] = {}
+        self._ids: dict[Dims, int] = {}
+        parsed = (_dims(text) for text in texts)
+        self._of_text = np.array([-1 if dims is None else self.id_of(dims) for dims in parsed] + [-1], np.int64)
 
-    def ids_of(self, values: Sequence[Any]) -> Int64:
-        """The number of each value of an arg, -1 for what is no list of one to three whole numbers."""
-        return np.fromiter(map(self._id, values), np.int64, len(values))
+    def ids_of(self, texts: Int64) -> Int64:
+        """The number of each text, -1 for what is no list of one to three whole numbers."""
+        return self._of_text[texts]
 
     def id_of(self, dims: Dims) -> int:
         """The number of a shape."""
@@ -92,31 +97,25 @@ class _Shapes:
             self.known.append(dims)
         return self._ids[dims]
 
-    def _id(self, value: Any) -> int:
-        if type(value) is not list:
-            return -1
-        key = tuple(value)
-        try:
-            return self._ids[key]
-        except KeyError:
-            self._ids[key] = -1
-        except TypeError:
-            return -1
-        parts = _integers(value).tolist()
-        if 1 <= len(parts) <= 3 and NULL not in parts:
-            del self._ids[key]
-            self._ids[key] = self.id_of(tuple(parts))
-        return self._ids[key]
+
+def _dims(text: str) -> Dims | None:
+    value = json.loads(text)
+    if not isinstance(value, list) or not 1 <= len(value) <= 3:
+        return None
+    parts = [as_number(part) for part in value]
+    # What is no number is not smaller than anything.
+    return tuple(map(int, parts)) if all(abs(part) < 1 << 62 for part in parts) else None
 
 
 def _take_from_launches(trace: Trace, rows: Int64, grid: Int64, block: Int64, shapes: _Shapes) -> None:
     """Fill in grid and block of kernels that lack them from the calls that launched them."""
-    launch = links(trace).launch[rows].astype(np.int64)
+    launch = np.where(rows >= 0, links(trace).launch[rows], -1)
     bare = np.flatnonzero((grid < 0) & (launch >= 0) & (trace.slices.kind[rows] == Kind.KERNEL))
     if len(bare) == 0:
         return
     launch = launch[bare]
-    grids, blocks = map(shapes.ids_of, trace.args_of(launch, _KEYS[:2]))
+    event = trace.slices.event[launch]
+    grids, blocks = (shapes.ids_of(trace.work_args.text(name, event)) for name in ("grid", "block"))
     in_threads = np.isin(trace.slices.name[launch], [trace.names.find(name) for name in _THREAD_GRIDS])
     in_threads &= (grids >= 0) & (blocks >= 0)
     pairs, place = np.unique(np.stack([grids, blocks])[:, in_threads], axis=1, return_inverse=True)
@@ -140,13 +139,3 @@ def as_number(value: Any) -> float:
     except (ValueError, OverflowError):
         return math.nan
     return number if math.isfinite(number) else math.nan
-
-
-def _integers(values: Sequence[Any]) -> Int64:
-    """Whole numbers of up to 62 bits; NULL for everything else."""
-    try:
-        found = np.array(values, np.float64)
-    except (ValueError, TypeError, OverflowError):
-        found = np.fromiter(map(as_number, values), np.float64, len(values))
-    good = np.abs(found) < 1 << 62
-    return np.where(good, np.where(good, found, 0), NULL).astype(np.int64)

@@ -169,13 +169,10 @@ class BlockReader:
                 return
 
     def _strict(self, start: int, end: int) -> Block:
+        # A copy, for some arguments of the events are views of it and the buffer moves on.
         with memoryview(self._buffer) as view:
-            data = view[start:end]
-            try:
-                events = decode_strict(data)
-            finally:
-                data.release()
-        return Block(events, bytes(self._buffer[start:end]).rstrip(), self._base + start)
+            data = bytes(view[start:end])
+        return Block(decode_strict(data), data.rstrip(), self._base + start)
 
     def _cut_loosely(self, start: int) -> tuple[Block, int, bool]:
         """A block for the tolerant path, up to the last place that looks like the end of an event."""

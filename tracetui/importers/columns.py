@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.importers.arguments import ArgumentTables, Part, kinds_of
 from tracetui.importers.blocks import Block
 from tracetui.importers.decode import Event, decode_some, exact_times, settle
 from tracetui.model.trace import Quality
@@ -34,6 +35,8 @@ _SCOPES = {"g": 2, "p": 1}
 
 _RELATIVE_LIMIT_US = 9e12
 """Below this a float64 of microseconds still tells nanoseconds apart (R0.2)."""
+MEMORY_INSTANTS = ("[memory]", "[OutOfMemory]")
+"""Names under which the allocator's events stand."""
 NO_DUR = -1
 """Stands for a duration that is not in the file."""
 
@@ -89,7 +92,8 @@ class Collector:
         """Times and values by process, name, id and series."""
         self.metadata: list[tuple[Any, Any, str, dict[str, Any]]] = []
         """Process, thread, name and args of every metadata event."""
-        self._classes = np.empty(0, np.uint8)
+        self.arguments = ArgumentTables()
+        self._classes = self._kinds = np.empty(0, np.uint8)
 
     def add(self, block: Block) -> None:
         """Take in the events of one block."""
@@ -112,9 +116,13 @@ class Collector:
         untimed = int(np.count_nonzero(~timed & (classes != META) & (classes != UNKNOWN)))
         rows_of = [np.flatnonzero((classes == number) & timed) for number in range(META)]
         # All checks that can fail are done before anything is kept, so that a second try starts clean.
-        slices = self._slice_columns(events, rows_of[SLICE])
+        slices, ops, work = self._slice_columns(events, rows_of[SLICE], key)
         flow_ids = self._ids_of([events[row] for row in rows_of[FLOW].tolist()])
+        memory = self._memory_columns(events, rows_of[INSTANT], name)
         self.quality.dropped += untimed
+        self.arguments.ops.keep(ops)
+        self.arguments.work.keep(work)
+        self.arguments.memory.keep(memory)
         rows = rows_of[SLICE]
         if len(rows):
             event = self._numbers_of(rows)
@@ -136,7 +144,10 @@ class Collector:
         """Which events of the file the rows of this block are."""
         return rows.astype(np.int32) + np.int32(self.events)
 
-    def _slice_columns(self, events: list[Event], rows: Int64) -> dict[str, NDArray[Any]]:
+    def _slice_columns(
+        self, events: list[Event], rows: Int64, key: NDArray[np.int32]
+    ) -> tuple[dict[str, NDArray[Any]], Part, Part]:
+        """Columns of the slices of a block, and the arguments that are kept of operators and of GPU work."""
         count = len(rows)
         chosen = events if count == len(events) else [events[row] for row in rows.tolist()]
         args = list(map(_args, chosen))
@@ -147,11 +158,18 @@ class Collector:
         self.quality.negative += int(np.count_nonzero(negative))
         nanoseconds[negative] = 0
         nanoseconds[unknown] = NO_DUR
-        return {
+        columns = {
             "dur": nanoseconds,
             "correlation": np.fromiter(map(_correlation, args), "i8", count),
             "external": np.fromiter(map(_external, args), "i8", count),
         }
+        # Only after that it is certain that all args are objects.
+        return columns, *self.arguments.read_slices(self._key_kinds()[key[rows]], args, self._numbers_of(rows))
+
+    def _memory_columns(self, events: list[Event], rows: Int64, name: NDArray[np.int32]) -> Part:
+        """What the allocator's instants say."""
+        rows = rows[np.isin(name[rows], [self.names.get(text, -1) for text in MEMORY_INSTANTS])]
+        return self.arguments.memory.read([_args(events[row]) for row in rows.tolist()], self._numbers_of(rows))
 
     def _ids_of(self, events: list[Event]) -> Int64:
         try:
@@ -220,6 +238,12 @@ class Collector:
             classes = [_CLASS_OF_PHASE.get(phase[:1], UNKNOWN) for phase, *_ in self.keys]
             self._classes = np.array(classes, np.uint8)
         return self._classes
+
+    def _key_kinds(self) -> NDArray[np.uint8]:
+        """The `Kind` of every key."""
+        if len(self._kinds) < len(self.keys):
+            self._kinds = kinds_of(self.keys)
+        return self._kinds
 
     def _count_skipped(self, key: int, count: int) -> None:
         letter = next(place for place, number in self.keys.items() if number == key)[0][:1]

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from tracetui.errors import TraceError
 from tracetui.importers import tolerant
+from tracetui.model.table import NULL
 from tracetui.model.trace import NO_ID
 
 Number = int | float | str | None
@@ -24,14 +25,36 @@ NAN = math.nan
 NO_NAME = "[No name]"
 
 
+_NO_TEXT = msgspec.Raw()
+
+
 class Args(Struct, gc=False, frozen=True):
-    """The ids that join events; every other argument stays in the file."""
+    """The ids that join events, and what `arguments` keeps; every other argument stays in the file."""
 
     external: Number = msgspec.field(name="External id", default=NO_ID)
     correlation: Number = NO_ID
+    sequence: Number = msgspec.field(name="Sequence number", default=NULL)
+    forward_thread: Number = msgspec.field(name="Fwd thread id", default=NULL)
+    dims: msgspec.Raw = msgspec.field(name="Input Dims", default=_NO_TEXT)
+    old_dims: msgspec.Raw = msgspec.field(name="Input dims", default=_NO_TEXT)
+    types: msgspec.Raw = msgspec.field(name="Input type", default=_NO_TEXT)
+    registers: Number = msgspec.field(name="registers per thread", default=NULL)
+    shared: Number = msgspec.field(name="shared memory", default=NULL)
+    occupancy: Number = msgspec.field(name="est. achieved occupancy %", default=NULL)
+    bytes: Number = NULL
+    grid: msgspec.Raw = _NO_TEXT
+    block: msgspec.Raw = _NO_TEXT
+    address: Number = msgspec.field(name="Addr", default=NULL)
+    allocated: Number = msgspec.field(name="Bytes", default=NULL)
+    total_allocated: Number = msgspec.field(name="Total Allocated", default=NULL)
+    total_reserved: Number = msgspec.field(name="Total Reserved", default=NULL)
+    device_type: Number = msgspec.field(name="Device Type", default=NULL)
+    device: Number = msgspec.field(name="Device Id", default=NULL)
 
 
 NO_ARGS = Args()
+_NAMES = tuple((field.name, field.encode_name, field.type is msgspec.Raw) for field in msgspec.structs.fields(Args))
+"""Attribute of `Args`, its name in the file, and whether it is kept as JSON."""
 
 
 class Event(Struct, gc=False):
@@ -154,9 +177,7 @@ def straighten(item: Any) -> Event:
         dur=number_of(item.get("dur")),
         id=_lane_id(item.get("id")),
         s=scope if isinstance(scope, str) else None,
-        args=Args(integer_of(args.get("External id")), integer_of(args.get("correlation")))
-        if isinstance(args, dict)
-        else NO_ARGS,
+        args=_straight_args(args) if isinstance(args, dict) else NO_ARGS,
     )
 
 
@@ -173,8 +194,23 @@ def settle(event: Event) -> Event:
         dur=number_of(event.dur),
         id=event.id,
         s=event.s,
-        args=Args(integer_of(args.external), integer_of(args.correlation)) if isinstance(args, Args) else NO_ARGS,
+        args=_settled_args(args) if isinstance(args, Args) else NO_ARGS,
     )
+
+
+def _straight_args(args: dict[str, Any]) -> Args:
+    return Args(
+        **{
+            attribute: msgspec.Raw(msgspec.json.encode(args[name])) if is_text else integer_of(args[name])
+            for attribute, name, is_text in _NAMES
+            if name in args
+        }
+    )
+
+
+def _settled_args(args: Args) -> Args:
+    values = ((attribute, getattr(args, attribute), is_text) for attribute, _, is_text in _NAMES)
+    return Args(**{attribute: value if is_text else integer_of(value) for attribute, value, is_text in values})
 
 
 def number_of(value: Any) -> float:

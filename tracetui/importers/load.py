@@ -81,14 +81,14 @@ def _load(source: Source, progress: Callable[[Progress], None], cancelled: Calla
     if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0:
         raise NoEvents(_no_events(source, collector.events, metadata_events, quality))
     store.join_ends(*parts.ends)
-    return _trace(source, findings, metadata, collector.events, quality, store, parts)
+    return _trace(source, findings, metadata, collector, quality, store, parts)
 
 
 def _trace(
     source: Source,
     findings: Findings,
     metadata: dict[str, Any],
-    events: int,
+    collector: Collector,
     quality: Quality,
     store: Store,
     parts: Parts,
@@ -101,7 +101,7 @@ def _trace(
         path=source.path,
         format=f"{producer}, {findings.container}{wrapping}",
         size_bytes=source.consumed if source.size is None else source.size,
-        events=events,
+        events=collector.events,
         is_torch=parts.is_torch,
         names=parts.names,
         categories=parts.categories,
@@ -116,6 +116,9 @@ def _trace(
         origin_ns=parts.origin + (base if isinstance(base, int) else 0),
         window=parts.window,
         quality=quality,
+        op_args=collector.arguments.ops.arguments(),
+        work_args=collector.arguments.work.arguments(),
+        memory_args=collector.arguments.memory.arguments(),
         store=store,
     )
 

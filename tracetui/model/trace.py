@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.model.arguments import Arguments
 from tracetui.model.strings import Strings
 
 Int64 = NDArray[np.int64]
@@ -285,6 +286,12 @@ class Trace:
     window: tuple[int, int]
     """First start and last end of all work, in ns."""
     quality: Quality
+    op_args: Arguments = field(default_factory=Arguments)
+    """Shapes, types and sequence numbers of operators."""
+    work_args: Arguments = field(default_factory=Arguments)
+    """Grid, block, registers, bytes and the like of GPU work; of launches too where they say it."""
+    memory_args: Arguments = field(default_factory=Arguments)
+    """What the allocator's instants say."""
     store: EventStore = field(default_factory=NoEventStore)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
     """Results of analyses, by function and arguments; see `remember`."""
