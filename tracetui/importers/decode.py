@@ -199,18 +199,20 @@ def settle(event: Event) -> Event:
 
 
 def _straight_args(args: dict[str, Any]) -> Args:
-    return Args(
-        **{
-            attribute: msgspec.Raw(msgspec.json.encode(args[name])) if is_text else integer_of(args[name])
-            for attribute, name, is_text in _NAMES
-            if name in args
-        }
-    )
+    given = ((attribute, args[name], is_text) for attribute, name, is_text in _NAMES if name in args)
+    straight: dict[str, Any] = {
+        attribute: msgspec.Raw(msgspec.json.encode(value)) if is_text else integer_of(value)
+        for attribute, value, is_text in given
+    }
+    return Args(**straight)
 
 
 def _settled_args(args: Args) -> Args:
-    values = ((attribute, getattr(args, attribute), is_text) for attribute, _, is_text in _NAMES)
-    return Args(**{attribute: value if is_text else integer_of(value) for attribute, value, is_text in values})
+    given = ((attribute, getattr(args, attribute), is_text) for attribute, _, is_text in _NAMES)
+    settled: dict[str, Any] = {
+        attribute: value if is_text else integer_of(value) for attribute, value, is_text in given
+    }
+    return Args(**settled)
 
 
 def number_of(value: Any) -> float:
