@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.importers import torch
-from tracetui.importers.decode import Args
+from tracetui.importers.decode import NO_TEXT, Args
 from tracetui.model.arguments import (
     MEMORY_NUMBERS,
     OP_NUMBERS,
@@ -80,10 +80,11 @@ class ArgumentTable:
         return part
 
     def _ids(self, args: list[Args], attribute: str, *others: str) -> NDArray[np.int32]:
+        raw = list(map(attrgetter(attribute), args))
+        if raw.count(NO_TEXT) == len(raw):
+            return self._ids(args, *others) if others else np.full(len(args), -1, np.int32)
         find: Callable[[bytes], int] = self._texts.__getitem__
-        raw: Iterable[bytes] = map(bytes, map(attrgetter(attribute), args))
-        ids = np.fromiter(map(find, raw), np.int32, len(args))
-        return self._ids(args, *others) if others and not (ids >= 0).any() else ids
+        return np.fromiter(map(find, map(bytes, raw)), np.int32, len(args))
 
     def keep(self, part: Part) -> None:
         """Append what `read` returned."""

@@ -25,7 +25,8 @@ NAN = math.nan
 NO_NAME = "[No name]"
 
 
-_NO_TEXT = msgspec.Raw()
+NO_TEXT = msgspec.Raw()
+"""Stands for a text that an event has not."""
 
 
 class Args(Struct, gc=False, frozen=True):
@@ -35,15 +36,15 @@ class Args(Struct, gc=False, frozen=True):
     correlation: Number = NO_ID
     sequence: Number = msgspec.field(name="Sequence number", default=NULL)
     forward_thread: Number = msgspec.field(name="Fwd thread id", default=NULL)
-    dims: msgspec.Raw = msgspec.field(name="Input Dims", default=_NO_TEXT)
-    old_dims: msgspec.Raw = msgspec.field(name="Input dims", default=_NO_TEXT)
-    types: msgspec.Raw = msgspec.field(name="Input type", default=_NO_TEXT)
+    dims: msgspec.Raw = msgspec.field(name="Input Dims", default=NO_TEXT)
+    old_dims: msgspec.Raw = msgspec.field(name="Input dims", default=NO_TEXT)
+    types: msgspec.Raw = msgspec.field(name="Input type", default=NO_TEXT)
     registers: Number = msgspec.field(name="registers per thread", default=NULL)
     shared: Number = msgspec.field(name="shared memory", default=NULL)
     occupancy: Number = msgspec.field(name="est. achieved occupancy %", default=NULL)
     bytes: Number = NULL
-    grid: msgspec.Raw = _NO_TEXT
-    block: msgspec.Raw = _NO_TEXT
+    grid: msgspec.Raw = NO_TEXT
+    block: msgspec.Raw = NO_TEXT
     address: Number = msgspec.field(name="Addr", default=NULL)
     allocated: Number = msgspec.field(name="Bytes", default=NULL)
     total_allocated: Number = msgspec.field(name="Total Allocated", default=NULL)
