@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from tests.build import kernel, launch, make_trace, op, step
 from tracetui.drawing.raster import Picture
 from tracetui.importers.load import Progress
+from tracetui.model.place import Place, read_view_string
 from tracetui.model.trace import Trace
 from tracetui.ui.app import TraceApp
 from tracetui.ui.bar import Bar
@@ -21,7 +22,6 @@ from tracetui.ui.lanes import LanesView
 from tracetui.ui.loading import LoadingScreen, progress_words
 from tracetui.ui.messages import Loaded
 from tracetui.ui.pickers import TracePicker
-from tracetui.ui.place import Place, read_view_string
 from tracetui.ui.table_view import TableView
 from tracetui.ui.trace_screen import TraceScreen
 from tracetui.ui.trace_view import TraceView

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.expectations import METRICS, Expectation, Finding, expectations, holds, look
+from tracetui.analysis.expectations import METRICS, Expectation, Observed, expectations, holds, look
 from tracetui.errors import Unanswerable
 from tracetui.model.trace import Kind, Trace
 from workloads.api import Metric
@@ -103,9 +103,9 @@ def test_without_steps_nothing_is_known_of_them(metric):
 
 def test_a_range_holds_where_all_of_it_does():
     expected = Expectation("x", "ops_per_step", (2, 5))
-    assert holds(expected, Finding(2, 5))
-    assert not holds(expected, Finding(2, 6))
-    assert Finding(2, 6).text == "2 to 6"
+    assert holds(expected, Observed(2, 5))
+    assert not holds(expected, Observed(2, 6))
+    assert Observed(2, 6).text == "2 to 6"
 
 
 def test_the_table_says_what_why_and_where():

@@ -1,5 +1,5 @@
+from tracetui.model.place import Place
 from tracetui.ui.history import History, Marks
-from tracetui.ui.place import Place
 
 A, B = Place(1, "kernels", 10), Place(2, "kernels", 20)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from tracetui.errors import UsageError
-from tracetui.ui.place import Place, read_view_string, view_string
+from tracetui.model.place import Place, read_view_string, view_string
 
 
 @pytest.mark.parametrize(

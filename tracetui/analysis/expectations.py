@@ -53,7 +53,7 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Observed:
     """What a trace shows of an expectation; without a number or a name it shows nothing."""
 
     least: float | None = None
@@ -98,7 +98,7 @@ def expectations(trace: Trace, expected: Sequence[Expectation], label: str = "")
     )
 
 
-def look(trace: Trace, expected: Expectation, label: str) -> Finding:
+def look(trace: Trace, expected: Expectation, label: str) -> Observed:
     """What the trace shows of one expectation.
 
     Raises: Unanswerable for a metric that does not exist.
@@ -108,7 +108,7 @@ def look(trace: Trace, expected: Expectation, label: str) -> Finding:
     return METRICS[expected.metric](trace, expected, label)
 
 
-def holds(expected: Expectation, found: Finding) -> bool:
+def holds(expected: Expectation, found: Observed) -> bool:
     """Whether what was found is as wanted."""
     want = expected.want
     if isinstance(want, str):
@@ -119,58 +119,58 @@ def holds(expected: Expectation, found: Finding) -> bool:
     return low <= found.least and found.most <= high
 
 
-def _kernels_per_forward(trace: Trace, _: Expectation, label: str) -> Finding:
+def _kernels_per_forward(trace: Trace, _: Expectation, label: str) -> Observed:
     rows = trace.slices.of_kind(Kind.ANNOTATION)
     rows = rows[trace.slices.name[rows] == trace.names.find(label)]
     rows = rows[step_index(trace, rows) >= 0]
     if len(links(trace).gpu) == 0:
-        return Finding()
+        return Observed()
     return _range([len(region(trace, row).rows) for row in rows.tolist()], rows)
 
 
-def _kernel_named(trace: Trace, expected: Expectation, _: str) -> Finding:
+def _kernel_named(trace: Trace, expected: Expectation, _: str) -> Observed:
     rows = links(trace).gpu
-    return _named(trace, rows, expected) if len(rows) else Finding()
+    return _named(trace, rows, expected) if len(rows) else Observed()
 
 
-def _op_named(trace: Trace, expected: Expectation, _: str) -> Finding:
+def _op_named(trace: Trace, expected: Expectation, _: str) -> Observed:
     rows = op_rows(trace)
-    return _named(trace, rows, expected) if len(rows) else Finding()
+    return _named(trace, rows, expected) if len(rows) else Observed()
 
 
-def _ops_per_step(trace: Trace, _: Expectation, __: str) -> Finding:
+def _ops_per_step(trace: Trace, _: Expectation, __: str) -> Observed:
     return _per_step(trace, op_rows(trace))
 
 
-def _calls_per_step(trace: Trace, expected: Expectation, _: str) -> Finding:
+def _calls_per_step(trace: Trace, expected: Expectation, _: str) -> Observed:
     rows = op_rows(trace)
     called = rows[trace.slices.name[rows] == trace.names.find(expected.of)]
     found = _per_step(trace, called)
-    return found if len(called) == 0 else Finding(found.least, found.most, row=int(called[-1]))
+    return found if len(called) == 0 else Observed(found.least, found.most, row=int(called[-1]))
 
 
-def _gpu_busy_pct(trace: Trace, _: Expectation, __: str) -> Finding:
+def _gpu_busy_pct(trace: Trace, _: Expectation, __: str) -> Observed:
     """From the first step to the end of the last, or of the work that the steps launched: a GPU trails the CPU."""
     every, work = steps(trace), links(trace).gpu
     work = work[step_index(trace, work) >= 0]
     if len(every) == 0 or len(work) == 0:
-        return Finding()
+        return Observed()
     low, high = int(every.start.min()), max(int(every.end.max()), span(trace, work)[1])
     busy = covered_within(*busy_stretches(trace), np.array([low]), np.array([high]))[0]
     share = 100 * float(busy) / max(high - low, 1)
-    return Finding(share, share, row=int(work[0]))
+    return Observed(share, share, row=int(work[0]))
 
 
-def _slowest_to_fastest_step(trace: Trace, _: Expectation, __: str) -> Finding:
+def _slowest_to_fastest_step(trace: Trace, _: Expectation, __: str) -> Observed:
     every = steps(trace)
     lasted = every.end - every.start
     if len(every) == 0 or lasted.min() <= 0:
-        return Finding()
+        return Observed()
     ratio = float(lasted.max() / lasted.min())
-    return Finding(ratio, ratio, row=int(every.row[np.argmax(lasted)]))
+    return Observed(ratio, ratio, row=int(every.row[np.argmax(lasted)]))
 
 
-METRICS: dict[str, Callable[[Trace, Expectation, str], Finding]] = {
+METRICS: dict[str, Callable[[Trace, Expectation, str], Observed]] = {
     "kernels_per_forward": _kernels_per_forward,
     "kernel_named": _kernel_named,
     "ops_per_step": _ops_per_step,
@@ -182,26 +182,26 @@ METRICS: dict[str, Callable[[Trace, Expectation, str], Finding]] = {
 """How each metric is looked up."""
 
 
-def _per_step(trace: Trace, rows: Int64) -> Finding:
+def _per_step(trace: Trace, rows: Int64) -> Observed:
     every, index = steps(trace), step_index(trace, rows)
     return _range(np.bincount(index[index >= 0], minlength=len(every)).tolist(), every.row)
 
 
-def _range(counts: Sequence[int], rows: Int64) -> Finding:
+def _range(counts: Sequence[int], rows: Int64) -> Observed:
     """The smallest and largest count; the slice is that of the last, when nothing is done for the first time."""
     if not counts:
-        return Finding()
-    return Finding(min(counts), max(counts), row=int(rows[-1]))
+        return Observed()
+    return Observed(min(counts), max(counts), row=int(rows[-1]))
 
 
-def _named(trace: Trace, rows: Int64, expected: Expectation) -> Finding:
+def _named(trace: Trace, rows: Int64, expected: Expectation) -> Observed:
     """The last of the slices whose name the pattern finds."""
     pattern = re.compile(expected.of if expected.want == NOTHING else str(expected.want))
     used = distinct(trace.slices.name[rows]).tolist()
     matching = rows[np.isin(trace.slices.name[rows], [i for i in used if pattern.search(trace.names[i])])]
     if len(matching) == 0:
-        return Finding(name="")
-    return Finding(name=trace.name_of(int(matching[-1])), row=int(matching[-1]))
+        return Observed(name="")
+    return Observed(name=trace.name_of(int(matching[-1])), row=int(matching[-1]))
 
 
 def _rounded(number: float) -> str:

@@ -82,7 +82,7 @@ def _chosen(verification: Verification) -> str | None:
     places = verification.table.slices
     if places is None or not (answer.isdecimal() and 0 < int(answer) <= len(places)) or places[int(answer) - 1] < 0:
         return None
-    from tracetui.ui.place import Place, view_string
+    from tracetui.model.place import Place, view_string
 
     return view_string(Place(event=int(verification.trace.slices.event[places[int(answer) - 1]])))
 

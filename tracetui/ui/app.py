@@ -13,11 +13,11 @@ from textual.command import Provider
 from textual.screen import Screen
 
 from tracetui.errors import TracetuiError
+from tracetui.model.place import Place, read_view_string
 from tracetui.ui.commands import CommandProvider, command
 from tracetui.ui.loading import LoadingScreen
 from tracetui.ui.messages import Loaded, LoadFailed
 from tracetui.ui.pickers import TracePicker
-from tracetui.ui.place import Place, read_view_string
 from tracetui.ui.themes import DARK, LIGHT, THEMES
 from tracetui.ui.trace_screen import TraceScreen
 

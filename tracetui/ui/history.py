@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tracetui.ui.place import Place
+from tracetui.model.place import Place
 
 LIMIT = 200
 """So many jumps can be undone."""

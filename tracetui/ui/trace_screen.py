@@ -12,9 +12,9 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tracetui.drawing.raster import Picture
+from tracetui.model.place import Place
 from tracetui.model.trace import Trace
 from tracetui.ui.commands import command
-from tracetui.ui.place import Place
 from tracetui.ui.trace_view import TraceView, too_small
 
 TOO_SMALL = "This terminal is too small: the app needs 60 columns and 12 lines."

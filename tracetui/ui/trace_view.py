@@ -20,6 +20,7 @@ from tracetui.analysis.links import follow
 from tracetui.drawing.format import clean, shorten
 from tracetui.drawing.raster import Picture
 from tracetui.drawing.window import Window
+from tracetui.model.place import Place, view_string
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
 from tracetui.ui.bar import Bar, Part
@@ -32,7 +33,6 @@ from tracetui.ui.minimap import Minimap
 from tracetui.ui.navigator import Navigator
 from tracetui.ui.outbox import export_pane, send_row, send_view
 from tracetui.ui.pane_list import PaneList
-from tracetui.ui.place import Place, view_string
 from tracetui.ui.search import SearchLine
 from tracetui.ui.selection import (
     chain_of,
