@@ -2,7 +2,7 @@
 PYTHON ?= python
 TEST ?= $(PYTHON) -m pytest
 
-.PHONY: check format-check lint types layers test format bench bench-gpu
+.PHONY: check format-check lint types layers test format bench bench-gpu gpu
 
 check: format-check lint types layers test
 
@@ -30,3 +30,6 @@ bench:
 
 bench-gpu:
 	$(PYTHON) -m tests.benchmarks.gpu_mlp
+
+gpu:
+	$(PYTHON) -m tests.benchmarks.gpu_day

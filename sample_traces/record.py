@@ -1,7 +1,8 @@
-"""Record the sample traces of this folder: `python sample_traces/record.py`, with torch installed.
+"""Record the sample traces of this folder by tracetui's own commands: `python sample_traces/record.py`.
 
-Small programs on the CPU, profiled as one would profile the real thing: a schedule that leaves out the cold steps,
-a named region, input shapes. What the profiler writes about the machine (host, user, paths) is taken out.
+Every sample is one `tracetui run`, on the GPU where there is one; its name ends in the device. Beside each stands
+torch's own table of the same recording, as a second source for the numbers. What the profiler writes about the machine
+is taken out: host, user, paths, the trace's id.
 """
 
 from __future__ import annotations
@@ -10,109 +11,148 @@ import argparse
 import gzip
 import json
 import os
+import re
+import shutil
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# The profiler's own messages would otherwise go to standard error; it reads this when torch is imported.
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 
-import torch
-from torch import nn
-from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
-HERE = Path(__file__).parent
+@dataclass(frozen=True)
+class Sample:
+    """A trace of this folder: its name without the device, and the words after `tracetui run`."""
+
+    name: str
+    words: str
+    needs_gpu: bool = False
+
+
+SAMPLES = (
+    Sample("matmul_add_64_cold_eager", "matmul_add --size 64 --cold"),
+    Sample("matmul_add_64_cold_compile", "matmul_add --size 64 --cold --compile"),
+    Sample("matmul_add_4096_warm_eager", "matmul_add --size 4096"),
+    Sample("matmul_add_4096_warm_compile", "matmul_add --size 4096 --compile"),
+    Sample("linear_eager", "linear"),
+    Sample("linear_compile", "linear --compile"),
+    Sample("mlp_eager", "mlp"),
+    Sample("mlp_compile", "mlp --compile"),
+    Sample("fused_mlp_geglu", "fused_mlp --impl geglu", needs_gpu=True),
+    Sample("fused_mlp_gateup", "fused_mlp --impl gateup", needs_gpu=True),
+    Sample("split_stack_eager", "split_stack"),
+    Sample("split_stack_compile", "split_stack --compile"),
+    Sample("combined_eager", "combined"),
+    Sample("combined_compile", "combined --compile"),
+    Sample("attention_naive", "attention --impl naive"),
+    Sample("attention_flash", "attention --impl sdpa --backend flash"),
+    Sample("mlp_train", "sample_traces/programs.py:mlp_train"),
+)
+
 PRIVATE = ("host_name", "username", "traceName", "logical_server_subtype", "trace_id")
 """Top-level keys that say where a trace was made and nothing about it."""
-SCHEDULE = {"wait": 1, "warmup": 2, "active": 3}
+FOLDERS = re.compile(r"(?<![^\s\"'(=,:])~?/(?:[^/\s\"'(),:]+/)+")
+"""The folders of an absolute path; what follows is a file's name."""
+MAKERS = {"nvidia", "amd", "intel", "tesla", "geforce", "instinct", "radeon", "graphics", "r"}
+"""Words of a GPU's name that do not tell it from others."""
 
 
-class GegluMlp(nn.Module):
-    """Down(gelu(gate(x)) * up(x)), the feed-forward block of many transformers."""
-
-    def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
-        self.gate = nn.Linear(width, hidden)
-        self.up = nn.Linear(width, hidden)
-        self.down = nn.Linear(hidden, width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Shapes: (batch, tokens, width) to the same."""
-        with record_function("mlp_fwd"):
-            gated = nn.functional.gelu(self.gate(x), approximate="tanh") * self.up(x)
-            return self.down(gated)
-
-
-def mlp_eager_cpu() -> Callable[[], None]:
-    """One inference step: the forward pass alone."""
-    model, x = GegluMlp(256, 1024).eval(), torch.randn(4, 64, 256)
-
-    def step() -> None:
-        with torch.inference_mode():
-            model(x)
-
-    return step
-
-
-def mlp_train_cpu() -> Callable[[], None]:
-    """One training step: forward, loss, backward, AdamW."""
-    model, x, wanted = GegluMlp(128, 512), torch.randn(4, 32, 128), torch.randn(4, 32, 128)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-    def step() -> None:
-        optimizer.zero_grad(set_to_none=True)
-        nn.functional.mse_loss(model(x), wanted).backward()
-        optimizer.step()
-
-    return step
-
-
-PROGRAMS = {"mlp_eager_cpu": mlp_eager_cpu, "mlp_train_cpu": mlp_train_cpu}
-
-
-def record(name: str, folder: Path) -> Path:
-    """Profile a program and write `NAME.json.gz`; returns its path."""
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    step = PROGRAMS[name]()
-    with profile(activities=[ProfilerActivity.CPU], schedule=schedule(**SCHEDULE), record_shapes=True) as profiler:
-        for number in range(sum(SCHEDULE.values())):
-            if number == SCHEDULE["wait"] + SCHEDULE["warmup"]:
-                # The profiler takes metadata only while it records.
-                profiler.add_metadata_json("tracetui", json.dumps(about(name)))
-            step()
-            profiler.step()
-    with tempfile.TemporaryDirectory() as scratch:
-        raw = Path(scratch) / "trace.json"
-        profiler.export_chrome_trace(str(raw))
-        trace = without_private(json.loads(raw.read_text()))
-    path = folder / f"{name}.json.gz"
-    # A fixed time in the gzip header: the same trace gives the same bytes.
-    path.write_bytes(gzip.compress(json.dumps(trace, separators=(",", ":")).encode(), mtime=0))
-    return path
-
-
-def about(name: str) -> dict[str, Any]:
-    """What a recorded file says of itself."""
-    return {"workload": name, "torch": torch.__version__, "device": "cpu", "threads": torch.get_num_threads()}
-
-
-def without_private(trace: dict[str, Any]) -> dict[str, Any]:
-    """The trace without what names the machine or its user."""
-    return {key: value for key, value in trace.items() if key not in PRIVATE}
-
-
-def main() -> None:
-    """Record the programs named on the command line, or all."""
+def main() -> int:
+    """Record the samples named on the command line, or all; returns 1 when one of them failed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=", ".join(PROGRAMS))
+    parser.add_argument("samples", nargs="*", metavar="SAMPLE", help="names without the device (default: all)")
     parser.add_argument("-o", "--output", type=Path, default=HERE, metavar="FOLDER")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda (default: the GPU where there is one)")
+    parser.add_argument("--seconds", type=float, default=0.0, metavar="S", help="start no more after S seconds")
     options = parser.parse_args()
-    for name in options.programs or PROGRAMS:
-        path = record(name, options.output)
-        print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+    names = [sample.name for sample in SAMPLES]
+    unknown = set(options.samples) - set(names)
+    if unknown:
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are {', '.join(names)}")
+    options.output.mkdir(parents=True, exist_ok=True)
+    wanted = [sample for sample in SAMPLES if not options.samples or sample.name in options.samples]
+    return record_all(wanted, options.device, options.output, options.seconds)
+
+
+def record_all(samples: Sequence[Sample], device: str, folder: Path, seconds: float) -> int:
+    """Record one after the other and say what became of each; what fails does not keep the others from it."""
+    started, failed = time.monotonic(), 0
+    for sample in samples:
+        if seconds and time.monotonic() - started > seconds:
+            print(f"{sample.name}: no time left", flush=True)
+            failed = 1
+            continue
+        result = record(sample, device, folder)
+        failed |= result is None
+        if result:
+            print(f"{result.name}: {result.stat().st_size / 1000:.1f} kB", flush=True)
+    return failed
+
+
+def record(sample: Sample, device: str, folder: Path) -> Path | None:
+    """Record a sample; returns the path of the trace, or None when there is none, having said why."""
+    with tempfile.TemporaryDirectory() as scratch:
+        # The command is kept in the trace: with this it reads as it does from the checkout.
+        Path(scratch, HERE.name).symlink_to(HERE)
+        result = subprocess.run(
+            [sys.executable, "-m", "tracetui", *words_of(sample, device)],
+            cwd=scratch,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        if result.returncode:
+            reason = (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[-1]
+            print(f"{sample.name}: {'left out, ' if sample.needs_gpu else ''}{reason}", flush=True)
+            return None
+        path = Path(scratch, result.stdout.splitlines()[0])
+        trace = without_private(json.loads(gzip.decompress(path.read_bytes())))
+        kept = folder / f"{sample.name}_{device_name(trace['tracetui'])}.json.gz"
+        # No time in the gzip header: the same trace gives the same bytes.
+        kept.write_bytes(gzip.compress(json.dumps(trace, separators=(",", ":")).encode(), mtime=0))
+        table = path.with_name(path.name.replace(".json.gz", ".txt"))
+        shutil.copyfile(table, kept.with_name(kept.name.replace(".json.gz", ".txt")))
+        return kept
+
+
+def environment() -> dict[str, str]:
+    """Where the commands run: with this checkout, and on one thread, for some operators of the CPU call others then."""
+    found = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": found}
+
+
+def words_of(sample: Sample, device: str) -> list[str]:
+    """The command of a sample, without the name of the program."""
+    where = [] if device == "auto" else ["--device", device]
+    return ["run", *sample.words.split(), *where, "--no-open", "--table"]
+
+
+def device_name(about: Mapping[str, Any]) -> str:
+    """What a sample's name ends in: `cpu`, or the GPU in a word, for example `h200`."""
+    gpu = about.get("gpu")
+    if not gpu:
+        return str(about["device"]).partition(":")[0]
+    words = re.split(r"[^a-z0-9-]+", str(gpu["name"]).casefold())
+    return "".join(word for word in words if word not in MAKERS).partition("-")[0] or "gpu"
+
+
+def without_private(value: Any) -> Any:
+    """A trace without what names the machine, its user or their folders."""
+    if isinstance(value, str):
+        return FOLDERS.sub("", value)
+    if isinstance(value, list):
+        return [without_private(each) for each in value]
+    if isinstance(value, dict):
+        return {key: without_private(each) for key, each in value.items() if key not in PRIVATE}
+    return value
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -46,6 +46,10 @@ def test_the_screen_does_not_load_torch():
     assert "torch" not in loaded_after("import tracetui.ui.app")
 
 
+def test_recording_in_a_program_of_ones_own_is_offered_without_torch():
+    assert not loaded_after("from tracetui import record; assert callable(record)") & {"torch", "textual", "numpy"}
+
+
 def test_workloads_do_not_load_tracetui_or_torch():
     assert not loaded_after("import workloads") & {"tracetui", "torch"}
 

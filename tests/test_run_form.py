@@ -10,18 +10,21 @@ from textual.widgets import Input, Static
 
 from tests.test_app import opened, settle
 from tests.workloads.traced import LINEAR, trace_file
+from tracetui.cli.main import build_parser
+from tracetui.cli.run import request_of
 from tracetui.ui import recording_screen, workload_picker
 from tracetui.ui.app import TraceApp
 from tracetui.ui.bar import Bar
 from tracetui.ui.pickers import TracePicker
 from tracetui.ui.recording_screen import RecordingScreen
 from tracetui.ui.run_form import Choice, RunForm
+from tracetui.ui.run_options import command_line, options_of
 from tracetui.ui.table_view import TableView
 from tracetui.ui.trace_screen import TraceScreen
 from tracetui.ui.workload_picker import WorkloadPicker
 from workloads import registry
 from workloads.failures import Failure
-from workloads.launcher import LogLine, Note, Outcome, Progress, Stage, StageDone
+from workloads.launcher import LogLine, Note, Options, Outcome, Progress, Stage, StageDone
 from workloads.registry import Entry
 
 SIZES = [(120, 40), (60, 12)]
@@ -114,8 +117,10 @@ async def test_a_form_has_every_parameter_with_its_default(folder, size):
     async with app.run_test(size=size) as pilot:
         await form(app, pilot)
         assert isinstance(app.screen, RunForm)
-        assert [field.value for field in app.screen.query(Input)] == ["1024", "32", "64"]
-        assert [field.value for field in app.screen.query(Choice)] == ["no"]
+        shown = [field for field in app.screen.query(".field") if field.region]
+        assert [field.value for field in app.screen.query(Input)][:4] == ["1024", "32", "64", "3"]
+        assert [field.value for field in app.screen.query(Choice)][:5] == ["no", "auto", "bf16", "no", "no"]
+        assert len(shown) == 9 or size[1] < 24, "three parameters, five options, and the one that unfolds the rest"
         assert said(app, "#command") == "tracetui run linear"
         for hint in ("enter record", "esc back"):
             assert hint in said(app, "#hints")
@@ -129,9 +134,9 @@ async def test_values_are_typed_and_chosen_by_keys(recordings, folder):
     async with app.run_test(size=(100, 30)) as pilot:
         await form(app, pilot, row=1)
         await pilot.press("right", "right", "down", "left", "tab", "backspace", "4")
-        await pilot.press("up", "up", "up", "space")
+        await pilot.press(*["down"] * 4, "space")
         await pilot.pause()
-        words = "tracetui run attention --compile --impl=sdpa --backend=cudnn --batch=4"
+        words = "tracetui run attention --compile --impl=sdpa -p backend=cudnn --batch=4"
         assert said(app, "#command") == words
         await pilot.press("enter")
         await settle_recording(app, pilot)
@@ -139,6 +144,95 @@ async def test_values_are_typed_and_chosen_by_keys(recordings, folder):
         assert (request.params["impl"], request.params["batch"], request.params["seq"]) == ("sdpa", 4, 1024)
         assert request.options.compile
         assert list(request.argv) == words.split()
+
+
+async def test_options_are_chosen_by_keys(recordings, folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await form(app, pilot)
+        await pilot.press(*["down"] * 4, "left", "left", "down", "right", "down", "space", "down", "backspace", "5")
+        await pilot.pause()
+        words = "tracetui run linear --device=cpu --dtype=fp16 --cold --active=5"
+        assert said(app, "#command") == words
+        await pilot.press("enter")
+        await settle_recording(app, pilot)
+        assert recordings[0][0].options == Options(device="cpu", dtype="fp16", cold=True, active=5)
+        assert list(recordings[0][0].argv) == words.split()
+
+
+async def test_rarer_options_are_folded(recordings, folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await form(app, pilot, row=1)
+        field = app.screen.query_one("#field-option-shapes", Choice)
+        assert not field.region
+        await pilot.press("up")
+        assert app.focused is app.screen.query_one("#field-more")
+        await pilot.press("space", *["down"] * 7)
+        assert app.focused is field
+        await pilot.press("right", "down", "space", "down", "space")
+        await pilot.pause()
+        assert field.region
+        assert said(app, "#command") == "tracetui run attention --shapes=on --stack --memory"
+        await pilot.press("enter")
+        await settle_recording(app, pilot)
+        assert recordings[0][0].options == Options(shapes="on", stack=True, memory=True)
+
+
+async def test_fewer_options_again(folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await form(app, pilot)
+        await pilot.press("up", "space")
+        await pilot.pause()
+        assert app.screen.query_one("#field-option-wait").region
+        await pilot.press("space")
+        await pilot.pause()
+        assert not app.screen.query_one("#field-option-wait").region
+
+
+async def test_options_that_contradict_each_other_are_refused_in_the_form(recordings, folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await form(app, pilot)
+        await pilot.press("up", "space", "down", "right", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, RunForm)
+        assert said(app, "#trouble").strip() == "--mode and --backend say how to compile; add --compile."
+        assert recordings[0] == []
+
+
+@pytest.mark.parametrize("name", ["attention", "fused_mlp", "split_stack"])
+async def test_a_long_form_fits_on_a_small_terminal(folder, name):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await app.push_screen(RunForm(name, registry.built_in(name)))
+        await pilot.pause()
+        assert not any(field.region for field in app.screen.query(".folded .field"))
+        assert app.screen.query_one("#fields").max_scroll_y == 0
+        bars = [bar for bar in app.screen.query(".about").results(Bar) if bar.region]
+        assert [bar.text for bar in bars if len(bar.text) > bar.size.width] == []
+
+
+@pytest.mark.parametrize("given", [{}, {"impl": "sdpa", "backend": "flash"}])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"compile": "yes", "backend": "aot_eager", "dtype": "fp32", "device": "cpu"},
+        {"cold": "yes", "active": "5", "wait": "0", "warmup": "2", "seed": "7", "shapes": "on", "stack": "yes"},
+        {"memory": "yes", "warm_seconds": "0.5", "compile": "yes", "mode": "max-autotune"},
+    ],
+)
+def test_the_command_asks_for_the_same(given, changed):
+    parser = build_parser()
+    attention = registry.built_in("attention")
+    parsed, rest = parser.parse_known_args(command_line("attention", given, changed)[1:])
+    parsed.parameters = rest
+    request = request_of(parsed)
+    assert request.options == options_of(attention, changed)
+    assert request.params == attention.values(given)
 
 
 async def test_a_bad_value_is_refused_in_the_form(recordings, folder):

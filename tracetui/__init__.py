@@ -1,7 +1,7 @@
 """PyTorch profiler traces in a terminal and as text.
 
-`load(path)` reads a trace file into a `Trace`. Both names are imported when they are first used,
-because `tracetui --help` must not wait for numpy.
+`load(path)` reads a trace file into a `Trace`; `record(path)` records some iterations of a loop of one's own, which
+needs torch. The names are imported when they are first used, because `tracetui --help` must not wait for numpy.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracetui.importers.load import load
     from tracetui.model.trace import Trace
+    from workloads.record import record
 
 __version__ = "0.1.0"
-__all__ = ["Trace", "__version__", "load"]
+__all__ = ["Trace", "__version__", "load", "record"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,4 +27,8 @@ def __getattr__(name: str) -> Any:
         from tracetui.model.trace import Trace
 
         return Trace
+    if name == "record":
+        from workloads.record import record
+
+        return record
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,10 @@
 """Scaled dot-product attention written out, in place, and by each of PyTorch's backends.
 
 From part 3 of "Profiling in PyTorch". The mask is built once, outside the step.
+
+On the CPU, torch 2.13 calls 45 operators written out, 36 in place, 81 by the math backend and 19 by flash attention,
+the annotations of the step and of the forward not counted. In float32 the math backend takes 63; in bfloat16, matrices
+that oneDNN does not take, being tiny or on an old processor, cost the first two 34 more.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ WORKLOAD = Workload(
         Param("backend", "auto", "of SDPA; needs impl=sdpa", choices=("auto", *BACKENDS)),
         Param("batch", 8, "sequences", minimum=1, grows_memory=True),
         Param("heads", 16, "heads", minimum=1, grows_memory=True),
-        Param("seq", 1024, "tokens of a sequence; memory grows with its square", minimum=1, grows_memory=True),
+        Param("seq", 1024, "tokens; memory grows with its square", minimum=1, grows_memory=True),
         Param("head_dim", 64, "width of a head", minimum=1, grows_memory=True),
     ),
     studies="throughput",
@@ -85,6 +89,14 @@ WORKLOAD = Workload(
             "any eager impl=inplace",
             "masked_fill_ is in place",
             of="aten::clone",
+        ),
+        *(
+            Expect("CPU operators per step", "ops_per_step", want, f"cpu eager torch=2.13 {when}", why)
+            for when, want, why in (
+                ("impl=naive", (45, 79), "two of them multiply; 34 more where oneDNN does not take bfloat16"),
+                ("impl=inplace", (36, 70), "nine fewer: masked_fill expands and copies"),
+                ("impl=sdpa backend=flash", 19, "one of them computes"),
+            )
         ),
         Expect(
             "an operator of flash attention",

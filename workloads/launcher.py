@@ -36,10 +36,14 @@ from workloads.events import (
     StageDone,
 )
 from workloads.failures import Failure
-from workloads.request import Options, Request, file_name, tag
+from workloads.request import BACKENDS, DTYPES, MODES, SHAPES, Options, Request, file_name, tag
 from workloads.user_function import label
 
 __all__ = [
+    "BACKENDS",
+    "DTYPES",
+    "MODES",
+    "SHAPES",
     "STAGES",
     "BadRequest",
     "Device",
@@ -99,6 +103,7 @@ def plan(
     options: Options,
     out: str | os.PathLike[str] | None = None,
     argv: Sequence[str] = (),
+    table: bool = False,
 ) -> Request:
     """The request for a workload by name with some of its parameters.
 
@@ -120,7 +125,7 @@ def plan(
         path = Path(out) / f"{file_name(title)}_{tag(params, options, dtype)}.json.gz"
     else:
         path = Path(out)
-    return Request(name, str(path), params, options, tuple(argv))
+    return Request(name, str(path), params, options, tuple(argv), table)
 
 
 async def record(

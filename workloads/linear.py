@@ -9,8 +9,9 @@ from workloads.api import Context, Expect, Param, Prepared, Workload
 
 LESSON = """\
 One kernel per forward: the bias is added where the product is finished, inside the same kernel, and there is no
-aten::add. aten::t only rewrites shape and strides, and puts nothing on the GPU. Compiled, aten::t is gone and four rows
-of the compiler's own have come, while the kernel bears the same name: the same name is the same work."""
+aten::add. aten::t only rewrites shape and strides, and puts nothing on the GPU. Compiled, aten::t is gone and rows of
+the compiler's own have come (five of torch 2.13), while the kernel bears the same name: the same name is the same
+work."""
 
 WORKLOAD = Workload(
     name="linear",

@@ -19,7 +19,7 @@ WORKLOAD = Workload(
     prepare="workloads.matmul_add:prepare",
     params=(
         Param("size", 64, "rows and columns of all three matrices", minimum=1, grows_memory=True),
-        Param("batch", 0, "matrices in a batch, 0 for plain matrices", minimum=0, grows_memory=True),
+        Param("batch", 0, "matrices in a batch, 0 for no batch", minimum=0, grows_memory=True),
     ),
     studies="overhead",
     lesson=LESSON,

@@ -74,6 +74,16 @@ def explain(profiler: profile, text: str) -> None:
     profiler.add_metadata_json(METADATA_KEY, text)
 
 
+def table(profiler: profile, is_gpu: bool) -> str:
+    """Torch's own sums per name, most time first, with whole names; call it after `export`."""
+    sums: str = profiler.key_averages().table(
+        sort_by="self_device_time_total" if is_gpu else "self_cpu_time_total",
+        row_limit=-1,
+        max_name_column_width=None,
+    )
+    return sums
+
+
 def export(profiler: profile, raw: Path) -> None:
     """Write the profiler's file. It reports no failure: look at the file."""
     profiler.export_chrome_trace(str(raw))

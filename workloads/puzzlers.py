@@ -79,7 +79,12 @@ SPLIT_STACK = Workload(
             of="aten::native_layer_norm",
         ),
         Expect(
-            "CPU operators per step", "ops_per_step", 210, "cpu eager torch=2.13 num_inputs=16", "for 36 that compute"
+            "CPU operators per step",
+            "ops_per_step",
+            # Where cat has several threads, it looks at a slice of the result first: narrow, slice, as_strided.
+            (210, 213),
+            "cpu eager torch=2.13 num_inputs=16",
+            "for 36 that compute",
         ),
     ),
     see=SEE,

@@ -1,8 +1,8 @@
 """Recording inside a program of one's own: a context manager around its loop.
 
-    from workloads.record import record
+    import tracetui
 
-    with record("train.json.gz", label="train") as step:
+    with tracetui.record("train.json.gz", label="train") as step:
         for batch in batches:
             train(batch)
             step()

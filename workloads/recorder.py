@@ -76,6 +76,7 @@ class Recording:
         self._options = request.options
         self._reporter = reporter
         self._raw, self._part = trace_file.part_paths(self.out, os.getpid())
+        self._table, self._kept_table = trace_file.table_paths(self.out, os.getpid())
         self._workload: Workload | None = None
         self._target: devices.Target | None = None
 
@@ -206,11 +207,15 @@ class Recording:
         if target.is_gpu and not contents.gpu_work:
             raise NoKernels(f"{self.situation.workload} ran on {target.name}, but the profiler saw no kernel.")
         trace_file.keep(self._raw, self._part, self.out)
+        if self._request.table:
+            self._table.write_text(profiling.table(profiler, target.is_gpu))
 
     def _put_in_place(self, words: dict[str, Any]) -> Result:
         """Give the trace its name; from here on it is too late to cancel."""
         self._reporter.interrupts.check()
         self._reporter.interrupts.ignore()
+        if self._request.table:
+            os.replace(self._table, self._kept_table)
         os.replace(self._part, self.out)
         return Result(str(self.out), self.out.stat().st_size, words)
 

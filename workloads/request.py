@@ -93,6 +93,8 @@ class Request:
     options: Options = field(default_factory=Options)
     argv: tuple[str, ...] = ()
     """The command line that asked for it, to be kept in the trace."""
+    table: bool = False
+    """Whether torch's own table of sums is written beside the trace."""
 
     def as_json(self) -> str:
         """The request as text for the child's command line."""

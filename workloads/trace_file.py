@@ -47,6 +47,12 @@ def part_paths(out: Path, pid: int) -> tuple[Path, Path]:
     return out.with_name(f"{out.name}.{pid}.raw.part"), out.with_name(f"{out.name}.{pid}.part")
 
 
+def table_paths(out: Path, pid: int) -> tuple[Path, Path]:
+    """Where torch's table is written before the trace is complete, and where it is kept: beside the trace, as text."""
+    stem = out.name.removesuffix(".gz").removesuffix(".json")
+    return out.with_name(f"{out.name}.{pid}.table.part"), out.with_name(f"{stem}.txt")
+
+
 def remove_parts(out: Path, pid: int) -> None:
     """Remove what a child left behind."""
     for path in glob(f"{escape(str(out))}.{pid}.*part"):

@@ -107,6 +107,12 @@ def test_what_is_asked_for(launched, words, params, options):
     assert asked.out == "x.json"
 
 
+def test_torchs_own_table_on_request(launched):
+    for words, wanted in (([], False), (["--table"], True)):
+        assert main(["run", "mlp", *words]) == 0
+        assert launched[0][-1][0].table is wanted
+
+
 def test_a_function_gets_its_parameters_as_text(launched):
     assert main(["run", "train.py:step", "-p", "n=3", "--name", "x=y", "--no-open"]) == 0
     assert launched[0][0][0].params == {"n": "3", "name": "x=y"}

@@ -15,7 +15,7 @@ from dataclasses import replace
 import pytest
 
 from tests.conftest import ROOT
-from tests.workloads import kernel_compiles, kernel_results
+from tests.workloads import kernel_captures, kernel_compiles, kernel_results
 from tests.workloads.children import QUICK
 from tests.workloads.test_registry import GPU
 from workloads import devices, machine
@@ -63,6 +63,12 @@ def compiled(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def captured():
+    """Complaints of torch.compile about the fused blocks."""
+    return complaints("tests.workloads.kernel_captures")
+
+
+@pytest.fixture(scope="module")
 def computed():
     """Complaints of every case on this GPU."""
     return complaints("tests.workloads.kernel_results", "cuda")
@@ -85,6 +91,12 @@ def test_a_kernel_computes_the_same_on_a_gpu(computed, case):
 @pytest.mark.parametrize("case", kernel_compiles.CASES)
 def test_a_kernel_compiles_for_gpus(compiled, case):
     assert compiled[case] == ""
+
+
+@needs_triton
+@pytest.mark.parametrize("impl", kernel_captures.PRODUCTS)
+def test_torch_compile_takes_a_kernel_as_it_is(captured, impl):
+    assert captured[impl] == ""
 
 
 def test_the_fused_mlp_is_listed_without_torch():

@@ -11,13 +11,15 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.workloads.children import QUICK, content_of, events_of
+from tracetui import load
+from tracetui.analysis.steps import steps
 
 LOOPS = """
 import json, sys, warnings
 import torch
 from workloads.api import BadRequest
 from workloads.exceptions import Incomplete, NotWritten
-from workloads.record import record
+from tracetui import record
 
 warnings.simplefilter("error")
 x = torch.ones(4, 4)
@@ -78,6 +80,13 @@ def test_the_trace_is_there_before_the_loop_ends(loops):
     found = names(folder / "deep" / "er" / "whole.json.gz")
     assert found.count("train") == found.count("aten::mm") == 3
     assert {f"ProfilerStep#{number}" for number in (2, 3, 4)} <= set(found)
+
+
+def test_tracetui_opens_what_it_recorded(loops):
+    trace = load(str(loops[1] / "deep" / "er" / "whole.json.gz"))
+    assert steps(trace).number.tolist() == [2, 3, 4]
+    assert trace.names.find("train") >= 0
+    assert not trace.quality.notes
 
 
 def test_what_it_says_of_itself(loops):

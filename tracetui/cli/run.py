@@ -121,8 +121,9 @@ def request_of(options: argparse.Namespace) -> Request:
         # Also the name of a parameter of attention: its values and those of torch.compile differ.
         given["backend"] = options.backend
         options.backend = None
+    argv = ["tracetui", *sys.argv[1:]]
     try:
-        return plan(options.workload, given, options_of(options), options.out, ["tracetui", *sys.argv[1:]])
+        return plan(options.workload, given, options_of(options), options.out, argv, options.table)
     except BadRequest as error:
         raise UsageError(str(error)) from error
 
@@ -263,6 +264,7 @@ def _add_what_is_recorded(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--shapes", choices=SHAPES, default="auto", help="input shapes (default: as the workload needs)")
     group.add_argument("--stack", action="store_true", help="Python stacks; changes the times")
     group.add_argument("--memory", action="store_true", help="allocations")
+    group.add_argument("--table", action="store_true", help="torch's own table of sums, as text beside the trace")
 
 
 def _add_what_becomes_of_it(group: argparse._ArgumentGroup) -> None:

@@ -1,4 +1,4 @@
-"""A form for one workload: its parameters with their defaults, and whether to compile; enter records."""
+"""A form for one workload: its parameters and how it is recorded, with their defaults; enter records."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from tracetui.ui.bar import Bar, Part
 from tracetui.ui.commands import command, commands_in_focus
 from tracetui.ui.headline import hint_parts
 from tracetui.ui.recording_screen import RecordingScreen
+from tracetui.ui.run_options import FOLDED, MORE, command_line, common, options_of
 from workloads.api import Param, Value, Workload
-from workloads.launcher import BadRequest, Options, Request, plan
+from workloads.launcher import BadRequest, Request, plan
 
-COMPILE = Param("compile", False, "through torch.compile")
+FIELD = 20
+"""Cells of a field; one with longer values takes more."""
 YES_NO = ("no", "yes")
 
 
@@ -51,6 +53,15 @@ class Choice(Widget, can_focus=True):
     class Changed(Message):
         """Another value was taken."""
 
+        def __init__(self, choice: Choice) -> None:
+            super().__init__()
+            self.choice = choice
+
+        @property
+        def control(self) -> Choice:
+            """The field, for `@on` selectors."""
+            return self.choice
+
     def __init__(self, values: Sequence[str], value: str, *, id: str) -> None:
         super().__init__(id=id)
         self.values = tuple(values)
@@ -59,7 +70,7 @@ class Choice(Widget, can_focus=True):
     def action_turn(self, by: int) -> None:
         """Take the next value, going round at the ends."""
         self.value = self.values[(self.values.index(self.value) + by) % len(self.values)]
-        self.post_message(self.Changed())
+        self.post_message(self.Changed(self))
 
     def on_click(self, event: Click) -> None:
         """A click takes the next one, too."""
@@ -85,9 +96,10 @@ class RunForm(Screen[str]):
     RunForm {
         #fields { height: 1fr; overflow-y: auto; padding: 1 1; }
         #fields Horizontal { height: 1; }
-        .name { width: 18; }
+        #fields .folded { display: none; }
+        .name { width: 16; }
         .about { width: 1fr; }
-        Input, Choice { width: 20; }
+        Input { width: 20; }
         Input { height: 1; border: none; padding: 0; background: $panel; }
         Input:focus { border: none; }
         #title, #hints { background: $panel; }
@@ -98,16 +110,18 @@ class RunForm(Screen[str]):
         super().__init__()
         self._called = name
         self._workload = workload
+        self._params = {f"param-{param.name}": param for param in workload.params}
+        self._options = {f"option-{param.name}": param for param in (*common(workload), *FOLDED)}
 
     def compose(self) -> ComposeResult:
-        """A line for each parameter, one for compiling, and what would be typed in a shell."""
+        """A line for each parameter and each option, the rarer ones folded, and what would be typed in a shell."""
         yield Bar(id="title")
         with Vertical(id="fields"):
-            for param in (*self._workload.params, COMPILE):
-                with Horizontal():
-                    yield Bar(classes="name", id=f"name-{param.name}")
-                    yield field_of(param)
-                    yield Bar(classes="about", id=f"about-{param.name}")
+            for key, param in self._fields.items():
+                with Horizontal(classes="folded" if param in FOLDED else ""):
+                    yield Bar(classes="name", id=f"name-{key}")
+                    yield field_of(param, key)
+                    yield Bar(classes="about", id=f"about-{key}")
         yield Bar(id="command")
         yield Bar(id="trouble")
         yield Bar(id="hints")
@@ -116,22 +130,21 @@ class RunForm(Screen[str]):
         """Fill in the words."""
         summary = f"  {clean(self._workload.summary)}"
         self.query_one("#title", Bar).parts = (Part(clean(self._called), "strong"), Part(summary))
-        for param in (*self._workload.params, COMPILE):
-            self.query_one(f"#name-{param.name}", Bar).parts = (Part(clean(param.name)),)
-            self.query_one(f"#about-{param.name}", Bar).parts = (Part(clean(param.help), "dim"),)
+        for key, param in self._fields.items():
+            self.query_one(f"#name-{key}", Bar).parts = (Part(clean(param.name)),)
+            self.query_one(f"#about-{key}", Bar).parts = (Part(clean(param.help), "dim"),)
         self.query(".field").first().focus()
         self._say_command()
 
     @property
     def given(self) -> dict[str, Value]:
         """The parameters that differ from their defaults, as texts."""
-        values = {param.name: self._text_of(param) for param in self._workload.params}
-        return {param.name: values[param.name] for param in self._workload.params if values[param.name] != shown(param)}
+        return self._changed(self._params)
 
     @property
-    def is_compiled(self) -> bool:
-        """Whether `compile` says yes."""
-        return self._text_of(COMPILE) == "yes"
+    def options(self) -> dict[str, Value]:
+        """The options that differ from their defaults, as texts."""
+        return self._changed(self._options)
 
     def action_record(self) -> None:
         """Record, unless a value is refused: then say why."""
@@ -148,8 +161,8 @@ class RunForm(Screen[str]):
 
         Raises: BadRequest for a bad value.
         """
-        words = command_line(self._called, self.given, self.is_compiled)
-        return plan(self._called, self.given, Options(compile=self.is_compiled), argv=words)
+        words = command_line(self._called, self.given, self.options)
+        return plan(self._called, self.given, options_of(self._workload, self.options), argv=words)
 
     def action_field(self, by: int) -> None:
         """Go to another field."""
@@ -169,8 +182,14 @@ class RunForm(Screen[str]):
     @on(Input.Changed)
     @on(Choice.Changed)
     def _say_command(self) -> None:
-        words = command_line(self._called, self.given, self.is_compiled)
+        words = command_line(self._called, self.given, self.options)
         self.query_one("#command", Bar).parts = (Part(clean(" ".join(words)), "dim"),)
+
+    @on(Choice.Changed, f"#field-{MORE.name}")
+    def _unfold(self) -> None:
+        is_open = self._text_of(MORE.name) == "yes"
+        for row in self.query(".folded"):
+            row.styles.display = "block" if is_open else "none"
 
     def on_descendant_focus(self) -> None:
         """The keys are those of the field."""
@@ -184,19 +203,31 @@ class RunForm(Screen[str]):
     def _complain(self, words: str) -> None:
         self.query_one("#trouble", Bar).parts = (Part(clean(words), "warn"),)
 
-    def _text_of(self, param: Param) -> str:
-        field = self.query_one(f"#field-{param.name}")
+    @property
+    def _fields(self) -> dict[str, Param]:
+        """Every field in its order, by the end of its id."""
+        folded = {key: param for key, param in self._options.items() if param in FOLDED}
+        others = {key: param for key, param in self._options.items() if key not in folded}
+        return {**self._params, **others, MORE.name: MORE, **folded}
+
+    def _changed(self, fields: Mapping[str, Param]) -> dict[str, Value]:
+        texts = {key: self._text_of(key) for key in fields}
+        return {param.name: texts[key] for key, param in fields.items() if texts[key] != shown(param)}
+
+    def _text_of(self, key: str) -> str:
+        field = self.query_one(f"#field-{key}")
         return field.value.strip() if isinstance(field, Input | Choice) else ""
 
 
-def field_of(param: Param) -> Widget:
+def field_of(param: Param, key: str) -> Widget:
     """The field of a parameter: a list of values where they are known, else a line to type in."""
     values = choices(param)
     field: Widget
     if values:
-        field = Choice(values, shown(param), id=f"field-{param.name}")
+        field = Choice(values, shown(param), id=f"field-{key}")
+        field.styles.width = max(FIELD, max(map(len, values)) + len("‹  › "))
     else:
-        field = Input(shown(param), compact=True, id=f"field-{param.name}")
+        field = Input(shown(param), compact=True, id=f"field-{key}")
         field.cursor_blink = False
     return field.add_class("field")
 
@@ -209,9 +240,3 @@ def choices(param: Param) -> tuple[str, ...]:
 def shown(param: Param) -> str:
     """The default as text."""
     return YES_NO[param.default] if isinstance(param.default, bool) else str(param.default)
-
-
-def command_line(name: str, given: Mapping[str, Value], is_compiled: bool) -> list[str]:
-    """The same recording as a command."""
-    words = [f"--{key.replace('_', '-')}={value}" for key, value in given.items()]
-    return ["tracetui", "run", name, *["--compile"] * is_compiled, *words]
