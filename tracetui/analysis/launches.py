@@ -6,12 +6,13 @@ import re
 
 import numpy as np
 
-from tracetui.analysis.groups import count_within, distinct, group
+from tracetui.analysis.groups import count_within, group
 from tracetui.analysis.lanes import lane_numbers
 from tracetui.analysis.links import calls_named, links, names_of, no_gpu
 from tracetui.analysis.placement import step_column, step_index, within
+from tracetui.analysis.queueing import queue_depth, queueing
 from tracetui.model.intervals import Int64
-from tracetui.model.table import Table, coded, micros, numbers
+from tracetui.model.table import Column, Table, coded, micros, numbers
 from tracetui.model.trace import Trace
 
 LAUNCH_NAME = re.compile(r"^(cu|cuda|hip)\w*Launch\w*(Kernel|Graph)|^(cuda|hip)GraphLaunch", re.IGNORECASE)
@@ -19,79 +20,96 @@ LAUNCH_NAME = re.compile(r"^(cu|cuda|hip)\w*Launch\w*(Kernel|Graph)|^(cuda|hip)G
 
 
 def launches(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Every launch in the order of time, or grouped by the name of the call."""
+    """Every launch in the order of time, or grouped by the name of the call, the operator or the stream."""
     found, slices = links(trace), trace.slices
     rows = within(trace, found.launches, step)
     rows = rows[np.argsort(slices.start[rows], kind="stable")]
     place = np.searchsorted(found.launches, rows)
+    if by is not None:
+        return _grouped(trace, rows, place, by)
     first, count = found.first[place], found.counts[place]
-    if by == "name":
-        return _by_name(trace, rows, first, count)
     return Table(
         (
             numbers("index", count_within(step_index(trace, rows)), "", "Place in the step, by start."),
             step_column(trace, rows, "Number of the step in which the call was made."),
             coded("api", slices.name[rows], trace.names, "Name of the call."),
             micros("start_us", slices.start[rows], "Start, from the first event of the trace."),
-            micros("dur_us", slices.dur[rows], "Time that the CPU spent in the call."),
+            micros("dur_us", slices.dur[rows], "Time that the CPU spent in the call: the overhead of the launch."),
             coded("thread", slices.lane[rows], [lane.name for lane in trace.lanes], "The thread that called."),
             coded("op", names_of(trace, found.owner[rows]), trace.names, "The operator around the call."),
             numbers("kernels", count, "", "GPU activities that it started; a graph launch has many."),
             coded("kernel", slices.name[first], trace.names, "The activity that started first."),
-            micros(
-                "delay_us",
-                slices.start[first] - slices.start[rows],
-                "From the start of the call to the start on the GPU, waiting in the queue included.",
-            ),
-            numbers("queue_depth", queue_depth(trace)[place], "", "Launches made for the device and not yet started."),
+            *_waits(trace, place),
+            numbers("stream", lane_numbers(trace).stream[slices.lane[first]], "", "Number of the stream."),
+            micros("overhead_us", slices.dur[rows] / count, "Time in the call for each activity that it started."),
         ),
         rows,
         _note(trace),
     )
 
 
-def queue_depth(trace: Trace) -> Int64:
-    """For each of `links(trace).launches`: launches begun less those whose first work has started, itself included."""
+def _waits(trace: Trace, place: Int64) -> tuple[Column, ...]:
+    """What the first activity of each launch waited for."""
+    queue = queueing(trace)
+    return (
+        micros(
+            "delay_us",
+            queue.latency[place],
+            "Latency: from the start of the call to the start on the GPU, waiting in the queue included.",
+        ),
+        numbers("queue_depth", queue_depth(trace)[place], "", "Launches made for the device and not yet started."),
+        micros("queue_delay_us", queue.delay[place], "From the end of the call to the start; 0 if it began before."),
+        micros("stream_wait_us", queue.stream_wait[place], "Of the queue delay: the stream was at earlier work."),
+        micros(
+            "dispatch_us",
+            queue.dispatch[place],
+            "Of the queue delay: the rest, the dispatch, and waiting for other streams.",
+        ),
+    )
 
-    def make() -> Int64:
-        found, slices = links(trace), trace.slices
-        device = lane_numbers(trace).process[slices.lane[found.first]]
-        depth = np.zeros(len(found.launches), np.int64)
-        for number in distinct(device):
-            mine = np.flatnonzero(device == number)
-            begun = slices.start[found.launches[mine]]
-            started = np.sort(slices.start[found.first[mine]])
-            made = np.searchsorted(np.sort(begun), begun, side="right")
-            depth[mine] = made - np.searchsorted(started, begun, side="right")
-        return np.maximum(depth, 0)
 
-    return trace.remember("queue depth", make)
-
-
-def _by_name(trace: Trace, rows: Int64, first: Int64, count: Int64) -> Table:
-    slices = trace.slices
-    names = group(slices.name[rows])
+def _grouped(trace: Trace, rows: Int64, place: Int64, by: str) -> Table:
+    found, slices, queue = links(trace), trace.slices, queueing(trace)
+    key, column = _keys(trace, rows, place, by)
+    groups = group(key)
     dur = slices.dur[rows]
-    total = names.sum(dur)
+    total, longest = groups.sum(dur), groups.largest(dur)
     table = Table(
         (
-            coded("api", names.key, trace.names, "Name of the call."),
-            numbers("calls", names.calls, "", "How often it was called."),
-            numbers("kernels", names.sum(count).astype(np.int64), "", "GPU activities that the calls started."),
+            column.take(longest),
+            numbers("calls", groups.calls, "", "How many launches."),
+            numbers(
+                "kernels", groups.sum(found.counts[place]).astype(np.int64), "", "GPU activities that they started."
+            ),
             micros("total_us", total, "Time that the CPU spent in the calls."),
-            micros("mean_us", total / names.calls, "Mean time in a call."),
-            micros("median_us", names.median(dur), "Median time in a call."),
-            micros("max_us", dur[names.largest(dur)], "Longest time in a call; the row jumps to it."),
+            micros("mean_us", total / groups.calls, "Mean time in a call."),
+            micros("median_us", groups.median(dur), "Median time in a call."),
+            micros("max_us", dur[longest], "Longest time in a call; the row jumps to it."),
             micros(
                 "median_delay_us",
-                names.median(slices.start[first] - slices.start[rows]),
+                groups.median(queue.latency[place]),
                 "Median time from the start of the call to the start on the GPU.",
             ),
+            micros("median_queue_delay_us", groups.median(queue.delay[place]), "Median from the end of the call."),
+            micros("median_dispatch_us", groups.median(queue.dispatch[place]), "Median pure dispatch."),
         ),
-        rows[names.largest(dur)],
+        rows[longest],
         _note(trace),
     )
     return table.take(table.order("total_us", descending=True))
+
+
+def _keys(trace: Trace, rows: Int64, place: Int64, by: str) -> tuple[Int64, Column]:
+    """What groups the launches, as numbers and as the column to show."""
+    slices, found = trace.slices, links(trace)
+    if by == "op":
+        key = names_of(trace, found.owner[rows])
+        return key, coded("op", key, trace.names, "The operator around the calls; null for calls in none.")
+    if by == "stream":
+        lane = slices.lane[found.first[place]].astype(np.int64)
+        return lane, numbers("stream", lane_numbers(trace).stream[lane], "", "Number of the stream.")
+    key = slices.name[rows].astype(np.int64)
+    return key, coded("api", key, trace.names, "Name of the call.")
 
 
 def _note(trace: Trace) -> str:

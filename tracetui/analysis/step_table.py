@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from itertools import pairwise
 
 import numpy as np
 
 from tracetui.analysis.busy import busy_time, span
 from tracetui.analysis.groups import distinct
-from tracetui.analysis.links import calls_named, links, op_rows
+from tracetui.analysis.links import links, op_rows
 from tracetui.analysis.occupancy import queries
 from tracetui.analysis.placement import chosen, step_index
 from tracetui.analysis.steps import steps
+from tracetui.analysis.verdict import Verdict, step_verdicts
 from tracetui.analysis.views import idle_view_rows
+from tracetui.analysis.waits import sync_calls
 from tracetui.model.intervals import Int64
-from tracetui.model.table import Table, micros, missing, numbers, texts
+from tracetui.model.table import Column, Table, micros, numbers, texts
 from tracetui.model.trace import Kind, Trace
-
-SYNC_NAME = re.compile(r"^(cu|cuda|hip)(Device|Stream|Event|Ctx)Synchronize")
-"""Calls in which the CPU waits for the GPU."""
 
 NO_STEPS = "This trace has no steps. Call prof.step() at the end of each iteration to record them."
 
@@ -35,6 +33,7 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
     spans = np.array([span(trace, rows) for rows in parts], np.int64).reshape(-1, 2)
     busy = np.array([busy_time(trace, rows) for rows in parts], np.int64)
     extent, empty = spans[:, 1] - spans[:, 0], np.array([len(rows) == 0 for rows in parts], bool)
+    verdicts = step_verdicts(trace)
     counts = {
         "launches": (found.launches, "Calls that put work on a GPU."),
         "cpu_ops": (op_rows(trace), "Operators on all threads."),
@@ -61,7 +60,7 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
                 _delays(trace, parts),
                 "Median time from the start of a launch call to the start on the GPU.",
             ),
-            missing("verdict", len(picked), "", "What holds the step back; not computed yet."),
+            *_judged([verdicts[index] for index in picked.tolist()]),
             texts(
                 "fingerprint",
                 [_fingerprint(trace, rows[mask]) for rows, mask in zip(parts, is_kernel, strict=True)],
@@ -73,20 +72,22 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
     )
 
 
-def sync_calls(trace: Trace) -> Int64:
-    """Rows of the calls that wait for the GPU, without the profiler's own at the end of the capture (R3.31)."""
-
-    def find() -> Int64:
-        rows = calls_named(trace, SYNC_NAME)
-        launches = links(trace).launches
-        if len(rows) == 0 or len(launches) == 0:
-            return rows
-        start = trace.slices.start
-        last = rows[np.argmax(start[rows])]
-        flush = "Device" in trace.name_of(int(last)) and start[last] > start[launches].max()
-        return rows[rows != last] if flush else rows
-
-    return trace.remember("sync calls", find)
+def _judged(verdicts: list[Verdict | None]) -> tuple[Column, ...]:
+    """The verdict of each step and the numbers behind it."""
+    nothing = float("nan")
+    idle, late = ([getattr(v, name) if v else nothing for v in verdicts] for name in ("idle_pct", "late_pct"))
+    exposed = np.array([v.exposed_comm if v else 0 for v in verdicts], np.int64)
+    return (
+        texts("verdict", [v.words if v else None for v in verdicts], "What holds the step back."),
+        numbers("idle_pct", idle, "%", "Share of the GPU's time in gaps before the work of the step."),
+        numbers("late_pct", late, "%", "Share of its GPU activities launched when the GPU was idle already."),
+        micros(
+            "exposed_comm_us",
+            exposed,
+            "Time in which the GPU only communicated; kernels of other steps hide nothing.",
+            np.array([v is None for v in verdicts], bool),
+        ),
+    )
 
 
 def _by_step(trace: Trace, rows: Int64, count: int) -> list[Int64]:
