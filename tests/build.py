@@ -92,6 +92,21 @@ def kernel(name: str, start: int, dur: int, stream: str = "stream 7", **more: An
     return Event(name, start, dur, Kind.KERNEL, ("0", stream), **more)
 
 
+def memcpy(name: str, start: int, dur: int, stream: str = "stream 7", **more: Any) -> Event:
+    """A copy on device 0."""
+    return Event(name, start, dur, Kind.MEMCPY, ("0", stream), **more)
+
+
+def annotation(name: str, start: int, dur: int, **more: Any) -> Event:
+    """A `record_function` of the user."""
+    return Event(name, start, dur, Kind.ANNOTATION, **more)
+
+
+def python(name: str, start: int, dur: int, **more: Any) -> Event:
+    """A Python frame."""
+    return Event(name, start, dur, Kind.PYTHON, **more)
+
+
 def make_trace(slices: Sequence[Event], devices: Sequence[Device] = (), **fields: Any) -> Trace:
     """A trace of the given slices; lanes appear in the order in which they are first named."""
     keys = list(dict.fromkeys(event.lane for event in slices))

@@ -1,0 +1,105 @@
+"""The findings pane: rules over a trace, each with its evidence, a sentence of advice and a slice to look at.
+
+A rule is a function from a `Scope` to findings; to add one, write it in the file of its theme and list it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tracetui.analysis.findings.cold import cold_step
+from tracetui.analysis.findings.finding import Finding, Scope, Severity
+from tracetui.analysis.findings.host import (
+    compile_overhead,
+    occupancy_queries,
+    profiler_events,
+    recompilation,
+    stack_inflation,
+)
+from tracetui.analysis.findings.kernels import low_waves, tiny_kernels, uneven_kernels
+from tracetui.analysis.findings.overall import exposed_communication, idle_gpu
+from tracetui.analysis.findings.views import stalled_thread, view_tax
+from tracetui.analysis.findings.waiting import host_sync, pageable_copy
+from tracetui.analysis.placement import step_index
+from tracetui.analysis.steps import steps
+from tracetui.model.place import Place, view_string
+from tracetui.model.table import NULL, Table, micros, numbers, texts
+from tracetui.model.trace import Trace
+
+__all__ = ["RULES", "Finding", "Severity", "found", "findings"]
+
+RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
+    idle_gpu,
+    exposed_communication,
+    cold_step,
+    host_sync,
+    pageable_copy,
+    tiny_kernels,
+    low_waves,
+    uneven_kernels,
+    stalled_thread,
+    view_tax,
+    occupancy_queries,
+    recompilation,
+    compile_overhead,
+    stack_inflation,
+    profiler_events,
+)
+"""All rules; among findings of equal severity and cost the earlier comes first."""
+
+NOTHING = "No rule found anything worth a word here."
+
+
+def found(trace: Trace, step: int | None = None) -> list[Finding]:
+    """What the rules find in a trace or a step, the weightiest first."""
+
+    def make() -> list[Finding]:
+        scope = Scope(trace, step)
+        every = [finding for rule in RULES for finding in rule(scope)]
+        return sorted(every, key=lambda finding: (-finding.severity, -(finding.cost or 0)))
+
+    return trace.remember(("findings", step), make)
+
+
+def findings(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+    """One row per finding, the weightiest first; the row jumps to the evidence."""
+    every = found(trace, step)
+    rows = np.array([finding.row for finding in every], np.int64)
+    number = _step_numbers(trace, rows)
+    cost = np.array([finding.cost or 0 for finding in every], np.int64)
+    unknown = np.array([finding.cost is None for finding in every], bool)
+    return Table(
+        (
+            texts("id", [finding.id for finding in every], "Name of the rule."),
+            texts(
+                "severity",
+                [finding.severity.name.lower() for finding in every],
+                "major from a tenth of the steps' time on, minor from a fiftieth, note below that.",
+            ),
+            numbers("step", number, "", "Number of the step of the example."),
+            texts("title", [finding.title for finding in every], "What was found."),
+            texts("evidence", [finding.evidence for finding in every], "The numbers behind it."),
+            micros("cost_us", cost, "Time that the evidence speaks of; it need not all be saved.", unknown),
+            texts("advice", [finding.advice for finding in every], "What to do about it."),
+            texts("jump", _jumps(trace, rows, number), "A view string: `tracetui open --at` goes to the example."),
+        ),
+        rows,
+        "" if every else NOTHING,
+    )
+
+
+def _step_numbers(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
+    every = steps(trace)
+    if len(every) == 0 or len(rows) == 0:
+        return [NULL] * len(rows)
+    index = np.where(rows >= 0, step_index(trace, np.maximum(rows, 0)), -1)
+    return [int(every.number[place]) if place >= 0 else NULL for place in index.tolist()]
+
+
+def _jumps(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]], number: list[int]) -> list[str | None]:
+    return [
+        view_string(Place(None if step == NULL else step, event=int(trace.slices.event[row]))) if row >= 0 else None
+        for row, step in zip(rows.tolist(), number, strict=True)
+    ]

@@ -1,0 +1,163 @@
+"""Rules about kernels: many small ones in a row, and the same one with different times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tracetui.analysis.configuration import configuration
+from tracetui.analysis.findings.finding import Finding, Scope, Severity
+from tracetui.analysis.findings.words import counted, time
+from tracetui.analysis.groups import group
+from tracetui.analysis.kernel_names import Family, family, short_kernel
+from tracetui.analysis.placement import step_index
+from tracetui.analysis.residency import residency
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Kind, Trace
+
+TINY = 10_000
+"""A kernel of fewer ns hardly lasts longer than its launch."""
+RUN = 3
+"""So many in a row are worth a word."""
+_FUSIBLE = (Family.POINTWISE, Family.REDUCTION, Family.COPY)
+
+UNEVEN = 2.0
+"""How many times its median a kernel must take for its times to be called different."""
+HALF_FULL = 0.5
+"""Of a grid with fewer waves most of the device stays empty."""
+RAGGED = 40.0
+"""Percent of all places that stay empty in the last wave, from which on it is called ragged."""
+NOTEWORTHY = 0.1
+"""Share of the kernels' time from which on that is worth a word."""
+ENOUGH = 4
+"""Of fewer calls a median says nothing."""
+
+
+def tiny_kernels(scope: Scope) -> Iterator[Finding]:
+    """Small elementwise kernels one after another on a stream, which one kernel could do."""
+    trace, slices = scope.trace, scope.trace.slices
+    rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
+    rows = rows[np.lexsort((slices.start[rows], slices.lane[rows]))]
+    good = (slices.dur[rows] < TINY) & _fusible(trace, rows)
+    runs = _runs(good, slices.lane[rows], step_index(trace, rows))
+    if len(runs) == 0:
+        return
+    first, last = runs.T
+    spent = slices.end[rows[last - 1]] - slices.start[rows[first]]
+    longest = int(np.argmax(last - first))
+    count, cost = int((last - first).sum()), int(spent.sum())
+    members = rows[np.repeat(first, last - first) + _ramp(last - first)]
+    yield Finding(
+        "tiny-kernels",
+        scope.weigh(cost),
+        "Small kernels in a row that could be fewer",
+        f"{scope.per_step(count, 'kernel')} in {counted(len(runs), 'run')} of up to {int((last - first).max())}, "
+        f"{time(float(np.median(slices.dur[members])))} each; {time(cost)} from first to last, {scope.share(cost)}",
+        "Each is read from and written to memory and launched on its own. torch.compile fuses them; by hand, write "
+        "the expression as one kernel or use a fused op.",
+        int(rows[first[longest]]),
+        cost,
+    )
+
+
+def uneven_kernels(scope: Scope) -> Iterator[Finding]:
+    """The same kernel, launched the same way, takes very different times."""
+    trace, slices = scope.trace, scope.trace.slices
+    rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
+    rows = rows[~_communicates(trace, rows)]
+    if len(rows) == 0:
+        return
+    setup = configuration(trace, rows)
+    _, member = np.unique(np.stack([slices.name[rows], setup.grid, setup.block]), axis=1, return_inverse=True)
+    same = group(member.ravel())
+    dur = slices.dur[rows]
+    median = same.median(dur)
+    slowest = same.largest(dur)
+    excess = same.sum(np.maximum(dur - median[same.member], 0))
+    uneven = (same.calls >= ENOUGH) & (dur[slowest] > UNEVEN * np.maximum(median, 1))
+    uneven &= excess > 0.02 * max(int(dur.sum()), 1)
+    if not uneven.any():
+        return
+    worst = int(np.argmax(np.where(uneven, excess, -1)))
+    row = int(rows[slowest[worst]])
+    others = int(uneven.sum()) - 1
+    yield Finding(
+        "uneven-kernels",
+        min(scope.weigh(int(excess[worst])), Severity.MINOR),
+        "The same kernel takes different times",
+        f"{short_kernel(trace.name_of(row))}: {counted(int(same.calls[worst]), 'call')} with one grid, median "
+        f"{time(float(median[worst]))}, up to {time(int(dur[slowest[worst]]))}"
+        + (f"; {counted(others, 'more kernel')} like that" if others else ""),
+        "Same code and same grid: what differs is the data (other shapes, other strides, cold caches), the clock, or "
+        "what ran beside it. Compare a slow and a fast call: their ops, inputs and neighbours.",
+        row,
+        int(excess[worst]),
+    )
+
+
+def low_waves(scope: Scope) -> Iterator[Finding]:
+    """Kernels whose grid is too small for the device, or just too large for a whole number of waves."""
+    trace, slices = scope.trace, scope.trace.slices
+    rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
+    rows = rows[(slices.dur[rows] >= TINY) & ~_communicates(trace, rows)]
+    if len(rows) == 0:
+        return
+    fit = residency(trace, rows, configuration(trace, rows))
+    small = fit.waves < HALF_FULL
+    ragged = (fit.waves > 1) & (fit.tail > RAGGED)
+    total = int(slices.dur[scope.work].sum())
+    cost = int(slices.dur[rows[small | ragged]].sum())
+    if cost < NOTEWORTHY * total:
+        return
+    worst = np.flatnonzero(small | ragged)
+    worst = worst[np.argsort(slices.dur[rows[worst]])]
+    example = int(rows[worst[-1]])
+    counts = [
+        (int(small.sum()), f"with less than {HALF_FULL:g} waves"),
+        (int(ragged.sum()), "with most of the last wave empty"),
+    ]
+    told = ", ".join(f"{counted(number, 'kernel')} {what}" for number, what in counts if number)
+    yield Finding(
+        "low-waves",
+        min(scope.weigh(cost), Severity.MINOR),
+        "Kernels that do not fill the device",
+        f"{told}: {100 * cost / max(total, 1):.0f} % of the kernels' time; the longest, "
+        f"{short_kernel(trace.name_of(example))}, has {fit.waves[worst[-1]]:.2f} waves",
+        "Too few blocks for all multiprocessors, or a last wave that leaves most of them idle. A larger batch, other "
+        "tile sizes (max-autotune), or split-K give the device more to do at once.",
+        example,
+        cost,
+    )
+
+
+def _fusible(trace: Trace, rows: Int64) -> Bool:
+    names = trace.slices.name[rows]
+    used = np.unique(names).tolist()
+    return np.isin(names, [i for i in used if family(trace.names[i], Kind.KERNEL) in _FUSIBLE])
+
+
+def _communicates(trace: Trace, rows: Int64) -> Bool:
+    """Collectives wait for their peers: their times differ by nature."""
+    names = trace.slices.name[rows]
+    used = np.unique(names).tolist()
+    return np.isin(names, [i for i in used if family(trace.names[i], Kind.KERNEL) == Family.COMMUNICATION])
+
+
+def _runs(good: Bool, *same: np.ndarray[tuple[int], np.dtype[np.integer]]) -> Int64:
+    """First and last place (exclusive) of each run of at least `RUN` good entries that agree in all of `same`."""
+    if not good.any():
+        return np.empty((0, 2), np.int64)
+    breaks = np.ones(len(good) + 1, bool)
+    breaks[1:-1] = good[1:] != good[:-1]
+    for values in same:
+        breaks[1:-1] |= values[1:] != values[:-1]
+    edges = np.flatnonzero(breaks)
+    first, last = edges[:-1], edges[1:]
+    kept = good[first] & (last - first >= RUN)
+    return np.stack([first[kept], last[kept]], axis=1)
+
+
+def _ramp(counts: Int64) -> Int64:
+    """0, 1, 2 ... for each of the counts, one after another."""
+    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -1,0 +1,83 @@
+"""Rules about the whole: what holds the GPU back, and communication that nothing hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tracetui.analysis.cause_words import WORDS
+from tracetui.analysis.exposure import communicates
+from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
+from tracetui.analysis.findings.words import counted, time
+from tracetui.analysis.gap_causes import gap_causes
+from tracetui.analysis.idleness import idleness
+from tracetui.analysis.verdict import BUSY, STARVED, Verdict, verdict_on
+from tracetui.model.intervals import Int64
+
+_ADVICE = {
+    "overhead": "The CPU cannot launch kernels as fast as the GPU runs them. Launch fewer and larger ones: "
+    "torch.compile, mode='reduce-overhead' or CUDA graphs, a larger batch, fused ops.",
+    "host-stall": "The CPU is away for long at a time. See in the Gaps pane what it does then, and move that out of "
+    "the step: load data ahead, synchronise less, compile before.",
+    "dependency": "Work was queued and did not run: it waited for another stream, a peer or a copy. See which event "
+    "the stream waits for, and start what it waits for earlier.",
+}
+_EXPOSED = 10.0
+"""Percent of the time from which on exposed communication is worth a word."""
+
+
+def idle_gpu(scope: Scope) -> Iterator[Finding]:
+    """The GPU has nothing to do for a good part of the time (3(g))."""
+    said = verdict_on(scope.trace, scope.step)
+    if said is None or said.idle_pct < BUSY:
+        return
+    largest = _longest_gap(scope)
+    yield Finding(
+        f"{said.cause}-bound" if said.idle_pct >= STARVED else f"{said.cause}-gaps",
+        Severity.MAJOR if said.idle_pct >= STARVED else Severity.MINOR,
+        f"The GPU is idle for {said.idle_pct:.0f} % of the time: {said.words}",
+        _split(said) + (f"; the longest gap, {_described(scope, largest)}" if largest >= 0 else ""),
+        _ADVICE.get(said.cause, "See the Gaps pane for the causes, one by one.")
+        + "".join(f" {r}" for r in said.remarks),
+        int(idleness(scope.trace).after[largest]) if largest >= 0 else -1,
+        said.idle,
+    )
+
+
+def exposed_communication(scope: Scope) -> Iterator[Finding]:
+    """Collectives during which nothing computes (R3.30)."""
+    said = verdict_on(scope.trace, scope.step)
+    if said is None or said.exposed_comm_pct < _EXPOSED:
+        return
+    rows = scope.work[communicates(scope.trace, scope.work)]
+    yield Finding(
+        "exposed-communication",
+        Severity.MAJOR if said.exposed_comm_pct >= 2 * _EXPOSED else Severity.MINOR,
+        "Communication that no computation hides",
+        f"{time(said.exposed_comm)}, {said.exposed_comm_pct:.0f} % of the time; "
+        f"{counted(len(rows), 'collective kernel')} in all",
+        "A collective lasts until the slowest rank has come: compare ranks before blaming the network. Overlap it with "
+        "computation (bucket sizes, prefetch), or send less.",
+        longest(scope.trace, rows),
+        said.exposed_comm,
+    )
+
+
+def _split(said: Verdict) -> str:
+    parts = [(said.cpu_late, "until the launch"), (said.in_launch, "in launch calls"), (said.waiting, "waiting")]
+    parts += [(said.unknown, "unknown")] if said.unknown else []
+    told = ", ".join(f"{100 * part / max(said.idle, 1):.0f} % {word}" for part, word in parts)
+    return f"{time(said.idle)} idle: {told}; {said.late_pct:.0f} % of the kernels launched late"
+
+
+def _longest_gap(scope: Scope) -> int:
+    """Index of the longest gap before work of the scope, -1 for none."""
+    idle = idleness(scope.trace)
+    mine: Int64 = np.flatnonzero(np.isin(idle.after, scope.work))
+    return int(mine[np.argmax(idle.dur[mine])]) if len(mine) else -1
+
+
+def _described(scope: Scope, gap: int) -> str:
+    idle = idleness(scope.trace)
+    return f"{time(int(idle.dur[gap]))}: {WORDS[int(gap_causes(scope.trace).cause[gap])]}"

@@ -1,0 +1,74 @@
+"""Rules about waiting: the CPU for the GPU, and copies that make it wait."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
+from tracetui.analysis.findings.words import rate, size, time
+from tracetui.analysis.groups import group
+from tracetui.analysis.links import links, names_of
+from tracetui.analysis.waits import sync_calls
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import Kind, Trace
+
+_ITEM = re.compile(r"^aten::(item|_local_scalar_dense|is_nonzero|nonzero|equal)$")
+_PAGEABLE = re.compile(r"Pageable", re.IGNORECASE)
+
+
+def host_sync(scope: Scope) -> Iterator[Finding]:
+    """The CPU stops in a step until the GPU has caught up, as `.item()` makes it do (R3.12)."""
+    trace = scope.trace
+    rows = scope.inside(np.intersect1d(scope.calls, sync_calls(trace)))
+    if len(rows) == 0:
+        return
+    cost = int(trace.slices.dur[rows].sum())
+    culprits, count = _culprits(trace, rows)
+    yield Finding(
+        "host-sync",
+        max(scope.weigh(cost), Severity.MINOR if count else Severity.NOTE),
+        "The CPU waits for the GPU inside the step",
+        f"{scope.per_step(len(rows), 'wait')}, {time(cost)}, {scope.share(cost)}"
+        + (f"; {count:,} of them inside {culprits}" if count else ""),
+        "Nothing can be queued while the CPU waits. Read values less often (.item(), .cpu(), print, an if on a "
+        "tensor), keep them on the GPU, or read them a step later.",
+        longest(trace, rows),
+        cost,
+    )
+
+
+def pageable_copy(scope: Scope) -> Iterator[Finding]:
+    """Copies from or to memory that is not pinned are staged, and those to the host block."""
+    trace = scope.trace
+    rows = scope.work[trace.slices.kind[scope.work] == Kind.MEMCPY]
+    names = trace.slices.name[rows]
+    hits = [number for number in np.unique(names).tolist() if _PAGEABLE.search(trace.names[number])]
+    rows = rows[np.isin(names, hits)]
+    if len(rows) == 0:
+        return
+    cost = int(trace.slices.dur[rows].sum())
+    moved = trace.work_args.number("bytes", trace.slices.event[rows])
+    total = int(moved[moved > 0].sum())
+    moved_words = f", {size(total)} at {rate(total, cost)}" if total else ""
+    yield Finding(
+        "pageable-copy",
+        scope.weigh(cost),
+        "Copies between the GPU and memory that is not pinned",
+        f"{scope.per_step(len(rows), 'copy')}, {time(cost)}{moved_words}",
+        "Such a copy goes through a staging buffer and cannot run beside the CPU. Pin the memory (pin_memory=True in "
+        "the DataLoader, or .pin_memory()) and copy with non_blocking=True.",
+        longest(trace, rows),
+        cost,
+    )
+
+
+def _culprits(trace: Trace, rows: Int64) -> tuple[str, int]:
+    """Names of the ops that read a value from the GPU around the waits, and how many waits those are."""
+    owner = names_of(trace, links(trace).owner[rows])
+    used = group(owner[owner >= 0])
+    found = [(int(calls), trace.names[int(key)]) for key, calls in zip(used.key, used.calls, strict=True)]
+    reading = sorted((each for each in found if _ITEM.search(each[1])), reverse=True)
+    return ", ".join(name for _, name in reading[:3]), sum(calls for calls, _ in reading)
