@@ -147,6 +147,17 @@ async def test_follow_goes_round_and_backspace_returns() -> None:
         assert app.selected == "aten::linear"
 
 
+async def test_the_link_is_followed_back_from_a_launch_to_its_kernel() -> None:
+    async with shown(training()) as (app, pilot):
+        await pilot.press("f")
+        assert app.selected == "cudaLaunchKernel"
+        await pilot.press("r")
+        assert app.selected == "gemm"
+        app.view.lanes.focus()
+        await pilot.press("g", "g", "G")
+        assert app.selected == "gemm"
+
+
 async def test_steps_are_switched_and_all_are_listed_at_once() -> None:
     async with shown(training()) as (app, pilot):
         await pilot.press("right_square_bracket")

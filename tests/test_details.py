@@ -1,7 +1,10 @@
 from tests.build import Event, kernel, launch, make_trace, op, step
+from tests.test_frames import model
+from tests.test_replays import replay
 from tracetui.model.trace import Kind
-from tracetui.ui.description import describe, folded
+from tracetui.ui.description import describe
 from tracetui.ui.event_words import facts_of_args
+from tracetui.ui.lines import folded
 from tracetui.ui.selection import chain_of, kernel_from, lit_with
 
 GEMM = {"grid": [12, 8, 1], "block": [256, 1, 1], "registers per thread": 32, "shared memory": 49152}
@@ -98,3 +101,63 @@ def test_folding_loses_nothing_but_spaces() -> None:
     name = "void at::native::elementwise_kernel<128, 4, lambda(int)#1>(int, lambda)"
     assert "".join(folded(name, 20)).replace(" ", "") == name.replace(" ", "")
     assert all(len(piece) <= 20 for piece in folded(name, 20))
+
+
+def texts_of(trace, name, width=78):
+    row = rows_by_name(trace)[name]
+    return [line.text for line in describe(trace, row, chain_of(trace, row), width)]
+
+
+def test_the_chain_gives_total_self_time_and_share_of_the_outermost_op() -> None:
+    trace = two_kernels()
+    row = rows_by_name(trace)["gemm"]
+    lines = describe(trace, row, chain_of(trace, row), 60)
+    start = next(index for index, line in enumerate(lines) if line.text.startswith("dispatch chain"))
+    levels = [line.text.split() for line in lines[start : start + 6]]
+    assert levels[0][-4:] == ["total", "self", "of", "op"]
+    assert levels[1][:2] == ["ProfilerStep#3", "annotation"] and "%" not in levels[1]
+    assert levels[2] == ["aten::linear", "op", "200", "ns", "100", "ns", "100", "%"]
+    assert levels[3] == ["aten::addmm", "op", "100", "ns", "95", "ns", "50", "%"]
+    assert levels[4] == ["cudaLaunchKernel", "call", "5", "ns", "5", "ns", "2", "%"]
+    assert levels[5][0] == "▸" and levels[5][-3:] == ["kernel", "50", "ns"]
+
+
+def test_a_narrow_chain_leaves_out_the_self_time_first() -> None:
+    assert any(line.split()[-3:] == ["total", "of", "op"] for line in texts_of(two_kernels(), "gemm", 40))
+    narrow = texts_of(two_kernels(), "gemm", 30)
+    assert all(len(line) <= 30 for line in narrow)
+    assert any(line.split() == ["aten::addmm", "op", "100", "ns"] for line in narrow)
+
+
+def test_the_cost_of_a_launch_counts_from_the_outermost_op() -> None:
+    told = "launch cost       20 ns from aten::linear to the call, 5 ns in the call"
+    assert told in texts_of(two_kernels(), "gemm")
+    assert told in texts_of(two_kernels(), "cudaLaunchKernel")
+    assert not any(line.startswith("launch cost") for line in texts_of(two_kernels(), "aten::addmm"))
+
+
+def test_a_node_of_a_graph_says_which_and_how_often() -> None:
+    events = [event for i in (0, 1) for event in replay(i * 10_000, i + 1, [f"a{i}", "b", "c"][i:])]
+    trace = make_trace([*events, *replay(30_000, 9, ["b", "c"])])
+    row = [row for row in range(len(trace.slices)) if trace.name_of(row) == "c"][-1]
+    lines = [line.text for line in describe(trace, row, chain_of(trace, row), 78)]
+    assert "graph             node 2 of 2 of a launch of graph 2, replayed 2 times" in lines
+    launched = [line.text for line in describe(trace, rows_by_name(trace)["cudaGraphLaunch"], [], 78)]
+    assert "graph             2 nodes, graph 2, replayed 2 times" in launched
+    assert "                  50 ns of the call per node, the first ran after 500 ns" in launched
+
+
+def test_a_backward_kernel_leads_to_its_forward_op_line_and_module() -> None:
+    trace = make_trace(model())
+    row = rows_by_name(trace)["gemm_back"]
+    found = {line.text[:18].strip(): line for line in describe(trace, row, chain_of(trace, row), 78)}
+    assert found["forward op"].text[18:] == "aten::linear"
+    assert trace.name_of(found["forward op"].row) == "aten::linear"
+    assert found["module"].text[18:] == "backward of GPT_0 / MLP_3"
+    assert found["forward from"].text[18:] == "model.py(3): forward"
+
+
+def test_names_from_the_trace_steer_no_terminal() -> None:
+    events = [Event("\x1b[31mred.py(1): f", 0, 100, Kind.PYTHON), Event("\x1b]2;x\x07", 5, 90, Kind.ANNOTATION)]
+    trace = make_trace([*events, op("aten::mm", 10, 50), launch(20, 5, 1), kernel("k", 60, 9, correlation=1)])
+    assert all(text.isprintable() for text in texts_of(trace, "k"))

@@ -159,6 +159,38 @@ def test_communication_that_nothing_hides_is_told_apart_from_what_runs_beside_a_
     assert finding.severity == Severity.MAJOR
 
 
+H100 = Device(0, "NVIDIA H100 80GB HBM3", {"computeMajor": 9, "computeMinor": 0, "numSms": 132})
+
+
+def halves(*sizes):
+    """Args of an op with bf16 inputs of those sizes."""
+    return {"Input Dims": [list(size) for size in sizes], "Input type": ["c10::BFloat16"] * len(sizes)}
+
+
+def test_the_op_that_loses_most_against_the_roofline_is_told_with_its_share():
+    # 8192 x 8192 bf16 read and written: 268 MB, 80 us at 3.35 TB/s.
+    events = [
+        op("aten::add", 0, 50_000, args=halves((8192, 8192), (1, 1))),
+        launch(10_000, 500, 1),
+        kernel("k", 20_000, 400_000, correlation=1),
+    ]
+    finding = one(make_trace(events, [H100]), "far-from-roofline")
+    assert finding.title == "aten::add is far from what the device could do"
+    assert finding.evidence.startswith("1 call with [[8192, 8192], [1, 1]], 400 µs, 20 % of the bandwidth; 320 µs more")
+    fast = [*events[:2], kernel("k", 20_000, 100_000, correlation=1)]
+    assert "far-from-roofline" not in ids(make_trace(fast, [H100]))
+
+
+def test_products_of_misaligned_operands_are_known_by_their_kernels():
+    slow = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x3_nn_align1>(Params)"
+    events = [launch(0, 500, 1), launch(1_000, 500, 2), kernel(slow, 10_000, 90_000, correlation=1)]
+    finding = one(make_trace(events), "misaligned-gemm")
+    assert (finding.cost, finding.severity) == (90_000, Severity.MAJOR)
+    assert finding.evidence.endswith("align1")
+    fine = kernel(slow.replace("align1", "align8"), 10_000, 90_000, correlation=1)
+    assert "misaligned-gemm" not in ids(make_trace([*events[:2], fine]))
+
+
 def test_a_cold_first_step_names_what_it_alone_paid_for():
     steps = [step(n, start, dur) for n, start, dur in ((5, 0, 50_000), (6, 50_000, 10_000), (7, 60_000, 12_000))]
     ops = [op("aten::mm", at + 100, 8_000) for at in (0, 50_000, 60_000)]

@@ -56,7 +56,8 @@ def test_a_row_holds_what_the_trace_says() -> None:
             "block": "128x1x1",
             "registers": 90,
             "shared_bytes": 49_152,
-            "occupancy_pct": 0,
+            "occupancy_pct": None,
+            "kineto_occupancy_pct": 0,
             "correlation": 1,
             "op": "aten::mm",
             "annotation": "forward",
@@ -131,6 +132,16 @@ def test_rocm_writes_the_grid_on_the_launch_and_some_calls_count_threads() -> No
     )
     table = PANES["kernels"].build(trace)
     assert [(row["grid"], row["block"]) for row in table.rows()] == [("4x4x1", "256x1x1"), ("1000x4x1", "256x1x1")]
+
+
+def test_a_kernel_may_say_itself_how_many_threads_it_has() -> None:
+    sizes = {"grid": [65536, 1, 1], "block": [256, 1, 1]}
+    calls = [launch(0, 10, 1, "hipExtModuleLaunchKernel"), launch(20, 10, 2, "hipLaunchKernel")]
+    work = [kernel(name, 100 * i, 10, correlation=i, args=sizes) for i, name in ((1, "a"), (2, "b"))]
+    assert [row["grid"] for row in PANES["kernels"].build(make_trace([*calls, *work])).rows()] == [
+        "256x1x1",
+        "65536x1x1",
+    ]
 
 
 def test_grids_that_are_no_list_of_numbers_are_absent() -> None:

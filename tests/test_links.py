@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
 from tests.build import Event, kernel, launch, make_trace, op
-from tracetui.analysis.links import chain, first_work, follow, links
+from tracetui.analysis.chains import chain, dispatch_cost, first_work, follow, follow_back
+from tracetui.analysis.joining import around
+from tracetui.analysis.links import links, op_rows
+from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace
 
 
@@ -64,6 +72,32 @@ def test_follow_goes_round() -> None:
     assert follow(trace, row_of(trace, "lost")) == -1
     assert follow(trace, row_of(trace, "aten::t")) == -1
     assert trace.name_of(follow(trace, row_of(trace, "forward"))) == "gemm"
+
+
+def test_follow_back_goes_down_to_the_kernel() -> None:
+    trace = linear()
+    gemm = row_of(trace, "gemm")
+    assert follow_back(trace, row_of(trace, "cudaLaunchKernel")) == gemm
+    assert follow_back(trace, row_of(trace, "aten::addmm")) == gemm
+    assert follow_back(trace, gemm) == -1
+
+
+def test_a_launch_costs_the_way_to_the_call_and_the_call() -> None:
+    trace = linear()
+    cost = dispatch_cost(trace, row_of(trace, "gemm"))
+    assert cost is not None
+    assert (trace.name_of(cost.op), cost.before, cost.call) == ("aten::linear", 190, 50)
+    assert dispatch_cost(trace, row_of(trace, "cudaLaunchKernel")) == cost
+    assert dispatch_cost(trace, row_of(trace, "aten::addmm")) is None
+    assert dispatch_cost(trace, row_of(trace, "lost")) is None
+
+
+def test_the_step_of_an_old_trace_is_not_where_a_launch_begins() -> None:
+    events = [op("ProfilerStep#1", 0, 900), op("aten::mm", 100, 500), launch(150, 10, 1)]
+    trace = make_trace([*events, kernel("gemm", 400, 10, correlation=1)])
+    cost = dispatch_cost(trace, row_of(trace, "gemm"))
+    assert cost is not None
+    assert (trace.name_of(cost.op), cost.before) == ("aten::mm", 50)
 
 
 def test_the_first_work_of_a_slice_is_the_earliest_to_run() -> None:
@@ -179,3 +213,25 @@ def test_processes_merged_into_one_file_may_use_the_same_ids() -> None:
 
 def test_a_trace_without_slices_has_no_links() -> None:
     assert len(links(make_trace([])).gpu) == 0
+
+
+SOUND = [
+    ("d06_h100_stack_mem.json.gz", 5_165),
+    ("d07_mi300x_8rank_3steps_stack.json.gz", 2_685),
+    ("d08_b200_cuda13_ep_moe.json", 900),
+    ("d16_b300_tiny.json.gz", 42),
+]
+
+
+@pytest.mark.parametrize(("name", "launched"), SOUND)
+def test_the_op_around_a_launch_is_the_one_that_the_external_id_names(
+    shared_trace: Callable[[str], Path], name: str, launched: int
+) -> None:
+    trace = load(str(shared_trace(name)))
+    slices, found = trace.slices, links(trace)
+    ops = {int(slices.external[row]): row for row in op_rows(trace).tolist()}
+    rows = [row for row in found.gpu.tolist() if found.launch[row] >= 0 and int(slices.external[row]) in ops]
+    contained = around(trace, slices.of_kind(Kind.RUNTIME), op_rows(trace))
+    assert len(rows) == launched
+    assert [int(contained[found.launch[row]]) for row in rows] == [ops[int(slices.external[row])] for row in rows]
+    assert [int(found.owner[row]) for row in rows] == [ops[int(slices.external[row])] for row in rows]

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import Event, kernel, launch, make_trace, op, step
+from tracetui.analysis.asynchronous import asynchronous
+from tracetui.analysis.costs import self_times
+from tracetui.analysis.gpu_walls import gpu_walls
+from tracetui.analysis.ops import torch_time
 from tracetui.analysis.panes import PANES
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.strings import Strings
+from tracetui.model.table import Cell
+from tracetui.model.trace import Instants, Kind, Trace
 
 
 @dataclass
@@ -128,3 +136,214 @@ def test_a_step_takes_only_what_began_in_it() -> None:
     trace = make_trace([step(1, 0, 100), step(2, 100, 100), op("a", 10, 20), op("a", 110, 30)])
     rows = {row["name"]: row for row in PANES["ops"].build(trace, step=2).rows()}
     assert (rows["a"]["calls"], rows["a"]["cpu_total_us"]) == (1, 0.03)
+
+
+MAIN, OTHER = ("1", "1"), ("1", "2")
+
+
+def rows_of(trace: Trace, **asked: object) -> dict[tuple[object, object], dict[str, Cell]]:
+    """The rows of the pane by name and kind."""
+    return {(row["name"], row["kind"]): row for row in PANES["ops"].build(trace, **asked).rows()}  # type: ignore[arg-type]
+
+
+def test_calls_that_belong_to_no_op_count_on_the_thread_with_the_steps() -> None:
+    trace = make_trace(
+        [
+            step(1, 0, 1_000, lane=MAIN),
+            op("outer", 100, 500, lane=MAIN, external=5),
+            Event("cudaEventQuery", 150, 50, Kind.RUNTIME, OTHER, correlation=90),
+            Event("Lazy Function Loading", 300, 100, Kind.OVERHEAD, ("-1", "0")),
+            op("elsewhere", 120, 200, lane=OTHER, external=6),
+            launch(700, 10, 1, external=6, lane=MAIN),
+            kernel("k", 2_000, 10, correlation=1, external=6),
+        ]
+    )
+    rows = rows_of(trace)
+    assert rows["outer", "op"]["self_cpu_us"] == 0.35  # less the query and the loading
+    assert rows["elsewhere", "op"]["self_cpu_us"] == 0.2
+    assert rows["elsewhere", "op"]["device_total_us"] == 0.01
+    own = self_times(trace)
+    assert own[trace.slices.name == trace.names.find("outer")].tolist() == [500]
+
+
+def test_a_call_outside_of_ops_is_taken_for_the_op_with_its_id() -> None:
+    trace = make_trace(
+        [
+            op("aten::mm", 0, 100, external=7),
+            launch(10, 10, 1, external=7),
+            Event("cudaDeviceSynchronize", 200, 50, Kind.RUNTIME, correlation=7),
+            kernel("gemm", 50, 30, correlation=1, external=7),
+        ]
+    )
+    rows = rows_of(trace)
+    assert rows["cudaDeviceSynchronize", "runtime"]["self_device_us"] == 0.03
+    assert rows["aten::mm", "op"]["gpu_wall_us"] == 0.03
+    assert rows["cudaDeviceSynchronize", "runtime"]["gpu_wall_us"] == 0.0
+
+
+def test_waits_that_name_an_op_are_work_of_it_and_annotations_of_the_device_are_not() -> None:
+    trace = make_trace(
+        [
+            op("aten::item", 0, 100, external=7),
+            launch(10, 10, 1, external=7),
+            kernel("copy", 50, 30, correlation=1, external=7),
+            Event("Stream Sync", 60, 25, Kind.SYNC, ("0", "sync"), external=7),
+            Event("forward", 49, 32, Kind.GPU_ANNOTATION, ("0", "note"), external=7),
+        ]
+    )
+    table = PANES["ops"].build(trace, by="event")
+    assert [(row["name"], row["kind"], row["self_device_us"]) for row in table.rows()] == [
+        ("aten::item", "op", 0.055),
+        ("cudaLaunchKernel", "runtime", 0.0),
+        ("forward", "GPU annotation", 0.03),
+        ("copy", "kernel", 0.03),
+        ("Stream Sync", "wait", 0.025),
+    ]
+    assert "Self CUDA time total: 0.055us." in table.note
+
+
+def test_an_annotation_and_an_op_and_a_kernel_of_one_name_are_three_rows() -> None:
+    trace = make_trace(
+        [
+            Event("x", 0, 100, Kind.ANNOTATION),
+            op("y", 10, 80),
+            op("x", 20, 50),
+            launch(30, 10, 1),
+            kernel("x", 200, 7, correlation=1),
+        ]
+    )
+    assert {("x", "annotation"), ("x", "op"), ("x", "kernel")} <= set(rows_of(trace, by="event"))
+    assert ("x", "kernel") not in rows_of(trace)
+
+
+def test_collectives_have_no_place_in_the_tree() -> None:
+    trace = make_trace([op("c10d::allreduce_", 0, 100), Event("nccl:all_reduce", 10, 200, Kind.ANNOTATION)])
+    rows = rows_of(trace)
+    assert rows["c10d::allreduce_", "op"]["self_cpu_us"] == 0.1
+    assert rows["nccl:all_reduce", "annotation"]["self_cpu_us"] == 0.0
+    assert rows["nccl:all_reduce", "annotation"]["cpu_total_us"] == 0.2
+
+
+def test_what_never_ended_ends_with_what_is_around_it() -> None:
+    trace = make_trace(
+        [
+            step(1, 0, 1_000),
+            Event("open", 500, 9_000, Kind.ANNOTATION, args={"finished": False}),
+            op("a", 600, 100),
+            Event("alone", 1_100, 8_000, Kind.ANNOTATION, args={"finished": False}),
+            op("late", 1_200, 5_000),
+            Event("PyTorch Profiler (0)", 0, 2_000, Kind.BOOKKEEPING, ("Spans", "PyTorch Profiler")),
+        ]
+    )
+    assert [trace.name_of(row) for row in asynchronous(trace)[0].tolist()] == ["open", "alone"]
+    rows = rows_of(trace)
+    assert rows["open", "annotation"]["cpu_total_us"] == 0.5
+    assert rows["alone", "annotation"]["cpu_total_us"] == 0.9
+    assert rows["ProfilerStep*", "annotation"]["self_cpu_us"] == 0.9
+    assert rows["late", "op"]["cpu_total_us"] == 5.0
+
+
+def test_memory_outside_of_all_slices_is_a_row_of_torchs_table_only() -> None:
+    names = Strings(["op", "[memory]", "ProfilerStep*"])
+    small = np.zeros(4, np.int32)
+    instants = Instants(
+        np.array([50, 100, 101, 300], np.int64),
+        small + 1,
+        small.astype(np.int16),
+        small,
+        small.astype(np.uint8),
+        small,
+    )
+    trace = make_trace([op("op", 0, 100)], names=names, instants=instants)
+    assert rows_of(trace, by="event")["[memory]", "allocation"]["calls"] == 2
+    assert set(rows_of(trace)) == {("op", "op")}
+
+
+def test_frames_are_rows_where_the_torch_that_recorded_lists_them() -> None:
+    slices = [op("outer", 0, 100), Event("f.py(1): f", 10, 80, Kind.PYTHON)]
+    old, new = ({"tracetui": {"torch": version}} for version in ("2.11.0", "2.12.1+cu130"))
+    for metadata, listed in ((old, False), (new, True), ({}, False), ({"tracetui": {"torch": 2}}, False)):
+        table = PANES["ops"].build(make_trace(slices, metadata=metadata), by="event")
+        assert ("f.py(1): f" in [row["name"] for row in table.rows()]) is listed
+        assert ("--by frame" in table.note) is not listed
+    forced = rows_of(make_trace(slices), by="frame")
+    assert forced["outer", "op"]["self_cpu_us"] == 0.02
+
+
+def test_a_step_of_the_events_holds_what_was_launched_in_it() -> None:
+    trace = make_trace(
+        [
+            step(1, 0, 100),
+            step(2, 100, 100),
+            launch(10, 5, 1),
+            launch(110, 5, 2),
+            kernel("first", 150, 10, correlation=1),
+            kernel("second", 160, 20, correlation=2),
+        ]
+    )
+    rows = rows_of(trace, by="event", step=1)
+    assert ("first", "kernel") in rows
+    assert ("second", "kernel") not in rows
+    assert "Self CUDA time total: 0.010us." in PANES["ops"].build(trace, step=1).note
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(0, "0.000us"), (999_999, "999.999us"), (1_000_000, "1.000ms"), (1_234_567_890, "1.235s"), (-1_500, "-1.500us")],
+)
+def test_times_read_as_torch_prints_them(nanoseconds: int, text: str) -> None:
+    assert torch_time(nanoseconds) == text
+
+
+calls = st.tuples(st.integers(0, 60), st.integers(1, 40), st.booleans(), st.integers(0, 1), st.integers(0, 80))
+
+
+@given(st.lists(calls, max_size=20, unique_by=lambda item: item[:2]))
+def test_time_on_the_gpu_is_that_in_which_anything_launched_inside_ran(
+    items: list[tuple[int, int, bool, int, int]],
+) -> None:
+    slices, works = [], []
+    for number, (start, dur, launches, stream, delay) in enumerate(items, 1):
+        if launches:
+            slices.append(launch(2 * start + 1, 1, number))
+            works.append((2 * start + 1, kernel("k", 2 * start + delay, dur, f"stream {stream}", correlation=number)))
+        else:
+            slices.append(op(f"op{number}", 2 * start, 2 * dur))
+    trace = make_trace([*slices, *(work for _, work in works)] or [op("op", 0, 1)])
+    walls = gpu_walls(trace)
+    for row in trace.slices.of_kind(Kind.CPU_OP).tolist():
+        children = {row}
+        for other in range(row + 1, len(trace.slices)):
+            if trace.slices.parent[other] in children:
+                children.add(other)
+        began = {int(trace.slices.start[child]) for child in children if trace.slices.kind[child] == Kind.RUNTIME}
+        busy: set[int] = set()
+        for moment, work in works:
+            if moment in began:
+                busy.update(range(work.start, work.start + work.dur))
+        assert walls[row] == len(busy)
+
+
+def test_backward_work_counts_for_the_forward_op_and_what_called_it() -> None:
+    forward = {"Sequence number": 3, "Fwd thread id": 0}
+    backward = {"Sequence number": 3, "Fwd thread id": 1}
+    trace = make_trace(
+        [
+            op("aten::linear", 0, 100),
+            op("aten::addmm", 10, 80, args=forward),
+            launch(20, 5, 1),
+            op("autograd::engine::evaluate_function: AddmmBackward0", 200, 100, args=backward),
+            op("AddmmBackward0", 210, 80, args=backward),
+            launch(220, 5, 2),
+            launch(230, 5, 3),
+            kernel("gemm", 300, 10, correlation=1),
+            kernel("dgrad", 400, 20, "stream 7", correlation=2),
+            kernel("wgrad", 410, 20, "stream 8", correlation=3),
+        ]
+    )
+    rows = rows_of(trace)
+    for name in ("aten::linear", "aten::addmm"):
+        assert (rows[name, "op"]["gpu_wall_us"], rows[name, "op"]["backward_gpu_us"]) == (0.01, 0.03)
+    assert rows["AddmmBackward0", "op"]["gpu_wall_us"] == 0.03
+    assert rows["AddmmBackward0", "op"]["device_total_us"] == 0.04
+    assert rows["AddmmBackward0", "op"]["backward_gpu_us"] == 0.0

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op, step
+from tests.test_autograd import backward, forward
+from tracetui.analysis.markers import markers, with_steps
 from tracetui.analysis.panes import PANES
-from tracetui.analysis.placement import step_index, within
+from tracetui.analysis.placement import before_capture, partial_steps, step_index, within, work_of_step
 from tracetui.analysis.steps import steps
 from tracetui.errors import UsageError
+from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace
 
 AUTOGRAD = ("1", "2")
@@ -121,3 +127,88 @@ def test_an_unknown_step_is_refused_in_words() -> None:
         PANES["kernels"].build(two_steps(), step=3)
     with pytest.raises(UsageError, match="has no steps"):
         PANES["kernels"].build(make_trace([op("a", 0, 1)]), step=3)
+
+
+def test_where_steps_overlap_the_backward_thread_belongs_to_its_forward_thread() -> None:
+    one, two, engine = ("1", "1"), ("1", "2"), ("1", "9")
+    trace = make_trace(
+        [
+            step(1, 0, 1_000, lane=one),
+            step(1, 50, 1_000, lane=two),
+            forward("aten::mm", 60, 10, 3, lane=two),
+            *backward("MmBackward0", 200, 100, 3, lane=engine),
+            launch(210, 5, 1, lane=engine),
+            kernel("back", 300, 10, correlation=1),
+        ]
+    )
+    rows = np.flatnonzero(trace.slices.lane == trace.slices.lane[trace.slices.kind == Kind.RUNTIME][0])
+    assert steps(trace).overlap
+    assert set(step_index(trace, rows).tolist()) == {1}
+    assert [trace.name_of(row) for row in work_of_step(trace, 1).tolist()] == ["back"]
+
+
+def steps_with(*kernels: int) -> Trace:
+    """Steps with so many kernels each."""
+    events = [step(number, number * 10_000, 9_000) for number in range(len(kernels))]
+    for number, count in enumerate(kernels):
+        for place in range(count):
+            at, key = number * 10_000 + place * 100, number * 100 + place + 1
+            events += [launch(at, 10, key), kernel("k", at + 50, 10, correlation=key)]
+    return make_trace(events)
+
+
+def test_a_first_or_last_step_with_far_less_work_was_cut() -> None:
+    assert partial_steps(steps_with(10, 10, 10, 4)).tolist() == [False, False, False, True]
+    assert partial_steps(steps_with(3, 10, 10)).tolist() == [True, False, False]
+    assert partial_steps(steps_with(14, 10, 4, 10)).tolist() == [False] * 4
+    assert partial_steps(steps_with(2, 10)).tolist() == [False, False]
+
+
+def test_work_that_was_launched_before_the_capture_runs_before_any_of_the_capture() -> None:
+    trace = make_trace(
+        [
+            launch(100, 10, 1),
+            kernel("warm-up", 50, 20),
+            kernel("deep in the queue", 200, 20),
+            kernel("captured", 300, 20, correlation=1),
+            kernel("no record", 400, 20),
+        ]
+    )
+    assert [trace.name_of(row) for row in before_capture(trace).tolist()] == ["warm-up", "deep in the queue"]
+    assert len(before_capture(make_trace([kernel("alone", 0, 10)]))) == 0
+
+
+def test_a_real_trace_holds_the_end_of_its_warm_up(shared_trace: Callable[[str], Path]) -> None:
+    assert len(before_capture(load(str(shared_trace("d07_mi300x_8rank_3steps_stack.json.gz"))))) == 968
+
+
+def iterations() -> Trace:
+    """No steps, but an annotation that repeats, with others in it and a library's own beside it."""
+    events = []
+    for number in range(4):
+        at = number * 1_000
+        events += [
+            Event(f"train {number}", at, 800 + number, Kind.ANNOTATION),
+            Event("forward", at + 10, 300, Kind.ANNOTATION),
+            op("aten::mm", at + 20, 100),
+            Event("Optimizer.step#SGD.step", at + 850, 100, Kind.ANNOTATION),
+            Event("uneven", at + 960, 3**number, Kind.ANNOTATION),
+        ]
+    return make_trace(events)
+
+
+def test_what_repeats_at_top_level_is_offered_as_a_marker_of_steps() -> None:
+    (found,) = markers(iterations())
+    assert (found.name, len(found.rows), found.total) == ("train #", 4, 3_206)
+    assert ("train # (4)") in [row["value"] for row in PANES["summary"].build(iterations()).rows()]
+    assert markers(two_steps()) == []
+
+
+def test_steps_can_be_taken_from_a_marker_and_from_nothing_else() -> None:
+    trace = iterations()
+    marked = with_steps(trace, "train #")
+    assert steps(marked).number.tolist() == [1, 2, 3, 4]
+    assert PANES["steps"].build(marked)["cpu_ops"].values.tolist() == [1, 1, 1, 1]
+    assert len(steps(trace)) == 0
+    with pytest.raises(UsageError, match=r"'forward' cannot mark the steps of this trace.*'train #'"):
+        with_steps(trace, "forward")

@@ -18,7 +18,7 @@ from tracetui.analysis.panes import PANES
 from tracetui.analysis.totals import totals
 from tracetui.analysis.verdict import FRAMES, NOTHING_SEEN, Verdict, step_verdicts, verdict, verdict_on
 from tracetui.importers.load import load
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import Device, Kind, Trace
 
 US = 1_000
 
@@ -86,6 +86,21 @@ def test_work_without_launches_leaves_the_cause_unknown() -> None:
 
 def test_exposed_communication_decides_what_keeps_the_gpu_busy() -> None:
     assert words(rhythm((0, 10, 100), (5, 110, 100), name="ncclDevKernel_AllReduce")) == "communication-bound"
+
+
+def test_what_keeps_the_gpu_busy_is_told_where_shapes_are_known() -> None:
+    device = Device(0, "NVIDIA H100 80GB HBM3", {"computeMajor": 9, "computeMinor": 0, "numSms": 132})
+
+    def busy_with(name: str, *sizes: list[int]) -> str | None:
+        args = {"Input Dims": list(sizes), "Input type": ["c10::BFloat16"] * len(sizes)}
+        called = [op(name, 0, 50 * US, args=args), launch(10 * US, US, 1)]
+        trace = make_trace([*called, kernel("k", 20 * US, 2_000 * US, correlation=1)], [device])
+        found = verdict(trace)
+        return found.words if found else None
+
+    assert busy_with("aten::mm", [8192, 8192], [8192, 8192]) == "compute-bound"
+    assert busy_with("aten::add", [8192, 8192], [8192, 8192]) == "memory-bound"
+    assert busy_with("my::op", [8192, 8192]) == "GPU-bound"
 
 
 def test_the_limit_is_told_once_it_is_known() -> None:

@@ -36,7 +36,7 @@ def left(tmux):
 @pytest.mark.parametrize("size", SIZES)
 def test_a_cpu_trace(start, size):
     tmux = opened(start, size, EAGER)
-    screen = tmux.wait_for("mlp_fwd", "aten::linear", "[4]")
+    screen = tmux.wait_for("mlp_fwd", "aten::linear", "[3]")
     assert EAGER.name in screen
     tmux.press("1")
     tmux.wait_for("There is no GPU activity")
@@ -47,12 +47,12 @@ def test_a_cpu_trace(start, size):
 def test_steps_and_panes(start, size):
     tmux = opened(start, size, EAGER)
     tmux.press("]")
-    tmux.wait_for("[5]")
+    tmux.wait_for("[4]")
     tmux.press("[")
     tmux.press("[")
-    tmux.wait_for("[3]")
+    tmux.wait_for("[2]")
     tmux.press("2")
-    tmux.wait_for("aten::addmm", "aten::gelu")
+    tmux.wait_for("aten::mm", "aten::gelu")
     tmux.press("3")
     tmux.wait_for("aten::as_strided")
     left(tmux)
@@ -76,7 +76,7 @@ def test_lanes_move(start, size):
     tmux = opened(start, size, TRAIN)
     before = tmux.wait_for("mlp_fwd")
     tmux.press("0")
-    tmux.wait_for("ProfilerStep#3", "ProfilerStep#5")
+    tmux.wait_for("ProfilerStep#2", "ProfilerStep#4")
     tmux.press("w")
     tmux.press("w")
     tmux.press("l")
@@ -88,7 +88,7 @@ def test_search_finds_and_counts(start):
     tmux = opened(start, (120, 40), EAGER)
     tmux.press("/")
     tmux.wait_until_gone("/ search")
-    tmux.type("addmm")
+    tmux.type("linear")
     tmux.wait_for("/9")
     tmux.press("Enter")
     tmux.press("n")
@@ -98,9 +98,9 @@ def test_search_finds_and_counts(start):
 
 def test_a_search_typed_in_one_burst_loses_no_letter(start):
     tmux = opened(start, (120, 40), EAGER)
-    tmux.wait_for("aten::addmm", "Ops 13")
-    tmux.type("/addmm")
-    tmux.wait_for("lanes / addmm", "/9")
+    tmux.wait_for("aten::mm", "Ops 14")
+    tmux.type("/linear")
+    tmux.wait_for("lanes / linear", "/9")
     tmux.press("Enter")
     tmux.wait_for("n N go on")
     left(tmux)
@@ -123,7 +123,7 @@ def test_the_palette_knows_the_commands(start):
     tmux.type("fit the trace")
     tmux.wait_for("Fit the trace")
     tmux.press("Enter")
-    tmux.wait_for("ProfilerStep#3", "ProfilerStep#5")
+    tmux.wait_for("ProfilerStep#2", "ProfilerStep#4")
     left(tmux)
 
 
@@ -144,7 +144,7 @@ def test_standard_input(start):
     tmux.press("Enter")
     tmux.wait_for("mlp_fwd", "Kernels")
     tmux.press("2")
-    tmux.wait_for("aten::addmm")
+    tmux.wait_for("aten::mm")
     left(tmux)
 
 

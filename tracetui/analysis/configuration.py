@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from tracetui.analysis.combinations import combinations
 from tracetui.analysis.links import links
 from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
 from tracetui.model.table import Column, coded, numbers
 from tracetui.model.trace import Kind, Trace
 
-_THREAD_GRIDS = ("hipExtModuleLaunchKernel",)
+THREAD_GRIDS = ("hipExtModuleLaunchKernel",)
 """Launch calls whose grid counts threads, not blocks (R2.7)."""
 
 Dims = tuple[int, ...]
@@ -44,7 +45,7 @@ class Configuration:
     """The profiler's estimate in percent, NULL for none."""
 
     def columns(self) -> tuple[Column, ...]:
-        """Columns grid, block, registers, shared_bytes and occupancy_pct."""
+        """Columns grid, block, registers, shared_bytes and kineto_occupancy_pct."""
         sizes = Strings("x".join(map(str, shape)) for shape in self.shapes)
         return (
             coded("grid", self.grid, sizes, "Blocks in x, y and z."),
@@ -52,7 +53,7 @@ class Configuration:
             numbers("registers", self.registers, "", "Registers per thread."),
             numbers("shared_bytes", self.shared, "bytes", "Shared memory per block, static and dynamic."),
             numbers(
-                "occupancy_pct",
+                "kineto_occupancy_pct",
                 self.occupancy,
                 "%",
                 "The profiler's estimated achieved occupancy. 0 can be an artefact: it prints 0 for every kernel "
@@ -108,21 +109,20 @@ def _dims(text: str) -> Dims | None:
 
 
 def _take_from_launches(trace: Trace, rows: Int64, grid: Int64, block: Int64, shapes: _Shapes) -> None:
-    """Fill in grid and block of kernels that lack them from the calls that launched them."""
+    """Fill in grid and block of kernels that lack them from their launches, and turn grids of threads into blocks."""
     launch = np.where(rows >= 0, links(trace).launch[rows], -1)
-    bare = np.flatnonzero((grid < 0) & (launch >= 0) & (trace.slices.kind[rows] == Kind.KERNEL))
-    if len(bare) == 0:
-        return
-    launch = launch[bare]
-    event = trace.slices.event[launch]
-    grids, blocks = (shapes.ids_of(trace.work_args.text(name, event)) for name in ("grid", "block"))
-    in_threads = np.isin(trace.slices.name[launch], [trace.names.find(name) for name in _THREAD_GRIDS])
-    in_threads &= (grids >= 0) & (blocks >= 0)
-    pairs, place = np.unique(np.stack([grids, blocks])[:, in_threads], axis=1, return_inverse=True)
-    divided = [shapes.id_of(_quotient(shapes.known[a], shapes.known[b])) for a, b in pairs.T.tolist()]
-    grids[in_threads] = np.array(divided, np.int64)[place.ravel()]
-    grid[bare] = grids
-    block[bare] = np.where(block[bare] < 0, blocks, block[bare])
+    launched = (launch >= 0) & (trace.slices.kind[rows] == Kind.KERNEL)
+    for sizes, name in ((grid, "grid"), (block, "block")):
+        bare = np.flatnonzero(launched & (sizes < 0))
+        sizes[bare] = shapes.ids_of(trace.work_args.text(name, trace.slices.event[launch[bare]]))
+    calls = [trace.names.find(name) for name in THREAD_GRIDS]
+    counted = np.flatnonzero(launched & (grid >= 0) & (block >= 0) & np.isin(trace.slices.name[launch], calls))
+    pairs = combinations(grid[counted], block[counted])
+    blocks = [
+        shapes.id_of(_quotient(shapes.known[a], shapes.known[b]))
+        for a, b in zip(grid[counted[pairs.first]].tolist(), block[counted[pairs.first]].tolist(), strict=True)
+    ]
+    grid[counted] = np.array(blocks, np.int64)[pairs.member] if len(counted) else grid[counted]
 
 
 def _quotient(threads: Dims, block: Dims) -> Dims:

@@ -10,39 +10,36 @@ from tracetui.analysis.kernel_names import family, short_kernel
 from tracetui.analysis.lanes import lane_numbers
 from tracetui.analysis.links import links, names_of, no_gpu
 from tracetui.analysis.placement import step_column, step_index, within
+from tracetui.analysis.replays import by_graph, graph_column
+from tracetui.analysis.residency import occupancy_note, residency
+from tracetui.analysis.roofline import rate_columns
 from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
-from tracetui.model.table import Column, Table, coded, micros, missing, numbers
+from tracetui.model.table import Column, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 
 _KIND_NAMES = Strings(["kernel", "memcpy", "memset"])
-_LATER = {
-    "limiter": ("", "What limits the occupancy; not computed yet."),
-    "waves": ("", "How often the grid fills the GPU; not computed yet."),
-    "flops": ("", "Floating-point operations; not computed yet."),
-    "bytes": ("bytes", "Bytes read and written; not computed yet."),
-    "tflops": ("TFLOP/s", "Rate of floating-point operations; not computed yet."),
-    "gbps": ("GB/s", "Rate of bytes; not computed yet."),
-    "bound": ("", "Compute, memory or latency; not computed yet."),
-}
 
 
 def kernels(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Every kernel, copy and fill in the order in which they started, or grouped by name.
+    """Every kernel, copy and fill in the order in which they started, or grouped by name or replayed graph.
 
     A step holds what was launched in it (R3.3); what has no launch record is in no step.
     """
     rows = within(trace, links(trace).gpu, step)
     if by == "name":
         return _by_name(trace, rows)
+    if by == "graph":
+        return by_graph(trace, rows, no_gpu(trace))
     return Table(_columns(trace, rows), rows, _note(trace, rows))
 
 
 def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
     slices, found = trace.slices, links(trace)
     lane = lane_numbers(trace)
-    later = {name: missing(name, len(rows), unit, help) for name, (unit, help) in _LATER.items()}
-    grid, block, registers, shared, occupancy = configuration(trace, rows).columns()
+    setup = configuration(trace, rows)
+    grid, block, registers, shared, estimate = setup.columns()
+    fit, rates = residency(trace, rows, setup).columns(), rate_columns(trace, rows)
     kind = np.select([slices.kind[rows] == Kind.MEMCPY, slices.kind[rows] == Kind.MEMSET], [1, 2], 0)
     index = count_within(step_index(trace, rows))
     return (
@@ -59,9 +56,7 @@ def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
         block,
         registers,
         shared,
-        occupancy,
-        later["limiter"],
-        later["waves"],
+        *(fit[name] for name in ("occupancy_pct", "limiter", "waves")),
         numbers("correlation", slices.correlation[rows], "", "The profiler's id of the launch."),
         coded("op", names_of(trace, found.owner[rows]), trace.names, "The operator that caused the launch."),
         coded(
@@ -71,7 +66,10 @@ def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
             "The innermost annotation around the launch, other than the step.",
         ),
         *_timing(trace, rows),
-        *(later[name] for name in ("flops", "bytes", "tflops", "gbps", "bound")),
+        *(rates[name] for name in ("flops", "bytes", "tflops", "gbps", "bound", "peak_pct", "roofline_us")),
+        estimate,
+        *(fit[name] for name in ("bound_occupancy_pct", "tail_pct", "blocks_per_sm", "occupancy_mark")),
+        graph_column(trace, rows),
     )
 
 
@@ -87,8 +85,8 @@ def _readings(trace: Trace, rows: Int64) -> tuple[Column, Column]:
         ids[0, index] = shorts.intern(short_kernel(name))
         ids[1, index] = families.intern(family(name, Kind(pair % 256)).name.lower())
     return (
-        coded("short_name", ids[0][place], shorts, "Name without namespaces, parameters and most of the template."),
-        coded("family", ids[1][place], families, "Sort of work, guessed from the name."),
+        coded("short_name", ids[0][place], shorts, "What it does, decoded from its name."),
+        coded("family", ids[1][place], families, "Sort of work, decoded from the name."),
     )
 
 
@@ -160,6 +158,9 @@ def _note(trace: Trace, rows: Int64) -> str:
     if len(found.gpu) == 0:
         return no_gpu(trace)
     alone = int((found.launch[found.gpu] < 0).sum())
-    if alone == 0 or len(rows) == 0:
+    if len(rows) == 0:
         return ""
-    return f"{alone:,} GPU activities have no launch record; they are in no step and their op is unknown or a guess."
+    unlaunched = (
+        f"{alone:,} GPU activities have no launch record; they are in no step and their op is unknown or a guess."
+    )
+    return " ".join(filter(None, (unlaunched if alone else "", occupancy_note(trace))))

@@ -13,8 +13,10 @@ from tracetui.analysis.configuration import configuration
 from tracetui.analysis.groups import count_within, distinct, group
 from tracetui.analysis.links import calls_named, links, names_of, no_gpu
 from tracetui.analysis.placement import step_column, step_index, within
+from tracetui.analysis.residency import occupancy_note, residency
+from tracetui.analysis.totals import totals
 from tracetui.model.intervals import Int64
-from tracetui.model.table import NULL, Table, coded, micros, missing, numbers
+from tracetui.model.table import NULL, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 
 QUERY = re.compile(r"occupancy(max|available)", re.IGNORECASE)
@@ -37,12 +39,13 @@ def occupancy(trace: Trace, step: int | None = None, by: str | None = None) -> T
     rows = within(trace, queries(trace), step)
     rows = rows[np.argsort(trace.slices.start[rows], kind="stable")]
     if by == "op":
-        return _by_op(trace, rows)
+        return _by_op(trace, rows, step)
     kernel = asked_for(trace, rows)
     slices = trace.slices
     used = distinct(kernel)
-    setup = (column.take(np.searchsorted(used, kernel)) for column in configuration(trace, used).columns())
-    _, block, registers, shared, estimate = setup
+    setup, place = configuration(trace, used), np.searchsorted(used, kernel)
+    _, block, registers, shared, estimate = (column.take(place) for column in setup.columns())
+    fit = {name: column.take(place) for name, column in residency(trace, used, setup).columns().items()}
     return Table(
         (
             numbers("index", count_within(step_index(trace, rows)), "", "Place in the step, by start."),
@@ -57,14 +60,17 @@ def occupancy(trace: Trace, step: int | None = None, by: str | None = None) -> T
                 trace.names,
                 "The kernel that the same operator launched next on this thread.",
             ),
-            estimate,
+            fit["occupancy_pct"],
             registers,
             shared,
             block,
-            missing("limiter", len(rows), "", "What limits the occupancy; not computed yet."),
+            fit["limiter"],
+            fit["waves"],
+            estimate,
+            fit["occupancy_mark"],
         ),
         rows,
-        _note(trace, rows),
+        _note(trace, rows, step),
     )
 
 
@@ -83,7 +89,7 @@ def asked_for(trace: Trace, rows: Int64) -> Int64:
     return np.where(same, kernels[first[np.minimum(place, len(launches) - 1)]], -1)
 
 
-def _by_op(trace: Trace, rows: Int64) -> Table:
+def _by_op(trace: Trace, rows: Int64, step: int | None) -> Table:
     """R3.26: per op and kernel how many queries a launch costs."""
     slices = trace.slices
     kernel = asked_for(trace, rows)
@@ -106,15 +112,17 @@ def _by_op(trace: Trace, rows: Int64) -> Table:
             micros("us_per_launch", total / launches, "Time spent in queries per launch.", ~named),
         ),
         rows[sample],
-        _note(trace, rows),
+        _note(trace, rows, step),
     )
     return table.take(table.order("total_us", descending=True))
 
 
-def _note(trace: Trace, rows: Int64) -> str:
+def _note(trace: Trace, rows: Int64, step: int | None) -> str:
     if len(links(trace).gpu) == 0:
         return no_gpu(trace)
     if len(queries(trace)) == 0:
         return "No occupancy query was recorded; newer cuBLAS paths and ROCm make none, which is normal."
-    total = trace.slices.dur[rows].sum() / 1000
-    return f"{len(rows):,} queries, {total:,.1f} µs in all. {WHY}"
+    total, whole = int(trace.slices.dur[rows].sum()), totals(trace, step).cpu
+    share = f", {100 * total / whole:.1f} % of the CPU time" if whole else ""
+    said = f"{len(rows):,} queries, {total / 1000:,.1f} µs in all{share}. {WHY}"
+    return " ".join(filter(None, (said, occupancy_note(trace))))

@@ -1,203 +1,191 @@
-"""Operators by name, with the times that torch's `key_averages()` prints (semantics 3(d)).
+"""The ops pane: calls and times by name, as torch's `key_averages()` sums them (semantics 3(d)).
 
-The tree holds ops, annotations, runtime calls and the profiler's overhead on each thread, without Python frames. A
-child that outlasts its parent is no child, and an op whose only child has its own name is counted once. Rows of
-kernels are in the kernels pane; runtime calls stay on their own thread, and the device's annotations are left out.
+Rows are the slices of threads; `by="event"` lists what ran on a device as well and so is torch's table row by row.
+Beside torch's sums, in which work that ran side by side is added, stands the time that passed on the GPU.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Mapping
 
 import numpy as np
 
-from tracetui.analysis.groups import group
+from tracetui.analysis.costs import Costs, costs, device_costs, self_times
+from tracetui.analysis.gpu_walls import backward_walls, gpu_walls
+from tracetui.analysis.groups import Groups, group
+from tracetui.analysis.key_averages import KIND_WORDS, Averages, averages, grouped, some_member
 from tracetui.analysis.links import links, no_gpu
-from tracetui.analysis.placement import within
-from tracetui.analysis.steps import steps
-from tracetui.analysis.trees import forest, nearest, subtree_sums
-from tracetui.model.intervals import Bool, Int64
+from tracetui.analysis.loose_memory import loose_memory
+from tracetui.analysis.placement import chosen, step_index
+from tracetui.analysis.signatures import Signature, signatures
+from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
-from tracetui.model.table import NULL, Table, coded, micros, numbers
-from tracetui.model.trace import Kind, LaneKind, Trace
+from tracetui.model.table import NULL, Column, Table, coded, micros, numbers
+from tracetui.model.trace import Kind, Trace
 
-DROPPED = (
-    "[memory]",
-    "[OutOfMemory]",
-    "profiler::_record_function_enter",
-    "profiler::_record_function_enter_new",
-    "profiler::_record_function_exit",
-    "aten::is_leaf",
-    "aten::output_nr",
-    "aten::_version",
+__all__ = ["GROUPS", "HELP", "Costs", "costs", "ops", "self_times", "torch_time"]
+
+GROUPS = ("shape", "event", "frame")
+"""By name and input shapes; by name with the rows of the device; the same with Python frames."""
+
+HELP = (
+    "One row is an operator name, as in key_averages(); by event there is every row of torch's table, by frame with "
+    "Python frames, which torch lists since 2.12."
 )
-"""Names that torch leaves out before it builds the tree; their time stays with the parent."""
+"""What a row is."""
 
-_KINDS = {Kind.CPU_OP: "op", Kind.ANNOTATION: "annotation", Kind.RUNTIME: "runtime", Kind.OVERHEAD: "overhead"}
-_LABELS = _KINDS | {Kind.OTHER: "slice"}
-"""What the rows are called; slices of unknown category count in traces that torch did not write."""
-
-
-@dataclass(frozen=True, eq=False)
-class Costs:
-    """What each CPU slice costs; parallel arrays, one entry per slice that counts."""
-
-    row: Int64
-    name: Int64
-    """Id in `texts`."""
-    texts: Strings
-    """The trace's names with all steps under one."""
-    cpu: Int64
-    """Duration in ns."""
-    self_cpu: Int64
-    """Duration less that of the direct children, in ns."""
-    device: Int64
-    """Sum in ns of the durations of the GPU work that it and all below it own."""
-    self_device: Int64
-    """Sum in ns of the durations of the GPU work that it owns."""
-    kernels: Int64
-    """GPU activities that it and all below it own; of a runtime call those that it launched."""
-
-
-def costs(trace: Trace) -> Costs:
-    """Costs of every CPU slice as torch counts them."""
-    return trace.remember("costs", lambda: _count(trace))
-
-
-def self_times(trace: Trace) -> Int64:
-    """Self CPU time in ns of every slice of the trace by the same tree, before names that repeat are merged."""
-
-    def make() -> Int64:
-        rows = _rows(trace)
-        found = np.zeros(len(trace.slices), np.int64)
-        found[rows] = _self_cpu(_tree(trace, rows), trace.slices.dur[rows])
-        return found
-
-    return trace.remember("self times", make)
+FRAMES_SINCE = (2, 12)
+"""From this torch on `key_averages()` lists Python frames."""
 
 
 def ops(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Calls and times by name, as `key_averages()`; an op and an annotation of one name are two rows."""
-    cost = costs(trace)
-    rows = cost.row
-    if step is not None:
-        mask = np.isin(rows, within(trace, rows, step), assume_unique=True)
-        cost = Costs(cost.row[mask], cost.name[mask], cost.texts, *(column[mask] for column in _numbers(cost)))
-    kind = trace.slices.kind[cost.row]
-    names = group(cost.name * 256 + kind)
-    sums = [names.sum(column) for column in _numbers(cost)]
-    labels = Strings(_LABELS.values())
-    kind_ids = [labels.find(_LABELS[Kind(key)]) for key in (names.key % 256).tolist()]
-    cpu, self_cpu, device, self_device, kernels = sums
-    absent = np.full(len(names), len(links(trace).gpu) == 0)
+    """Calls and times by name; an op and an annotation of one name are two rows.
+
+    `by` is one of `GROUPS`. A step holds the slices that began in it and the work that was launched in it.
+    """
+    frames = by == "frame" or (by == "event" and _torch_lists_frames(trace))
+    cost = _of_step(trace, costs(trace, frames), step)
+    device = _of_step(trace, device_costs(trace), step)
+    note = " ".join((*_totals(trace, cost, device), *_remarks(trace, by, frames)))
+    if by in ("event", "frame"):
+        return _as_torch(trace, cost, device, note, step is None)
+    shapes = _shapes(trace, cost.row) if by == "shape" else None
+    names = grouped(trace, cost, None if shapes is None else shapes.values.astype(np.int64))
+    sums = averages(trace, cost, names)
+    columns = _torch_columns(trace, cost.texts, sums)
+    if shapes is not None:
+        columns = (columns[0], shapes.take(some_member(names)), *columns[1:])
     table = Table(
-        (
-            coded("name", names.key // 256, cost.texts, "Name; all steps are one."),
-            numbers("calls", names.calls, "", "How often it was called."),
-            micros("self_cpu_us", self_cpu, "CPU time outside of what it called."),
-            micros("cpu_total_us", cpu, "CPU time with what it called; an op inside an op of its name counts twice."),
-            micros("self_device_us", self_device, "Time of the GPU work that it launched itself.", absent),
-            micros("device_total_us", device, "Time of the GPU work that it and what it called launched.", absent),
-            numbers(
-                "kernels",
-                np.where(absent, NULL, kernels.astype(np.int64)),
-                "",
-                "GPU activities that it and what it called launched.",
-            ),
-            coded(
-                "kind",
-                np.array(kind_ids, np.int32),
-                labels,
-                "Op, annotation, runtime call or overhead; slice in traces of other programs.",
-            ),
-        ),
-        cost.row[names.largest(cost.cpu)],
-        no_gpu(trace),
+        (*columns, *_wall_columns(trace, cost, names)), sums.longest, note if len(cost.row) else no_gpu(trace)
     )
     table = table.take(table.order("cpu_total_us", descending=True))
     return table.take(table.order("device_total_us", descending=True))
 
 
-def _numbers(cost: Costs) -> tuple[Int64, ...]:
-    return cost.cpu, cost.self_cpu, cost.device, cost.self_device, cost.kernels
+def _as_torch(trace: Trace, cost: Costs, device: Costs, note: str, whole: bool) -> Table:
+    """The rows of torch's table and no others, in its order; of the allocator's only in the `whole` trace."""
+    every = cost.joined(device)
+    sums = averages(trace, every, grouped(trace, every))
+    if whole:
+        sums = sums.with_instants(trace, loose_memory(trace, cost))
+    table = Table(_torch_columns(trace, cost.texts, sums), sums.longest, note if len(sums.name) else no_gpu(trace))
+    return table.take(sums.in_order())
 
 
-def _rows(trace: Trace) -> Int64:
-    """The slices that torch puts into its tree; all of a trace that torch did not write."""
-    slices = trace.slices
-    rows = slices.of_kind(*(_KINDS if trace.is_torch else _LABELS))
-    on_thread = np.array([lane.kind in (LaneKind.CPU, LaneKind.OVERHEAD) for lane in trace.lanes], bool)
-    rows = rows[on_thread[slices.lane[rows]]]
-    dropped = [trace.names.find(name) for name in DROPPED]
-    kept: Int64 = rows[~np.isin(slices.name[rows], dropped)]
-    return kept
-
-
-def _count(trace: Trace) -> Costs:
-    slices, found = trace.slices, links(trace)
-    rows = _rows(trace)
-    texts, name = _merged_steps(trace, rows)
-    parent = _tree(trace, rows)
-    place = np.full(len(slices), -1, np.int64)
-    place[rows] = np.arange(len(rows))
-    owned = found.gpu[found.owner[found.gpu] >= 0]
-    owner = place[found.owner[owned]]
-    owned, owner = owned[owner >= 0], owner[owner >= 0]
-    own_time = np.bincount(owner, slices.dur[owned].astype(np.float64), len(rows))
-    own_count = np.bincount(owner, minlength=len(rows))
-    keep, parent, source = _without_repeats(parent, name)
-    own_time, own_count = own_time[source], own_count[source]
-    device, kernels = subtree_sums(parent, own_time), subtree_sums(parent, own_count)
-    rows = rows[keep]
-    launched = np.searchsorted(rows, found.launches)
-    there = rows[np.minimum(launched, len(rows) - 1)] == found.launches if len(rows) else launched >= 0
-    kernels[launched[there]] = found.counts[there]
-    dur = slices.dur[rows]
-    return Costs(
-        rows,
-        name[keep],
-        texts,
-        dur,
-        _self_cpu(parent, dur),
-        device.astype(np.int64),
-        own_time.astype(np.int64),
-        kernels.astype(np.int64),
+def _torch_columns(trace: Trace, texts: Strings, sums: Averages) -> tuple[Column, ...]:
+    absent = np.full(len(sums.name), len(links(trace).gpu) == 0)
+    return (
+        coded("name", sums.name, texts, "Name; all steps are one."),
+        numbers("calls", sums.calls, "", "How often it was called."),
+        micros("self_cpu_us", sums.self_cpu, "CPU time outside of what it called; below 0 where that overlaps."),
+        micros("cpu_total_us", sums.cpu, "CPU time with what it called; an op inside an op of its name counts twice."),
+        micros("self_device_us", sums.self_device, "Time of the GPU work that it launched itself.", absent),
+        micros(
+            "device_total_us",
+            sums.device,
+            "Time of the GPU work that it and what it called launched; what ran side by side is added.",
+            absent,
+        ),
+        numbers(
+            "kernels",
+            np.where(absent, NULL, sums.kernels),
+            "",
+            "GPU activities that it and what it called launched.",
+        ),
+        coded(
+            "kind",
+            sums.kind,
+            KIND_WORDS,
+            "Op, annotation, runtime call, overhead or what ran on the device; slice in traces of other programs.",
+        ),
     )
 
 
-def _tree(trace: Trace, rows: Int64) -> Int64:
-    """The parent of each row as torch's stack finds it: nothing may outlast it, and it lasts some time itself."""
-    return nearest(forest(trace, rows, 0), trace.slices.dur[rows] > 0)
+def _wall_columns(trace: Trace, cost: Costs, names: Groups) -> tuple[Column, Column]:
+    """What no table of torch has: time that passed on the GPU."""
+    backward = backward_walls(trace)
+    later = np.zeros(len(names)) if backward is None else names.sum(backward[cost.row])
+    return (
+        micros(
+            "gpu_wall_us",
+            names.sum(gpu_walls(trace)[cost.row]),
+            "Time in which something ran on the GPU that was launched inside of it; what ran side by side counts once.",
+            np.full(len(names), len(links(trace).launches) == 0),
+        ),
+        micros(
+            "backward_gpu_us",
+            later,
+            "Time in which the GPU ran the backward pass of it and of what it called, likewise.",
+            np.full(len(names), backward is None),
+        ),
+    )
 
 
-def _self_cpu(parent: Int64, dur: Int64) -> Int64:
-    child = np.flatnonzero(parent >= 0)
-    below: Int64 = np.bincount(parent[child], dur[child], len(dur)).astype(np.int64)
-    return np.subtract(dur, below)
+def _of_step(trace: Trace, cost: Costs, step: int | None) -> Costs:
+    if step is None:
+        return cost
+    return cost.take(np.flatnonzero(np.isin(step_index(trace, cost.row), chosen(trace, step))))
 
 
-def _merged_steps(trace: Trace, rows: Int64) -> tuple[Strings, Int64]:
-    """Names with all steps called `ProfilerStep*`, and the id of each row."""
-    texts = Strings(trace.names)
-    name = trace.slices.name[rows].astype(np.int64)
-    name[np.isin(rows, steps(trace).row)] = texts.intern("ProfilerStep*")
-    return texts, name
+def _shapes(trace: Trace, rows: Int64) -> Column:
+    """The input shapes of each row as torch's key has them: lists of tensors as `[]` (rule 10)."""
+    recorded = trace.op_args.text("Input Dims", trace.slices.event[rows])
+    dims = group(recorded)
+    examples = signatures(trace, rows[some_member(dims)])
+    known = Strings()
+    ids = [known.intern(_shape_text(signature)) for signature in examples.known]
+    ids.append(known.intern("[]") if _records_shapes(trace) else -1)
+    values = np.array(ids, np.int32)[examples.id][dims.member]
+    return coded("input_shapes", values, known, "Sizes of the inputs; [] for scalars and lists.")
 
 
-def _without_repeats(parent: Int64, name: Int64) -> tuple[Int64, Int64, Int64]:
-    """Leave out every node that is the only child of a node of its name (rule 8).
+def _records_shapes(trace: Trace) -> bool:
+    """Whether shapes were asked for: the file says so, or has some."""
+    dims = trace.op_args.texts.get("Input Dims")
+    return trace.metadata.get("record_shapes") == 1 or (dims is not None and bool((dims >= 0).any()))
 
-    Returns which nodes stay, their parents, and from which node each takes its kernels: the last of the
-    chain, for torch replaces the list of the parent instead of adding to it.
-    """
-    children = np.bincount(parent[parent >= 0], minlength=len(parent))
-    repeat: Bool = (parent >= 0) & (name == name[parent]) & (children[parent] == 1)
-    top = np.where(repeat, parent, np.arange(len(parent)))
-    while (repeat[top]).any():
-        top = top[top]
-    source = np.arange(len(parent))
-    source[top[repeat]] = np.flatnonzero(repeat)  # children follow their parents, so the last of a chain remains
-    keep = np.flatnonzero(~repeat)
-    place = np.cumsum(~repeat) - 1
-    above = parent[keep]
-    return keep, np.where(above >= 0, place[top[above]], -1), source[keep]
+
+def _shape_text(signature: Signature) -> str:
+    return json.dumps([() if any(isinstance(size, tuple) for size in dims) else dims for dims in signature.dims])
+
+
+def _totals(trace: Trace, cost: Costs, device: Costs) -> tuple[str, ...]:
+    """The lines below torch's table (rule 11)."""
+    if not trace.is_torch:
+        return ()
+    lines = (f"Self CPU time total: {torch_time(cost.self_cpu.sum())}.",)
+    counts = trace.slices.kind[device.row] != Kind.GPU_ANNOTATION
+    total = int(device.self_device[counts].sum())
+    if total == 0 and not cost.self_device.any():
+        return lines
+    name = "XPU" if any(category.startswith("xpu") for category in trace.categories) else "CUDA"
+    return (*lines, f"Self {name} time total: {torch_time(total)}.")
+
+
+def torch_time(nanoseconds: int) -> str:
+    """A duration as torch's tables print it (rule 14): `12.340us`, `1.234ms`, `1.000s`."""
+    time = int(nanoseconds) / 1000
+    for least, unit in ((1e6, "s"), (1e3, "ms")):
+        if time >= least:
+            return f"{time / least:.3f}{unit}"
+    return f"{time:.3f}us"
+
+
+def _remarks(trace: Trace, by: str | None, frames: bool) -> tuple[str, ...]:
+    """What a reader must know of this table."""
+    missing = (no_gpu(trace),) if no_gpu(trace) else ()
+    if by == "shape" and not _records_shapes(trace):
+        return (*missing, "The trace holds no input shapes: record with record_shapes=True.")
+    if by == "event" and not frames and len(trace.slices.of_kind(Kind.PYTHON)):
+        return (*missing, "Without Python frames, which torch lists since 2.12: --by frame.")
+    return missing
+
+
+def _torch_lists_frames(trace: Trace) -> bool:
+    """Whether the torch that recorded this has Python frames in its table; only our own recordings say which it was."""
+    about = trace.metadata.get("tracetui")
+    version = about.get("torch") if isinstance(about, Mapping) else None
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", version) if isinstance(version, str) else None
+    return match is not None and (int(match[1]), int(match[2])) >= FRAMES_SINCE

@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tracetui.analysis.findings import findings
+from tracetui.analysis.gaps import gaps
+from tracetui.analysis.health import health, marked
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.launches import launches
+from tracetui.analysis.memory import memory
 from tracetui.analysis.occupancy import occupancy
+from tracetui.analysis.ops import GROUPS as OP_GROUPS
+from tracetui.analysis.ops import HELP as OPS_HELP
 from tracetui.analysis.ops import ops
 from tracetui.analysis.placement import chosen
+from tracetui.analysis.replays import replays
+from tracetui.analysis.roofline_table import roofline_table
 from tracetui.analysis.step_table import step_table
 from tracetui.analysis.summary import summary
 from tracetui.analysis.views import views
@@ -36,6 +44,10 @@ class Pane:
     groups: tuple[str, ...] = ()
     """What `build` takes as `by`."""
 
+    def offered(self, trace: Trace) -> tuple[str, ...]:
+        """The groupings that say something of a trace: by graph only where graphs were replayed."""
+        return tuple(name for name in self.groups if name != "graph" or len(replays(trace)))
+
     def build(self, trace: Trace, step: int | None = None, by: str | None = None) -> Table:
         """The table of a trace or of the step with a number, kept with the trace.
 
@@ -46,7 +58,10 @@ class Pane:
                 raise UsageError(f"The pane {self.name} cannot be grouped.")
             raise UsageError(f"The pane {self.name} can be grouped by {' or '.join(self.groups)}, not by {by}.")
         chosen(trace, step)
-        return trace.remember(("pane", self.name, step, by), lambda: self.make(trace, step, by))
+        return trace.remember(("pane", self.name, step, by), lambda: self._made(trace, step, by))
+
+    def _made(self, trace: Trace, step: int | None, by: str | None) -> Table:
+        return marked(trace, self.name, self.make(trace, step, by))
 
 
 PANES = {
@@ -54,11 +69,16 @@ PANES = {
     for pane in (
         Pane("summary", "Summary", summary, "What the file is, what it holds and how busy the GPU was."),
         Pane("steps", "Steps", step_table, "One row is a step of the profiler."),
-        Pane("kernels", "Kernels", kernels, "One row is a kernel, copy or fill, by start.", ("name",)),
-        Pane("ops", "Ops", ops, "One row is an operator name, as in key_averages()."),
+        Pane("kernels", "Kernels", kernels, "One row is a kernel, copy or fill, by start.", ("name", "graph")),
+        Pane("ops", "Ops", ops, OPS_HELP, OP_GROUPS),
         Pane("views", "Views", views, "One row is the name of an op that put no work on the GPU."),
         Pane("occupancy", "Occupancy", occupancy, "One row is an occupancy query.", ("op",)),
-        Pane("launches", "Launches", launches, "One row is a call that put work on the GPU.", ("name",)),
+        Pane("launches", "Launches", launches, "One row is a call that put work on the GPU.", ("name", "op", "stream")),
+        Pane("gaps", "Gaps", gaps, "One row is a stretch in which a device ran nothing.", ("cause", "stream")),
+        Pane("roofline", "Roofline", roofline_table, "One row is an operator with its shapes and main kernel."),
+        Pane("memory", "Memory", memory, "One row is an allocation or a free.", ("op", "device", "copy")),
+        Pane("findings", "Findings", findings, "One row is something to know, with evidence and advice."),
+        Pane("health", "Health", health, "One row is a doubt about the trace itself.", ("offender",)),
     )
 }
 """All panes by name, in the order of the tabs."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tracetui.analysis.combinations import combinations
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Trace
 
@@ -52,16 +53,16 @@ def signatures(trace: Trace, rows: Int64) -> Signatures:
     event = np.where(rows >= 0, trace.slices.event[rows], -1)
     given = trace.op_args
     dims, types = given.text("Input Dims", event), given.text("Input type", event)
-    pairs, place = np.unique(np.stack([dims, types]), axis=1, return_inverse=True)
+    pairs = combinations(dims, types)
     known: list[Signature] = []
     ids = []
-    for dims_id, types_id in pairs.T.tolist():
+    for dims_id, types_id in zip(dims[pairs.first].tolist(), types[pairs.first].tolist(), strict=True):
         ids.append(len(known) if dims_id >= 0 else -1)
         if dims_id >= 0:
             sizes = _frozen(json.loads(given.strings[dims_id]))
             kinds = _frozen(json.loads(given.strings[types_id])) if types_id >= 0 else ()
             known.append(Signature(tuple(map(_dims, sizes)), tuple(map(str, kinds))))
-    return Signatures(np.array(ids or [-1], np.int64)[place.ravel()], known)
+    return Signatures(np.array(ids or [-1], np.int64)[pairs.member], known)
 
 
 def _frozen(value: Any) -> tuple[Any, ...]:

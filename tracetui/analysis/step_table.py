@@ -11,7 +11,7 @@ from tracetui.analysis.busy import busy_time, span
 from tracetui.analysis.groups import distinct
 from tracetui.analysis.links import links, op_rows
 from tracetui.analysis.occupancy import queries
-from tracetui.analysis.placement import chosen, step_index
+from tracetui.analysis.placement import chosen, partial_steps, step_index
 from tracetui.analysis.steps import steps
 from tracetui.analysis.verdict import Verdict, step_verdicts
 from tracetui.analysis.views import idle_view_rows
@@ -59,6 +59,12 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
                 "launch_delay_us",
                 _delays(trace, parts),
                 "Median time from the start of a launch call to the start on the GPU.",
+            ),
+            numbers(
+                "partial",
+                partial_steps(trace)[picked],
+                "",
+                "Whether recording seems to have begun or ended inside the step: leave it out of averages.",
             ),
             *_judged([verdicts[index] for index in picked.tolist()]),
             texts(

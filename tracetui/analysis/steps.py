@@ -2,8 +2,8 @@
 
 A step is a slice named `ProfilerStep#N` on a CPU lane (R3.1). Its identity is the interval; the number is only a
 label and may repeat. Where several threads run a profiler loop each, a thread belongs to its own steps, and any
-other thread of the process to the one step that is open at the time (R3.6); the map from backward to forward
-threads is not used.
+other thread of the process to the one step that is open at the time (R3.6). `placement` sends the threads of the
+autograd engine to those of the forward pass first.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from tracetui.analysis.lanes import lane_numbers
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
+MARKED_ROWS = "rows that mark steps"
+"""Under this key a trace remembers the annotations that were chosen as steps where the profiler recorded none."""
 STEP_NAME = re.compile(r"ProfilerStep#(\d+)")
 
 
@@ -86,6 +88,9 @@ def steps(trace: Trace) -> Steps:
 
 def _find(trace: Trace) -> Steps:
     slices = trace.slices
+    if MARKED_ROWS in trace.cache:
+        rows: Int64 = trace.cache[MARKED_ROWS]
+        return _steps(trace, rows, np.arange(1, len(rows) + 1))
     numbers = {}
     for name_id, name in enumerate(trace.names):
         match = STEP_NAME.fullmatch(name)
@@ -95,5 +100,10 @@ def _find(trace: Trace) -> Steps:
     rows = rows[np.isin(slices.name[rows], list(numbers))]
     rows = rows[np.argsort(slices.start[rows], kind="stable")]
     number = np.array([numbers[name_id] for name_id in slices.name[rows].tolist()], np.int64)
+    return _steps(trace, rows, number)
+
+
+def _steps(trace: Trace, rows: Int64, number: Int64) -> Steps:
+    slices = trace.slices
     lane, process = slices.lane[rows].astype(np.int64), lane_numbers(trace).process
     return Steps(rows, number, slices.start[rows], slices.end[rows], lane, process)

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.busy import busy_stretches
+from tracetui.analysis.health import doubtful
 from tracetui.analysis.lanes import lane_numbers
 from tracetui.analysis.links import links, no_gpu, op_rows
+from tracetui.analysis.markers import markers
 from tracetui.analysis.occupancy import queries
 from tracetui.analysis.placement import chosen, within
 from tracetui.analysis.steps import steps
+from tracetui.analysis.totals import totals
+from tracetui.analysis.verdict import IDLE_PARTS, verdict_on
 from tracetui.analysis.views import idle_view_rows
 from tracetui.model.intervals import covered_within
 from tracetui.model.table import Cell, Table, numbers, texts
@@ -35,7 +39,7 @@ class Fact:
 
 def summary(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     """Key, value and unit; with a step the counts and times are the step's."""
-    lines = facts(trace, step)
+    lines, judged = facts(trace, step), verdict_on(trace, step)
     figures = [float(fact.value) if isinstance(fact.value, int | float) else float("nan") for fact in lines]
     return Table(
         (
@@ -45,7 +49,7 @@ def summary(trace: Trace, step: int | None = None, by: str | None = None) -> Tab
             numbers("number", figures, "", "The value where it is a number."),
         ),
         None,
-        no_gpu(trace),
+        no_gpu(trace) or " ".join(judged.remarks if judged else ()),
     )
 
 
@@ -59,9 +63,10 @@ def facts(trace: Trace, step: int | None = None) -> list[Fact]:
         *_places(trace),
         *_counts(trace, step),
         *_gpu_time(trace, step),
-        Fact("verdict", None),
+        *_verdict(trace, step),
         Fact("recorded_with", _options(trace)),
         Fact("workload", _workload(trace)),
+        Fact("doubts", len(doubtful(trace))),
         Fact("without_launch", int((links(trace).launch[links(trace).gpu] < 0).sum())),
     ]
 
@@ -109,6 +114,8 @@ def _counts(trace: Trace, step: int | None) -> Iterable[Fact]:
     low, high = _window(trace, step)
     yield Fact("duration_us", (high - low) / 1000, "us")
     yield Fact("steps", len(chosen(trace, step)))
+    if markers(trace):
+        yield Fact("step_markers", ", ".join(f"{each.name} ({len(each.rows)})" for each in markers(trace)[:3]))
     yield from (Fact(key, number) for key, number in counts(trace, step).items())
 
 
@@ -131,6 +138,23 @@ def _gpu_time(trace: Trace, step: int | None) -> Iterable[Fact]:
     busy = int(covered_within(starts, ends, np.array([low]), np.array([high]))[0])
     yield Fact("gpu_busy_us", busy / 1000, "us")
     yield Fact("gpu_busy_pct", 100 * busy / (high - low) if high > low else None, "%")
+
+
+def _verdict(trace: Trace, step: int | None) -> Iterable[Fact]:
+    """What holds it back, and the numbers behind that, as shares of the GPU's time and of its idle time."""
+    judged = verdict_on(trace, step)
+    yield Fact("verdict", judged.words if judged else None)
+    yield Fact("idle_pct", judged.idle_pct if judged else None, "%")
+    yield Fact("late_pct", judged.late_pct if judged else None, "%")
+    for name in IDLE_PARTS:
+        yield Fact(f"idle_{name}_pct", judged.share_of_idle(name) if judged else None, "%")
+    yield Fact("small_gaps_pct", judged.small_pct if judged else None, "%")
+    yield Fact("exposed_comm_us", judged.exposed_comm / 1000 if judged else None, "us")
+    yield Fact("exposed_copy_us", judged.exposed_copy / 1000 if judged else None, "us")
+    sums = totals(trace, step)
+    yield Fact("self_cpu_total_us", sums.cpu / 1000, "us")
+    yield Fact("self_device_total_us", sums.device / 1000 if judged else None, "us")
+    yield Fact("totals_say", sums.reading)
 
 
 def _options(trace: Trace) -> str | None:

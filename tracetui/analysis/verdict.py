@@ -1,12 +1,12 @@
 """What holds a step or the whole trace back, in a word, with every number that the word rests on (semantics 3(g)).
 
-Compute-bound and memory-bound need FLOPs and bytes: until `limit` is filled in from them, a GPU that is kept busy by
-other work than communication is only GPU-bound.
+Compute-bound and memory-bound rest on FLOPs and bytes, which need the shapes of inputs: without them a GPU that is
+kept busy by other work than communication is only GPU-bound.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from tracetui.analysis.exposure import Exposure, exposure, step_exposure
 from tracetui.analysis.gap_causes import gap_causes
 from tracetui.analysis.idleness import device_order, idleness
 from tracetui.analysis.placement import chosen, step_index
+from tracetui.analysis.roofline import bound_share
 from tracetui.analysis.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
@@ -220,7 +221,19 @@ def _judge(trace: Trace, work: Int64, gaps: Int64, causes: Int64, exposed: Expos
         Verdict(**dict(zip(sums, row, strict=True)), host_cause=Cause(cause), has_frames=frames)
         for row, cause in zip(rows, np.argmax(stalls, axis=1).tolist(), strict=True)
     )
-    return [one if one.activities else None for one in made]
+    return [_limited(trace, one, order.row[work == place]) for place, one in enumerate(made)]
+
+
+def _limited(trace: Trace, one: Verdict, rows: Int64) -> Verdict | None:
+    """The verdict on some GPU work, with what keeps the GPU busy where that decides; None without work."""
+    if one.activities == 0:
+        return None
+    if one.idle_pct >= BUSY or one.exposed_comm_pct >= COMMUNICATING:
+        return one
+    compute, memory, unknown = bound_share(trace, rows)
+    if compute + memory <= unknown:
+        return one
+    return replace(one, limit="compute" if compute >= memory else "memory")
 
 
 def _sums(group: Int64, values: NDArray[np.generic], count: int) -> Int64:

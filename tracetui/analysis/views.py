@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.analysis.costs import self_times
 from tracetui.analysis.groups import group
 from tracetui.analysis.links import links, no_gpu, op_rows
-from tracetui.analysis.ops import self_times
 from tracetui.analysis.placement import chosen, step_index, within
 from tracetui.analysis.steps import steps
 from tracetui.analysis.trees import inside

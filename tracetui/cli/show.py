@@ -19,7 +19,20 @@ if TYPE_CHECKING:
 
 HELP = "print a pane as text, JSON, CSV or Markdown"
 
-PANE_NAMES = ("summary", "steps", "kernels", "ops", "views", "occupancy", "launches")
+PANE_NAMES = (
+    "summary",
+    "steps",
+    "kernels",
+    "ops",
+    "views",
+    "occupancy",
+    "launches",
+    "gaps",
+    "roofline",
+    "memory",
+    "findings",
+    "health",
+)
 """The keys of `analysis.panes.PANES`, which needs numpy and which help and completion cannot wait for."""
 FORMATS = ("table", "json", "csv", "md")
 SCREENFUL = 200
@@ -38,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=_count, metavar="N", help="print at most N rows")
     parser.add_argument("--where", metavar="TEXT", help="only rows in which some text holds TEXT")
     parser.add_argument("--by", metavar="GROUP", help="group rows, for example kernels by name")
+    parser.add_argument("--steps-by", metavar="NAME", help="an annotation that marks the steps, where there are none")
+    parser.add_argument("--device", metavar="NAME", help="what the GPU is, where the trace does not say: H100")
     parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
 
 
@@ -47,10 +62,16 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError for a step, column or grouping that does not exist; TraceError for the file.
     """
     # These load numpy, which `--help` must not wait for.
+    from tracetui.analysis.devices import with_device
+    from tracetui.analysis.markers import with_steps
     from tracetui.analysis.panes import pane_named
     from tracetui.cli.reading import read
 
     trace = read(options.trace)
+    if options.device is not None:
+        trace = with_device(trace, options.device)
+    if options.steps_by is not None:
+        trace = with_steps(trace, options.steps_by)
     table = pane_named(options.pane).build(trace, step=options.step, by=options.by)
     table = narrowed(table, options.where, options.sort)
     write(table, trace, options.pane, options.format, options.limit)
@@ -83,7 +104,7 @@ def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None) -
     """Print a table in one of the formats, at most `limit` rows of it."""
     import numpy as np
 
-    from tracetui.drawing import export
+    from tracetui.drawing import export, scatter
 
     on_screen = form == "table" and sys.stdout.isatty()
     if limit is None and on_screen:
@@ -97,6 +118,8 @@ def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None) -
         from rich.console import Console
 
         width = shutil.get_terminal_size().columns
+        if pane == "roofline":
+            sys.stdout.writelines(f"{line}\n" for line in scatter.roofline_lines(table, min(width, 100)))
         Console(width=width, highlight=False).print(export.rich_table(shown, trace, pane, width))
     if cut:
         print(f"tracetui: {len(shown)} of {len(table)} rows; --limit shows more.", file=sys.stderr)

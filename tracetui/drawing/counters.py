@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.drawing.cells import FROM_BOTTOM, SPACE
+from tracetui.drawing.format import size
 from tracetui.model.trace import Counter
 
 Int64 = NDArray[np.int64]
@@ -28,6 +29,11 @@ class Curve:
         """The counter's and the series' name."""
         counter = self.counter
         return counter.name if counter.series in ("", counter.name) else f"{counter.name} {counter.series}"
+
+    @property
+    def limit(self) -> str:
+        """The highest value, as text."""
+        return size(self.high) if self.counter.unit == "bytes" else f"{self.high:.4g}"
 
     def highest(self, edges: Int64) -> NDArray[np.float64]:
         """The largest value that holds anywhere in each cell, NaN before the first sample."""

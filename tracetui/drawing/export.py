@@ -19,22 +19,35 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tracetui.drawing.format import ABSENT, cell, clean, short_kernel, shorten
-from tracetui.model.table import Cell, Column, Table
+from tracetui.model.table import DOUBTFUL, Cell, Column, Table
 from tracetui.model.trace import Trace
 
 DECIMALS = 3
 """Of every float that is written: a nanosecond, where the unit is a microsecond."""
 NAME_WIDTH = 60
 """Characters of a name in a table."""
+PROSE = ("title", "evidence", "advice", "effect", "hint")
+"""Columns of whole sentences, which say little when they are cut."""
 NARROWEST_NAME = 16
 """Characters to which names shrink before columns are dropped."""
 GAP = "  "
 """Between two columns."""
 LESS_TELLING = (
+    "touches",
+    "made_by",
+    "since_start",
+    "total_reserved",
+    "unsized",
+    "median_bytes",
     "fingerprint",
-    "limiter",
+    "occupancy_mark",
+    "blocks_per_sm",
+    "tail_pct",
+    "bound_occupancy_pct",
+    "roofline_us",
+    "peak_tflops",
+    "peak_gbps",
     "waves",
-    "bound",
     "flops",
     "bytes",
     "shared_bytes",
@@ -50,9 +63,12 @@ LESS_TELLING = (
     "min_us",
     "median_us",
     "max_us",
-    "occupancy_pct",
+    "kineto_occupancy_pct",
+    "limiter",
     "stream",
     "family",
+    "bound",
+    "occupancy_pct",
 )
 """Columns that a narrow terminal drops first, in this order; then the rightmost."""
 
@@ -120,6 +136,8 @@ def _json(table: Table, trace: Trace, pane_name: str) -> str:
     }
     if table.note:
         document["note"] = table.note
+    if table.doubts:
+        document["doubts"] = [{"doubt": words, "columns": list(names)} for words, names in table.doubts.items()]
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
 
 
@@ -137,7 +155,7 @@ def _markdown(table: Table, trace: Trace, pane_name: str) -> str:
     lines = [
         " · ".join([f"**{pane_name}** of {_literal(clean(trace.label))}", *_origin(trace)]),
         "",
-        _row(column.name for column in columns),
+        _row(table.titled(column.name) for column in columns),
         _row("---" if column.is_text else "---:" for column in columns),
         *map(_row, zip(*cells, strict=True)),
     ]
@@ -188,7 +206,8 @@ def _cells(column: Column, pane_name: str) -> list[str]:
     for i in np.unique(column.values).tolist():
         if i >= 0:
             text = column.strings[i]
-            shown[i] = shorten(clean(short_kernel(text) if kernels else text), NAME_WIDTH)
+            text = clean(short_kernel(text) if kernels else text)
+            shown[i] = text if column.name in PROSE else shorten(text, NAME_WIDTH)
     return [shown[i] for i in column.values.tolist()]
 
 
@@ -204,7 +223,7 @@ def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[
     """Header, lines and remarks of aligned columns, within a width where there is one."""
     columns = _telling(table)
     cells = {column.name: _cells(column, pane_name) for column in columns}
-    widths = {name: max(map(cell_len, [name, *texts])) for name, texts in cells.items()}
+    widths = {name: max(map(cell_len, [table.titled(name), *texts])) for name, texts in cells.items()}
     dropped = [] if width is None else _drop(columns, widths, width)
     kept = [column for column in columns if column not in dropped]
     if width is not None:
@@ -212,7 +231,7 @@ def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[
     padded = []
     for column in kept:
         room = widths[column.name]
-        texts = [column.name, *(shorten(text, room) for text in cells[column.name])]
+        texts = [table.titled(column.name), *(shorten(text, room) for text in cells[column.name])]
         padded.append([_pad(text, room, column.is_text) for text in texts])
     header, *lines = [GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
     return header, lines, _remarks(table, columns, dropped)
@@ -228,7 +247,8 @@ def _drop(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> l
     }
     kept, dropped = list(columns), []
     while len(kept) > 2 and _total(least[column.name] for column in kept) > width:
-        worst = next((column for name in LESS_TELLING for column in kept if column.name == name), kept[-1])
+        # The first column says what a row is.
+        worst = next((column for name in LESS_TELLING for column in kept[1:] if column.name == name), kept[-1])
         kept.remove(worst)
         dropped.append(worst)
     return dropped
@@ -261,6 +281,9 @@ def _remarks(table: Table, shown: Sequence[Column], dropped: Sequence[Column]) -
         remarks.append(f"Without a value in this trace: {', '.join(empty)}.")
     if table.note:
         remarks.append(clean(table.note))
+    if table.doubts:
+        doubts = (f"{words}: {', '.join(names) or 'all'}" for words, names in table.doubts.items())
+        remarks.append(f"{DOUBTFUL} Doubtful, as health says: {'; '.join(doubts)}.")
     return remarks
 
 

@@ -100,7 +100,7 @@ def cell(column: Column, value: Cell) -> str:
 def _integer(column: Column, value: int) -> str:
     if column.unit == "bytes":
         return size(value)
-    if column.unit or column.name.endswith(("s", "_total")):
+    if column.unit or column.name.endswith(("s", "count", "_total")):
         return count(value)
     # Identifiers, such as a step's number or a correlation, are copied more than they are compared.
     return str(value)

@@ -12,6 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from tracetui.analysis.lanes import lane_numbers
 from tracetui.drawing.raster import Picture
 from tracetui.model.trace import Kind, LaneKind, Trace
 
@@ -36,7 +37,7 @@ class Line:
     """One line of the screen."""
 
     lane: int
-    """Index of the lane, -1 for a counter or the rule between the two parts."""
+    """Index of the lane, -1 for a counter, idle time, or the rule between the two parts."""
     track: int
     """What is drawn on it, -1 for nothing."""
     number: int = 0
@@ -66,6 +67,7 @@ class Layout:
         shown = [i for i in range(len(lanes)) if _is_shown(picture, i)]
         self._above = [i for i in shown if lanes[i].kind not in ON_DEVICE]
         self._below = [i for i in shown if lanes[i].kind in ON_DEVICE]
+        self._idle = _lanes_under_idle(picture)
         self._offset: dict[int, int] = {}
         self._scroll = [0, 0]
         self._height = 0
@@ -194,17 +196,21 @@ class Layout:
         """How many rows a compact lane shows: as many as fit on the screen for all, and some in any case."""
         least = 8 if self._height >= 24 else 5 if self._height >= 10 else 4
         lanes = [*self._above, *self._below]
-        room = self._height - len(self._picture.curves)
+        room = self._height - len(self._picture.curves) - len(self._idle)
         fitting = [cap for cap in _CAPS if cap > least and sum(self._shown_rows(lane, cap) for lane in lanes) <= room]
         return max(fitting, default=least)
 
     def _part(self, part: int, cap: int) -> list[Line]:
         """All lines of one part, as if the screen had no end."""
-        lines = [line for lane in (self._below if part else self._above) for line in self._of_lane(lane, cap)]
-        if part == 0:
-            curves = range(len(self._picture.curves))
-            lines += [Line(-1, self._picture.counter_track(number)) for number in curves]
-        return lines
+        lines: list[Line] = []
+        for lane in self._below if part else self._above:
+            if lane in self._idle:
+                lines.append(Line(-1, self._idle[lane]))
+            lines += self._of_lane(lane, cap)
+        own = len(self._picture.trace.counters)
+        # What is full is a device: its curve stays in sight with its streams.
+        curves = range(own, len(self._picture.curves)) if part else range(own)
+        return lines + [Line(-1, self._picture.counter_track(number)) for number in curves]
 
     def _of_lane(self, lane: int, cap: int) -> list[Line]:
         base, shown = self._base(lane), self._shown_rows(lane, cap)
@@ -239,6 +245,17 @@ class Layout:
         for lines in parts:
             lines[:1] = [replace(line, head=line.lane >= 0) for line in lines[:1]]
         return [*parts[0], rule, *parts[1]][: self._height]
+
+
+def _lanes_under_idle(picture: Picture) -> dict[int, int]:
+    """The first stream of each device, and the track of the device's idle time, which stands above it."""
+    process = lane_numbers(picture.trace).process
+    tracks = {band.process: picture.idle_track(number) for number, band in enumerate(picture.idles)}
+    found: dict[int, int] = {}
+    for number, lane in enumerate(picture.trace.lanes):
+        if lane.kind == LaneKind.GPU and _is_shown(picture, number) and int(process[number]) in tracks:
+            found[number] = tracks.pop(int(process[number]))
+    return found
 
 
 def _is_shown(picture: Picture, lane: int) -> bool:

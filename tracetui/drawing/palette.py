@@ -55,6 +55,7 @@ _SHADES_OF_16 = {
     Family.PYTHON: (8, 7),
     Family.OVERHEAD: (1, 9),
 }
+_IDLE, _IDLE_OF_16 = (208, 180, 110), (9, 3, 12)
 _LETTERS = "garpcnxoutyv" + "x" * VARIED
 _VARIED = ((109, 66), (139, 96), (144, 101), (108, 65), (174, 131), (110, 67), (180, 137))
 _VARIED_OF_16 = ((14, 6), (13, 5), (11, 3), (10, 2), (9, 1), (12, 4), (7, 8))
@@ -79,6 +80,8 @@ class Palette:
     """Colour of slices that belong with the selected one."""
     quiet: int
     """Colour of ticks, rules and secondary words on the widget's own background."""
+    idle: NDArray[np.int16]
+    """Colours of idle time of a device: for a late CPU, for launch calls, for waiting."""
     letters: NDArray[np.uint32] | None
     """Code point of each family's letter, None where colours suffice."""
     colours: int
@@ -101,7 +104,8 @@ def palette(colours: int = 256, dark: bool = True) -> Palette:
         marks = (231, 229, 244) if dark else (16, 53, 244)
     else:
         marks = (15, 7, 8) if dark else (0, 8, 8)
-    return Palette(shades, ink, *marks, letters, colours)
+    idle = np.array(_IDLE if colours == 256 else _IDLE_OF_16, np.int16)
+    return Palette(shades, ink, *marks, idle, letters, colours)
 
 
 def nearest_colour(red: int, green: int, blue: int) -> int:

@@ -13,9 +13,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.analysis.gaps import IdleBlocks
+from tracetui.analysis.lanes import lane_numbers
+from tracetui.analysis.memory_curves import memory_curves
 from tracetui.drawing.cells import SPACE, Frame, Painter
 from tracetui.drawing.counters import Curve
 from tracetui.drawing.format import Family, family
+from tracetui.drawing.idle import IdleBand
 from tracetui.drawing.index import SliceIndex
 from tracetui.drawing.labels import Labels
 from tracetui.drawing.palette import GROUND, VARIED, Palette, palette
@@ -55,10 +59,12 @@ class Picture:
             for tracks in (self.full[lane], self.compact[lane])
             if tracks
         }
-        self.curves = [Curve(counter) for counter in trace.counters]
-        """The counters; curve i is the track `counter_track(i)`."""
+        self.curves = [Curve(counter) for counter in (*trace.counters, *memory_curves(trace))]
+        """The counters of the file, then the memory of the devices; curve i is the track `counter_track(i)`."""
         self._slice_tracks = int(bounds[-1])
-        self.tracks = self._slice_tracks + len(self.curves)
+        self.idles = _idle_bands(trace)
+        """The idle time of each device; band i is the track `idle_track(i)`."""
+        self.tracks = self._slice_tracks + len(self.curves) + len(self.idles)
         """How many tracks there are."""
         self.index = _index(trace, bounds, compact_rows)
         self.labels = Labels(trace.names)
@@ -67,6 +73,15 @@ class Picture:
     def counter_track(self, number: int) -> int:
         """The track of a counter."""
         return self._slice_tracks + number
+
+    def idle_track(self, number: int) -> int:
+        """The track of the idle time of a device."""
+        return self._slice_tracks + len(self.curves) + number
+
+    def show_idle(self, blocks: IdleBlocks) -> None:
+        """Take the idle time of all devices, so that it is drawn from now on."""
+        for band in self.idles:
+            band.fill(blocks)
 
     def tracks_of(self, row: int) -> tuple[int, ...]:
         """The tracks on which a slice stands: its lane's full one and its compact one, where it has one."""
@@ -104,13 +119,23 @@ class Picture:
         for i, line in enumerate(drawn.tolist()):
             frame.put(line, 0, cells, i)
         for line in np.flatnonzero(wanted >= self._slice_tracks).tolist():
-            frame.chars[line] = self.curves[int(wanted[line]) - self._slice_tracks].bars(edges)
-            frame.fg[line] = GROUND if colours.mono else colours.quiet
+            number = int(wanted[line]) - self._slice_tracks
+            if number < len(self.curves):
+                frame.chars[line] = self.curves[number].bars(edges)
+                frame.fg[line] = GROUND if colours.mono else colours.quiet
+            else:
+                self.idles[number - len(self.curves)].draw(frame, line, edges, colours)
         self._draw_instants(frame, wanted, edges, colours)
         return frame
 
     def slice_at(self, track: int, start_ns: int, end_ns: int) -> int:
-        """The row of the longest slice of a track that touches [start_ns, end_ns), -1 for none."""
+        """The row of the longest slice of a track that touches [start_ns, end_ns), -1 for none.
+
+        Of idle time it is the work that ended it.
+        """
+        idle = track - self.idle_track(0)
+        if 0 <= idle < len(self.idles):
+            return self.idles[idle].work_after(start_ns, end_ns)
         if not 0 <= track < self._slice_tracks:
             return -1
         found = self.index.touching(np.array([track]), np.array([start_ns, max(end_ns, start_ns + 1)]))
@@ -188,6 +213,17 @@ class Picture:
                 here = empty & (np.diff(np.searchsorted(times, edges)) > 0)
                 frame.chars[line, here] = TICK
                 frame.fg[line, here] = GROUND if colours.mono else colours.quiet
+
+
+def _idle_bands(trace: Trace) -> list[IdleBand]:
+    """One band, still empty, for each device that ran anything."""
+    process = lane_numbers(trace).process
+    busy = {
+        int(process[number]): lane.process
+        for number, lane in enumerate(trace.lanes)
+        if lane.kind == LaneKind.GPU and lane.last > lane.first
+    }
+    return [IdleBand(number, name) for number, name in busy.items()]
 
 
 def _instants_by_lane(trace: Trace) -> dict[int, Int64]:

@@ -133,9 +133,8 @@ class Scene:
             return
         frame.write(y, 0, codes(" " * left))
         if line.lane < 0:
-            curve = self.picture.curves[line.track - self.picture.counter_track(0)]
-            name = f"{curve.name} ≤{curve.high:.4g}"
-            frame.write(y, 0, codes(shorten(single_width(clean(name)), left - 1)), quiet)
+            text = shorten(single_width(clean(self._name_of_track(line.track))), left - 2)
+            frame.write(y, 1, codes(text), quiet)
             return
         lane = self.picture.trace.lanes[line.lane]
         if line.head:
@@ -147,6 +146,14 @@ class Scene:
             frame.write(y, 1, codes(shorten(line.note, left - 2)), quiet)
         elif line.number == 1 and lane.kind == LaneKind.CPU:
             frame.write(y, 1, codes(shorten(single_width(clean(lane.process)), left - 2)), quiet)
+
+    def _name_of_track(self, track: int) -> str:
+        """What a counter or the idle time of a device is called."""
+        idle = track - self.picture.idle_track(0)
+        if idle >= 0:
+            return f"{self.picture.idles[idle].device} idle"
+        curve = self.picture.curves[track - self.picture.counter_track(0)]
+        return f"{curve.name} ≤{curve.limit}"
 
     def _point_at_lit(self, frame: Frame, lines: list[Line], view: View, colours: Palette) -> None:
         """Where a lit slice lies outside the window, say on its line in which direction."""

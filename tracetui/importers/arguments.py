@@ -113,8 +113,8 @@ class ArgumentTables:
         self.memory = ArgumentTable(MEMORY_NUMBERS)
 
     def read_slices(self, kinds: NDArray[np.uint8], args: list[Args], events: NDArray[np.int32]) -> tuple[Part, Part]:
-        """Columns of the operators and of the GPU work among the slices of a block."""
-        ops = np.flatnonzero(kinds == Kind.CPU_OP)
+        """Columns of the operators and of the GPU work among the slices of a block; annotations may have shapes too."""
+        ops = np.flatnonzero((kinds == Kind.CPU_OP) | (kinds == Kind.ANNOTATION))
         work = np.flatnonzero(np.isin(kinds, GPU_WORK))
         calls = np.flatnonzero(kinds == Kind.RUNTIME)
         telling = [row for row in calls.tolist() if bytes(args[row].grid)]

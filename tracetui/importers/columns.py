@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tracetui.importers.arguments import ArgumentTables, Part, kinds_of
 from tracetui.importers.blocks import Block
-from tracetui.importers.decode import Event, decode_some, exact_times, settle
-from tracetui.model.trace import Quality
+from tracetui.importers.decode import Event, decode_some, exact_times, located, number_of, settle
+from tracetui.model.trace import ENDLESS, EXAMPLES, NEGATIVE, UNTIMED, Quality
 
 Int64 = NDArray[np.int64]
 Key = tuple[str, str, Any, Any]
@@ -120,6 +120,7 @@ class Collector:
         flow_ids = self._ids_of([events[row] for row in rows_of[FLOW].tolist()])
         memory = self._memory_columns(events, rows_of[INSTANT], name)
         self.quality.dropped += untimed
+        self._note_offenders(block, rows_of[SLICE], slices["dur"], ~timed & (classes != META) & (classes != UNKNOWN))
         self.arguments.ops.keep(ops)
         self.arguments.work.keep(work)
         self.arguments.memory.keep(memory)
@@ -139,6 +140,20 @@ class Collector:
             self._add_rare(block, rare.tolist(), classes, times, name, key)
         for number in np.unique(key[(classes == IGNORED) | (classes == UNKNOWN)]).tolist():
             self._count_skipped(number, int(np.count_nonzero(key == number)))
+
+    def _note_offenders(self, block: Block, rows: Int64, dur: Int64, untimed: NDArray[np.bool_]) -> None:
+        """Keep the first events without a time or an end, or with a duration below 0, and where they stand."""
+        examples, events = self.quality.examples, block.events
+        if len(examples) >= EXAMPLES:
+            return
+        found = {UNTIMED: np.flatnonzero(untimed).tolist(), ENDLESS: rows[dur == NO_DUR].tolist()}
+        if self.quality.negative:
+            found[NEGATIVE] = [row for row in rows[dur == 0].tolist() if number_of(events[row].dur) < 0]
+        for reason, offenders in found.items():
+            room = EXAMPLES - len(examples)
+            if offenders and room > 0:
+                places = located(block.data, offenders[:room], block.is_tolerant)
+                examples += [(block.offset + at, f"{reason}: {text}") for at, text in places]
 
     def _numbers_of(self, rows: Int64) -> NDArray[np.int32]:
         """Which events of the file the rows of this block are."""

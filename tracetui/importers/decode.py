@@ -17,7 +17,7 @@ from msgspec import Struct
 from tracetui.errors import TraceError
 from tracetui.importers import tolerant
 from tracetui.model.table import NULL
-from tracetui.model.trace import NO_ID
+from tracetui.model.trace import BEGINNING, NO_ID
 
 Number = int | float | str | None
 
@@ -142,6 +142,22 @@ def decode_some(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[di
         return [objects[row] for row in rows]
     items = [_generic.decode(raw[row]) for row in rows]
     return [item if isinstance(item, dict) else {} for item in items]
+
+
+def located(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[tuple[int, str]]:
+    """Offset in the block, and the beginning, of the given events; none of a block that was read leniently."""
+    try:
+        raw = [] if is_tolerant else _raw.decode(block)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raw = []
+    found: list[tuple[int, str]] = []
+    least, counted = 0, 0
+    for row in sorted(rows) if raw else []:
+        least += sum(len(memoryview(item)) for item in raw[counted:row])
+        counted = row
+        text = bytes(raw[row])
+        found.append((block.find(text, least), text[:BEGINNING].decode(errors="replace")))
+    return found
 
 
 def exact_times(block: bytes, is_tolerant: bool) -> list[int | None]:

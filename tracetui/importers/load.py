@@ -18,7 +18,7 @@ from tracetui.importers.garbage import collector_off
 from tracetui.importers.source import Source, open_source
 from tracetui.importers.store import FileBlocks, MemoryBlocks, Place, Store
 from tracetui.importers.tolerant import parse_value
-from tracetui.model.trace import Quality, Trace
+from tracetui.model.trace import EXAMPLES, UNREADABLE, Quality, Trace
 
 _TOP_KEY = re.compile(rb'"([A-Za-z_]+)"\s*:\s*')
 
@@ -126,7 +126,7 @@ def _trace(
 def _tell_quality(quality: Quality, findings: Findings, source: Source) -> None:
     quality.dropped += findings.dropped
     quality.repaired += findings.repaired
-    quality.examples += findings.examples[:20]
+    quality.examples = sorted(findings.examples + quality.examples)[:EXAMPLES]
     if quality.partial:
         quality.notes.append("Loading was stopped: this is the part that had been read.")
         return
@@ -138,7 +138,8 @@ def _tell_quality(quality: Quality, findings: Findings, source: Source) -> None:
             f"The file is cut off at byte {findings.truncated_at:,}: its last event is incomplete and was left out."
         )
     if findings.dropped:
-        where = f", the first at byte {findings.examples[0][0]:,}" if findings.examples else ""
+        first = next((byte for byte, what in findings.examples if what.startswith(UNREADABLE)), None)
+        where = "" if first is None else f", the first at byte {first:,}"
         quality.notes.append(f"{findings.dropped:,} events could not be read{where}.")
     if findings.repaired:
         quality.notes.append(f"{findings.repaired:,} events are not valid JSON and were mended.")

@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracetui.model.trace import BEGINNING, EXAMPLES, MENDED, UNREADABLE
+
 _decoder = json.JSONDecoder(strict=False)
 _KEYS = "ph|name|cat|pid|tid|ts|dur|args|id|s|bp"
 _NEXT_EVENT = re.compile(r'[}\],\[\n]\s*(\{\s*"(?:' + _KEYS + r')"\s*:)')
@@ -70,15 +72,17 @@ def _read_one(text: str, place: int, result: Parsed) -> int:
         following = _NEXT_EVENT.search(text, place + 1)
         end = following.start(1) if following else len(text)
         mended = _mend(text[place:end])
+        if mended is None and following is None:
+            result.open_at = _offset(text, place)
+            return end
         if mended is not None:
             result.events.append(mended)
             result.repaired += 1
-        elif following is None:
-            result.open_at = _offset(text, place)
         else:
             result.dropped += 1
-            if len(result.examples) < 20:
-                result.examples.append((_offset(text, place), text[place : place + 60]))
+        if len(result.examples) < EXAMPLES:
+            reason = UNREADABLE if mended is None else MENDED
+            result.examples.append((_offset(text, place), f"{reason}: {text[place : place + BEGINNING]}"))
         return end
     if isinstance(item, dict):
         result.events.append(item)

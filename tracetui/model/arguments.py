@@ -15,7 +15,7 @@ Int32 = NDArray[np.int32]
 
 OP_NUMBERS = ("Sequence number", "Fwd thread id")
 OP_TEXTS = ("Input Dims", "Input type")
-"""Of operators; `Input dims` of torch 1.8 and 1.9 stands under the later name."""
+"""Of operators and annotations; `Input dims` of torch 1.8 and 1.9 stands under the later name."""
 WORK_NUMBERS = ("registers per thread", "shared memory", "est. achieved occupancy %", "bytes")
 WORK_TEXTS = ("grid", "block")
 """Of kernels, copies and fills, and of launches that say how they launch (ROCm)."""

@@ -7,8 +7,8 @@ column, -1 in a text column.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from tracetui.model.strings import Strings
 
 NULL = -(1 << 63)
 """Null in an integer column."""
+DOUBTFUL = "~"
+"""Behind the title of a column of which some numbers are doubtful."""
 
 Cell = int | float | str | bool | None
 
@@ -113,6 +115,8 @@ class Table:
     """Row in `Trace.slices` to which each table row jumps, -1 for none; None when no row jumps."""
     note: str = ""
     """A sentence to print with the table: what is missing and how to record it, or a caveat."""
+    doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What makes numbers here doubtful, in words, and the columns that carry it; () is all of them."""
 
     def __post_init__(self) -> None:
         lengths = {len(column) for column in self.columns}
@@ -128,6 +132,10 @@ class Table:
     def column_names(self) -> list[str]:
         """The columns' names, in order."""
         return [column.name for column in self.columns]
+
+    def titled(self, name: str) -> str:
+        """A column's title with the mark `~` where some of its numbers are doubtful."""
+        return name + DOUBTFUL if any(name in columns for columns in self.doubts.values()) else name
 
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:

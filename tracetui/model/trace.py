@@ -192,6 +192,8 @@ class Counter:
     series: str
     time: Int64
     value: Float64
+    unit: str = ""
+    """`bytes`, or nothing where the file does not say."""
 
 
 @dataclass(slots=True)
@@ -220,7 +222,18 @@ class Quality:
     notes: list[str] = field(default_factory=list)
     """Sentences for the user, most important first."""
     examples: list[tuple[int, str]] = field(default_factory=list)
-    """The first offenders: byte offset and what is wrong there; at most 20."""
+    """The first offenders: byte offset, and what is wrong with the event that stands there and how it begins.
+
+    At most EXAMPLES; what is wrong is said by one of the words below, with a colon after it.
+    """
+
+
+UNREADABLE, MENDED, UNTIMED = "unreadable", "mended", "no time"
+NEGATIVE, ENDLESS = "negative duration", "no end"
+EXAMPLES = 20
+"""So many offenders are kept."""
+BEGINNING = 60
+"""So many characters of each."""
 
 
 class EventStore(Protocol):

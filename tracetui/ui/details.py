@@ -1,4 +1,4 @@
-"""The details of the selected slice: wrapped lines, of which those of the dispatch chain can be jumped to."""
+"""The details of the selected slice: wrapped lines, of which those about another slice can be jumped to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from textual.strip import Strip
 
 from tracetui.model.trace import Trace
 from tracetui.ui.commands import command
-from tracetui.ui.description import LABEL, Line, describe
+from tracetui.ui.description import describe
+from tracetui.ui.lines import LABEL, Line, said
 from tracetui.ui.scroller import Scroller
 
 
@@ -28,7 +29,7 @@ class Details(Scroller, can_focus=True):
         command("k,up", "move(-1)", "Previous link or line"),
         command("ctrl+d,pagedown", "page(1)", "Scroll down"),
         command("ctrl+u,pageup", "page(-1)", "Scroll up"),
-        command("enter", "jump", "Jump to the link", "Selects that slice of the dispatch chain.", "jump"),
+        command("enter", "jump", "Jump to the link", "Selects the slice that the line is about.", "jump"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "details--plain",
@@ -65,12 +66,25 @@ class Details(Scroller, can_focus=True):
         """What is shown, top to bottom."""
         self._width = -1
         self._shown: tuple[Trace, int, Sequence[int]] | None = None
+        self._said: tuple[str, ...] = ()
+
+    @property
+    def text_width(self) -> int:
+        """Cells of a line: beside the scroll bar."""
+        return self.scrollable_content_region.width
 
     def show(self, trace: Trace, row: int, chain: Sequence[int]) -> None:
         """Describe a slice; `chain` is its dispatch chain, outermost first."""
         self._shown = (trace, row, chain)
         if self.display:
             self._describe()
+
+    def say(self, sentences: tuple[str, ...]) -> None:
+        """Put sentences about the current row of the list above the description."""
+        if sentences != self._said:
+            self._said = sentences
+            if self.display:
+                self._describe()
 
     def watch_cursor(self, old: int, new: int) -> None:
         """Paint the two links again."""
@@ -86,7 +100,7 @@ class Details(Scroller, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """One line of the description."""
-        width = self.size.width
+        width = self.text_width
         index = self.scroll_offset.y + y
         if index >= len(self.lines):
             return Strip.blank(width, self.rich_style)
@@ -132,12 +146,13 @@ class Details(Scroller, can_focus=True):
     def _describe(self) -> None:
         if self._shown is None:
             return
-        before, self.lines = self.lines, describe(*self._shown, width=max(self.size.width, 10))
+        width = max(self.text_width, 10)
+        before, self.lines = self.lines, [*said(self._said, width), *describe(*self._shown, width=width)]
         here = [index for index, line in enumerate(self.lines) if line.style == "here"]
         self.set_reactive(Details.cursor, here[0] if here else -1)
         self.set_length(len(self.lines))
-        if self.scroll_offset.y or self.has_focus or self.size.width != self._width:
-            self._width = self.size.width
+        if self.scroll_offset.y or self.has_focus or self.text_width != self._width:
+            self._width = self.text_width
             self.scroll_to(y=0, animate=False, force=True, immediate=True)
             self.refresh()
             return

@@ -40,7 +40,7 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part,
     if not words:
         words = [clean(trace.format), f"{count(len(trace.slices))} slices"]
     alone = _number(facts.get("without_launch"))
-    doubts = [*damage(trace), *([f"⚠{count(alone)} without launch"] if alone else [])]
+    doubts = [*damage(trace, _number(facts.get("doubts"))), *([f"⚠{count(alone)} without launch"] if alone else [])]
     marks = [Part(f"  {mark}", "warn") for mark in doubts]
     taken = SHORTEST_LABEL + 2 + sum(len(mark.text) for mark in marks)
     while len(words) > 2 and len(" · ".join(words)) > width - taken:
@@ -50,16 +50,19 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part,
     return Part(shorten(clean(trace.label), max(free, SHORTEST_LABEL)), "strong"), *rest
 
 
-def damage(trace: Trace) -> list[str]:
-    """Short marks for what was not plain about the file."""
+def damage(trace: Trace, doubts: float | None = None) -> list[str]:
+    """Short marks for what was not plain about the file, and how many checks of its health found something.
+
+    Until those are counted, what reading the file found stands for them.
+    """
     quality = trace.quality
     marks = ["PARTIAL"] if quality.partial else []
     if quality.truncated_at is not None:
         marks.append("TRUNCATED")
-    doubts = sum(
-        1 for number in (quality.dropped, quality.repaired, quality.negative, quality.clipped) if number
-    ) + len(quality.skipped_phases)
-    return [*marks, f"⚠{doubts}"] if doubts else marks
+    if doubts is None:
+        found = (quality.dropped, quality.repaired, quality.negative, quality.clipped)
+        doubts = sum(map(bool, found)) + len(quality.skipped_phases)
+    return [*marks, f"⚠{doubts:.0f}"] if doubts else marks
 
 
 def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[Part, ...]:
@@ -87,30 +90,52 @@ def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[P
 
 @dataclass(frozen=True)
 class Tab:
-    """A tab: the pane's name, its title, and how many rows it has, as text."""
+    """A tab: the pane's name, its title, how many rows it has, as text, and its key."""
 
     name: str
     title: str
     count: str
+    key: str
 
 
 def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tuple[Part, ...]:
-    """The tabs with their keys; where the line is short without counts, then with short titles."""
-    for counts, letters in ((True, 99), (False, 99), (False, 5), (False, 3)):
-        parts: list[Part] = []
-        for number, tab in enumerate(tabs, 1):
-            here = tab.name == current
-            words = tab.title if here else tab.title[:letters]
-            words += f" {tab.count}" if tab.count and (counts or here) else ""
-            parts += [
-                Part(str(number), "dim", tab.name),
-                Part(f" {words} ", "current" if here else "plain", tab.name),
-            ]
-            parts.append(Part(" "))
-        parts.append(Part(remarks, "warn"))
-        if sum(len(part.text) for part in parts) <= width:
+    """The tabs with their keys; where the line is short without counts, then only those around the current one."""
+    here = next((place for place, tab in enumerate(tabs) if tab.name == current), 0)
+    room = width - len(remarks)
+    words = [_tab_words(tab, counted=True) for tab in tabs]
+    if sum(map(len, words)) > room:
+        words = [_tab_words(tab, counted=place == here) for place, tab in enumerate(tabs)]
+    first, last = _fitting([len(text) for text in words], here, room)
+    parts: list[Part] = [Part("‹ ", "dim", tabs[first - 1].name)] if first else []
+    for tab, text in zip(tabs[first:last], words[first:last], strict=True):
+        title = text[len(tab.key) : -1]
+        parts += [Part(tab.key, "dim", tab.name), Part(title, "current" if tab.name == current else "plain", tab.name)]
+        parts.append(Part(" "))
+    if last < len(tabs):
+        parts.append(Part("›", "dim", tabs[last].name))
+    return (*parts, Part(remarks, "warn"))
+
+
+def _tab_words(tab: Tab, counted: bool) -> str:
+    """Key and title with the spaces around them."""
+    return f"{tab.key} {tab.title}{f' {tab.count}' if tab.count and counted else ''}  "
+
+
+def _fitting(widths: Sequence[int], here: int, room: int) -> tuple[int, int]:
+    """The stretch of tabs, first and last (exclusive), that fits with the current one in it; marks take two cells."""
+    first, last, taken = here, here + 1, widths[here] + 4
+    while True:
+        # Those before come first: who walks along the tabs sees the next one appear.
+        if first and taken + widths[first - 1] <= room:
+            first -= 1
+            taken += widths[first]
+        elif last < len(widths) and taken + widths[last] <= room:
+            taken += widths[last]
+            last += 1
+        else:
             break
-    return tuple(parts)
+    whole = sum(widths) <= room
+    return (0, len(widths)) if whole else (first, last)
 
 
 def hint_parts(

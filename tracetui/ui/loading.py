@@ -18,7 +18,9 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
+from tracetui.analysis.frames import module_paths
 from tracetui.analysis.links import links
+from tracetui.analysis.replays import replays
 from tracetui.drawing.format import clean, count, size
 from tracetui.drawing.raster import Picture
 from tracetui.errors import NotFound, TracetuiError
@@ -108,6 +110,8 @@ class LoadingScreen(Screen[None]):
         self._tell(Progress(trace.size_bytes, trace.size_bytes, trace.events, "linking"))
         # Asked for by the first view and by every key: made here, it does not make the first key wait.
         links(trace)
+        module_paths(trace)
+        replays(trace)
         self._tell(Progress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
         picture = Picture(trace)
         # What was loaded stays until the end: the collector need not look at it ever again.

@@ -9,7 +9,7 @@ import numpy as np
 from tracetui.drawing.format import shorten
 from tracetui.drawing.window import Window
 from tracetui.model.place import Place
-from tracetui.ui.description import short_name
+from tracetui.ui.chain_lines import short_name
 from tracetui.ui.history import History, Mark, Marks
 from tracetui.ui.selection import busiest_stretch, first_step, has_gpu, kernel_from, longest_between, work_of_step
 

@@ -20,6 +20,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
+from tracetui.analysis.health import doubtful
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.summary import counts
 from tracetui.drawing.export import render
@@ -32,13 +33,33 @@ from tracetui.ui.bar import Bar
 from tracetui.ui.commands import command
 from tracetui.ui.details import Details
 from tracetui.ui.headline import Tab, tab_parts
+from tracetui.ui.layouts import SENTENCES
 from tracetui.ui.table_view import TableView
 
-TABS = tuple(name for name in ("kernels", "ops", "views", "occupancy", "launches", "steps", "summary") if name in PANES)
-"""Panes with a tab, in order; key 1 is the first."""
+TABS = (
+    "kernels",
+    "ops",
+    "views",
+    "occupancy",
+    "launches",
+    "gaps",
+    "findings",
+    "steps",
+    "summary",
+    "memory",
+    "health",
+    "roofline",
+)
+"""Panes with a tab, in order."""
 
-WHOLE = ("steps", "summary")
+TAB_KEYS = dict(zip(TABS, (*"123456789", "M", "H", "R"), strict=True))
+"""The key of each tab."""
+
+WHOLE = ("steps", "summary", "health")
 """Panes that always speak of the whole trace."""
+
+FROM_THE_TOP = ("findings", "health", "summary")
+"""Panes that are not in the order of time: the cursor stays where it was left."""
 
 KEPT = 100
 """So many tables are kept; the oldest go first."""
@@ -85,6 +106,9 @@ class PaneList(Widget):
 
         table: Table
 
+    class Explained(Message):
+        """The causes of idle time are known."""
+
     def __init__(self, trace: Trace, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.trace = trace
@@ -125,7 +149,7 @@ class PaneList(Widget):
     @property
     def groups_names(self) -> bool:
         """Whether a row stands for all slices of a name rather than for one."""
-        return self.pane in ("ops", "views") or self.arrangement.by is not None
+        return self.pane in ("ops", "views", "roofline") or self.arrangement.by is not None
 
     @property
     def table(self) -> Table | None:
@@ -217,10 +241,10 @@ class PaneList(Widget):
             self.arrange_by(replace(self.arrangement, sort=name, descending=not self.arrangement.descending))
 
     def action_group(self) -> None:
-        """Group by name, or list single rows again."""
-        groups = PANES[self.pane].groups
-        if groups:
-            by = None if self.arrangement.by else groups[0]
+        """Group by name, then by whatever else the pane can be grouped, then list single rows again."""
+        groups = (None, *PANES[self.pane].offered(self.trace))
+        if len(groups) > 1:
+            by = groups[(groups.index(self.arrangement.by) + 1) % len(groups)]
             self.arrange_by(replace(self.arrangement, by=by, sort=None, descending=False))
 
     @on(TableView.HeaderClicked)
@@ -242,6 +266,8 @@ class PaneList(Widget):
         self._tables[message.key] = message.note if message.table is None else message.table
         if message.key[0] == "summary" and message.table is not None:
             self.post_message(self.Summed(message.table))
+        if message.key[0] == "gaps" and message.table is not None:
+            self.post_message(self.Explained())
         if message.key == self._key(self.pane):
             self._show(self._cursors.get(self.pane, 0))
         else:
@@ -283,7 +309,7 @@ class PaneList(Widget):
             arrangement = self.arrangement
             sort = (arrangement.sort, arrangement.descending)
             order = arrange(found, arrangement)
-            self.view.show(self.pane, found, order, cursor, sort, self._empty_note(found))
+            self.view.show(self.pane, found, order, cursor, sort, self._empty_note(found), arrangement.by)
             self._place()
             if self._telling:
                 self._telling = False
@@ -302,6 +328,19 @@ class PaneList(Widget):
             return "No operators, annotations or runtime calls in this trace. Lanes and search show what there is."
         return table.note or f"Nothing to list: {PANES[self.pane].help}"
 
+    @on(TableView.RowHighlighted)
+    def _say_row(self) -> None:
+        """Let the details tell what is too long for the list, of the current row."""
+        view, arrangement = self.view, self.arrangement
+        wanted = SENTENCES.get(f"{self.pane} by {arrangement.by}" if arrangement.by else self.pane, ())
+        said = []
+        if view.table is not None and view.row >= 0:
+            for name, opening in wanted:
+                text = view.table[name].cell(view.row)
+                if text:
+                    said.append(clean(f"{opening} {text}" if opening else str(text)))
+        self.query_one(Details).say(tuple(said))
+
     def _place(self) -> None:
         """Move the cursor to the row that stands for the selection, or near it."""
         view = self.view
@@ -310,8 +349,9 @@ class PaneList(Widget):
             view.located = view.text in self._wanted_names
         elif self._wanted:
             view.located = any(view.place_on_slice(row) for row in self._wanted)
-            if not view.located:
+            if not view.located and self.pane not in FROM_THE_TOP:
                 self._place_near(int(self.trace.slices.start[self._wanted[0]]))
+        self._say_row()
 
     def _place_near(self, moment: int) -> None:
         """Move the cursor to what starts next to a moment (ns), in a list that does not hold the selection."""
@@ -326,12 +366,16 @@ class PaneList(Widget):
         remarks = f" by {arrangement.by}" if arrangement.by else ""
         if arrangement.filter:
             remarks += f" filter {shorten(clean(arrangement.filter), 24)!r} {count(len(self.view.order))}"
-        tabs = [Tab(name, PANES[name].title, self._count(name)) for name in TABS]
+        tabs = [Tab(name, PANES[name].title, self._count(name), TAB_KEYS[name]) for name in TABS]
         self.query_one(Bar).parts = tab_parts(tabs, self.pane, remarks, self.size.width - 2)
 
     def _count(self, name: str) -> str:
         found = self._tables.get(self._key(name))
         if not isinstance(found, Table) or name == "summary":
+            return ""
+        if name == "health":
+            return count(len(doubtful(self.trace)))
+        if name == "memory" and len(found) == 0:
             return ""
         found_counts = counts(self.trace, self.step)
         if name == "kernels":

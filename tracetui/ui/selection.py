@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.links import chain, links
+from tracetui.analysis import placement
+from tracetui.analysis.chains import chain
+from tracetui.analysis.frames import is_own
+from tracetui.analysis.links import links
 from tracetui.analysis.steps import steps
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
-
-_LIBRARY_FRAMES = (
-    *("site-packages", "dist-packages", "torch/", "<frozen", "<string>", "<built-in"),
-    *("threading.py(", "multiprocessing/", "concurrent/", "runpy.py(", "contextlib.py("),
-)
-"""What the name of a frame outside of the user's code contains."""
 
 FEW = 200
 """So many pieces of GPU work are shown at once where there are no steps."""
@@ -64,13 +61,8 @@ def chain_of(trace: Trace, row: int) -> list[int]:
     return [
         each
         for each, kind, then in zip(rows, kinds, following, strict=True)
-        if each == row or not kind == then == Kind.PYTHON or is_own_frame(trace.name_of(each))
+        if each == row or not kind == then == Kind.PYTHON or is_own(trace.name_of(each))
     ]
-
-
-def is_own_frame(name: str) -> bool:
-    """Whether a Python frame is the user's code or a module, and not a library's (R3.44, R3.46)."""
-    return not any(part in name for part in _LIBRARY_FRAMES)
 
 
 def kernel_from(trace: Trace, row: int, direction: int, moment: float) -> int:
@@ -100,13 +92,8 @@ def step_of(trace: Trace, row: int) -> int | None:
     """The number of the step that a slice belongs to, GPU work by its launch; None outside of all steps."""
     if row < 0:
         return None
-    if is_gpu_work(trace, row):
-        launch = links(trace).launch_of(row)
-        row = launch if launch >= 0 else row
-    found = steps(trace)
-    moment, lane = trace.slices.start[[row]], trace.slices.lane[[row]]
-    index = int(found.of_moment(moment, lane)[0])
-    return None if index < 0 else int(found.number[index])
+    index = int(placement.step_index(trace, np.array([row]))[0])
+    return None if index < 0 else int(steps(trace).number[index])
 
 
 def numbers(trace: Trace) -> list[int]:
@@ -116,16 +103,7 @@ def numbers(trace: Trace) -> list[int]:
 
 def work_of_step(trace: Trace, number: int) -> Rows:
     """The GPU work that was launched within a step, in order of its start."""
-
-    def find() -> Rows:
-        found, joined = steps(trace), links(trace)
-        index = int(found.labelled(number)[0])
-        moments = trace.slices.start[joined.launches]
-        inside = (moments >= found.start[index]) & (moments < found.end[index])
-        work: Rows = joined.work[np.repeat(inside, joined.counts)]
-        return work[np.argsort(trace.slices.start[work], kind="stable")]
-
-    return trace.remember(("work of step", number), find)
+    return placement.work_of_step(trace, int(steps(trace).labelled(number)[0]))
 
 
 def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:

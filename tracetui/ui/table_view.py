@@ -109,10 +109,11 @@ class TableView(Scroller, can_focus=True):
         cursor: int = 0,
         sort: tuple[str | None, bool] = (None, False),
         note: str = "",
+        by: str | None = None,
     ) -> None:
         """Show rows of a table in the given order, the cursor on a place; without a table only the note."""
         self.table, self.order, self.note, self._sort = table, order, note, sort
-        self._layout = layout_of(pane, table) if table is not None else []
+        self._layout = layout_of(pane, table, by) if table is not None else []
         self._fit()
         with self.prevent(TableView.RowHighlighted):
             self.set_reactive(TableView.cursor, max(0, min(cursor, len(order) - 1)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.binding import BindingType
 
 from tracetui.ui.commands import command
-from tracetui.ui.pane_list import TABS
+from tracetui.ui.pane_list import TAB_KEYS
 
 TRACE_COMMANDS: list[BindingType] = [
     command("full_stop", "kernel(1)", "Next kernel", "In time order, over all streams.", "kernel"),
@@ -14,7 +14,8 @@ TRACE_COMMANDS: list[BindingType] = [
     command("right_square_bracket", "step(1)", "Next step", "Shows and lists that step.", "step"),
     command("0", "fit_trace", "Fit the trace", "The whole of it in the lanes."),
     command("A", "all_steps", "List all steps, or one", "The panes list every step, or the selection's."),
-    command("f,g", "follow", "Follow the link", "Kernel → launch → op → kernel (f in lists).", "follow"),
+    command("f,g", "follow(1)", "Follow the link", "Kernel → launch → op → its forward op (f in lists).", "follow"),
+    command("r,G", "follow(-1)", "Follow it back", "Forward op → backward op, launch → kernel.", "follow"),
     command("slash", "search", "Search", "Names in the lanes, or rows of the list.", "search", before_typing=True),
     command("F", "filter", "Filter the list", "Keeps rows that contain what you type.", "filter", before_typing=True),
     command("n", "hit(1)", "Next match", "Of the last search."),
@@ -24,8 +25,8 @@ TRACE_COMMANDS: list[BindingType] = [
     command("m", "mark", "Mark this place", "Or remove the mark of what is selected."),
     command("apostrophe", "marks", "List of marks"),
     *(
-        command(str(i), f"tab('{name}')", f"Pane {name}", f"Opens the tab {name.title()}.")
-        for i, name in enumerate(TABS, 1)
+        command(key, f"tab('{name}')", f"Pane {name}", f"Opens the tab {name.title()}.")
+        for name, key in TAB_KEYS.items()
     ),
     command("i", "details", "Details of the selection", "Where the screen is narrow: in place of the list."),
     command("y", "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),

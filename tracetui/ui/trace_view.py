@@ -16,7 +16,8 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
-from tracetui.analysis.links import follow
+from tracetui.analysis.chains import follow, follow_back
+from tracetui.analysis.gaps import idle_blocks
 from tracetui.drawing.format import clean, shorten
 from tracetui.drawing.raster import Picture
 from tracetui.drawing.window import Window
@@ -245,9 +246,9 @@ class TraceView(Widget):
         """Show the whole trace in the lanes."""
         self.lanes.action_fit_trace()
 
-    def action_follow(self) -> None:
-        """Go from a kernel to its launch, from there to the op, from there to a kernel."""
-        row = follow(self.trace, self.selected)
+    def action_follow(self, direction: int) -> None:
+        """Go from a kernel to its launch, to the op, to its forward op or a kernel; or the other way."""
+        row = (follow if direction > 0 else follow_back)(self.trace, self.selected)
         if row < 0:
             self.notice(f"{shorten(clean(self.trace.name_of(self.selected)), 40)} has no link to the other side.")
         self.select(row, jump=True)
@@ -364,6 +365,11 @@ class TraceView(Widget):
     def _sum_up(self, message: PaneList.Summed) -> None:
         self._summary = message.table
         self._show_header()
+
+    @on(PaneList.Explained)
+    def _draw_idle(self) -> None:
+        self.picture.show_idle(idle_blocks(self.trace))
+        self.lanes.changed()
 
     @on(SearchLine.Typed)
     def _typed(self, message: SearchLine.Typed) -> None:

@@ -20,6 +20,7 @@ from tracetui.analysis.findings.host import (
 )
 from tracetui.analysis.findings.kernels import low_waves, tiny_kernels, uneven_kernels
 from tracetui.analysis.findings.overall import exposed_communication, idle_gpu
+from tracetui.analysis.findings.peaks import far_from_roofline, misaligned_products
 from tracetui.analysis.findings.views import stalled_thread, view_tax
 from tracetui.analysis.findings.waiting import host_sync, pageable_copy
 from tracetui.analysis.placement import step_index
@@ -38,6 +39,8 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     pageable_copy,
     tiny_kernels,
     low_waves,
+    far_from_roofline,
+    misaligned_products,
     uneven_kernels,
     stalled_thread,
     view_tax,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tracetui.analysis.combinations import combinations
 from tracetui.analysis.configuration import configuration
 from tracetui.analysis.findings.finding import Finding, Scope, Severity
 from tracetui.analysis.findings.words import counted, time
@@ -69,8 +70,7 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
     if len(rows) == 0:
         return
     setup = configuration(trace, rows)
-    _, member = np.unique(np.stack([slices.name[rows], setup.grid, setup.block]), axis=1, return_inverse=True)
-    same = group(member.ravel())
+    same = group(combinations(slices.name[rows], setup.grid, setup.block).member)
     dur = slices.dur[rows]
     median = same.median(dur)
     slowest = same.largest(dur)

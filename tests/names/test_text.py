@@ -1,0 +1,143 @@
+"""Names taken apart: casts, parameters, anonymous namespaces, brackets that match and brackets that do not."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tracetui.analysis.names import SHORTEST, decode, normalised
+from tracetui.analysis.names.text import call, name_parts, plain, split_arguments
+from tracetui.model.trace import Kind
+
+SIGNS = "<>(){}[],:_*&~#. 0129"
+WORDS = [
+    "void ", "at::native::", "(anonymous namespace)::", "operator()", "operator<", "->", "{lambda(float)#1}", "(bool)1",
+    "triton_poi_fused_", "nvjet_tst_", "cutlass_80_tensorop_", "Cijk_Ailk_Bljk_", "_ZN7cutlass", "S1_", "Li64E", "J",
+    "ncclDevKernel_", "elementwise_kernel<128, 4, ", "reduce_kernel<512, 1, ", "std::enable_if<", ">::type ",
+    "Flash_fwd_kernel_traits<", "CollectiveMma<", "sm90_xmma_gemm_", "x", "64x64", "splitK", "\udc80", "\x00", "é",
+]  # fmt: skip
+ODD = st.lists(st.one_of(st.sampled_from(WORDS), st.text(SIGNS, max_size=6), st.text(max_size=4)), max_size=24)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ("void f<int>(int, float*)", "f<int>"),
+        ("static void f<(bool)1, (int)4, 4ul, 0u>(T)", "f<true, 4, 4, 0>"),
+        ("void a::(anonymous namespace)::f<b<c> >(d)", "a::(anonymous namespace)::f<b<c>>"),
+        ("a::<unnamed>::f(int)", "a::(anonymous namespace)::f"),
+        ("f<(cudnnKernelDataType_t)2>(float)", "f<2>"),
+        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int>(P)", "internal::gemvx::kernel<int>"),
+        ("f(int) [clone .kd]", "f"),
+        ("Cijk_Ailk_Bljk_SB_MT64x64x8.kd", "Cijk_Ailk_Bljk_SB_MT64x64x8"),
+        ("a::f(T)::{lambda()#1}::operator()() const", "a::f(T)::{lambda()#1}::operator()"),
+        ("(anonymous namespace)", "(anonymous namespace)"),
+        ("f<1>(unfinished, list", "f<1>"),
+    ],
+)
+def test_plain(raw, text):
+    assert plain(raw) == text
+
+
+def test_parts_of_a_name():
+    parts = name_parts("void at::native::(anonymous namespace)::f<4, g(T, U)::{lambda(int, bool)#1}, h<i, j> >(int)")
+    assert parts.path == "at::native::f"
+    assert parts.base == "f"
+    assert parts.arguments == ("4", "g(T, U)::{lambda(int, bool)#1}", "h<i, j>")
+
+
+@pytest.mark.parametrize(
+    ("inside", "parts"),
+    [
+        ("", ()),
+        ("a, b", ("a", "b")),
+        ("a<b, c>, d", ("a<b, c>", "d")),
+        ("f(a, b)::{lambda()#2}::operator()() const::{lambda(c, d)#1}, e", None),
+        ("a<b, c", ("a<b, c",)),
+        ("a>, b", ("a>", "b")),
+        ("(a < b), c", ("(a < b)", "c")),
+        ("decltype(x->y), c", ("decltype(x->y)", "c")),
+    ],
+)
+def test_split_arguments(inside, parts):
+    found = split_arguments(inside)
+    assert found == parts if parts is not None else len(found) == 2
+
+
+def test_call():
+    assert call("a::F<b<c>, d>::operator()<e>(f)") == ("F", ("b<c>", "d"))
+    assert call("plain") == ("plain", ())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("triton_poi_fused_add_3", "triton_poi_fused_add_17"),
+        ("triton_per_fused_layer_norm_0_0d1d2d", "triton_per_fused_layer_norm_2_0d1d2de"),
+        ("void f<4ul>(int)", "f<4>(long)"),
+        ("ProfilerStep#3", "ProfilerStep#12"),
+        ("## Call CompiledFxGraph fabc12 ##", "## Call CompiledFxGraph f0987 ##"),
+        ("copy to 0x7f12ab00", "copy to 0x7f99cd00"),
+    ],
+)
+def test_what_differs_from_run_to_run_is_normalised(one, other):
+    assert normalised(one) == normalised(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("triton_poi_fused_add_3", "triton_poi_fused_mul_3"),
+        ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pinned -> Device)"),
+        (
+            "f::{lambda()#1}::operator()() const::{lambda(float)#1}",
+            "f::{lambda()#2}::operator()() const::{lambda(float)#1}",
+        ),
+        ("nvjet_tst_64x8_64x16_1x4_h_bz_TNT", "nvjet_tst_64x8_64x16_1x4_h_bz_TNN"),
+    ],
+)
+def test_what_is_another_kernel_stays_another(one, other):
+    assert normalised(one) != normalised(other)
+
+
+@given(ODD)
+def test_no_name_is_too_odd(words):
+    name = "".join(words)
+    for kind in (Kind.KERNEL, Kind.MEMCPY, Kind.CPU_OP):
+        found = decode(name, kind)
+        assert 0 < len(found.short) <= SHORTEST
+        assert not found.inferred - set(found.__dataclass_fields__)
+    assert isinstance(normalised(name), str)
+
+
+LONG = [
+    "<" * 100_000,
+    "(" * 50_000 + ")" * 50_000,
+    "<(" * 50_000,
+    "<" * 10_000 + ")" * 90_000,
+    "triton_poi_fused_" + "add_" * 25_000 + "0",
+    "triton_poi_fused_" + "_" * 100_000,
+    "_Z" + "N1a" * 30_000,
+    "_ZN1aI" + "S_S0_" * 20_000,
+    "_Z" + "9" * 100_000,
+    "cutlass_80_tensorop_" + "bf16_" * 20_000,
+    "nvjet_tst_" + "1" * 100_000 + "x64_64x4_1x1_h_TNN",
+    "sm90_xmma_gemm_" + "bf16" * 25_000,
+    "void at::native::elementwise_kernel<128, 4, " + "at::native::BinaryFunctor<" * 4_000,
+    "Cijk_" + "Ailk_" * 20_000 + "MT64x64x64",
+    "std::enable_if<" * 7_000,
+]
+
+
+@pytest.mark.parametrize("name", LONG, ids=lambda name: name[:24])
+def test_a_name_of_100_kilobytes_is_decoded_quickly(name):
+    begin = time.process_time()
+    assert len(decode(name).short) <= SHORTEST
+    assert time.process_time() - begin < 1
+
+
+def test_the_last_part_of_a_huge_name_is_not_read():
+    assert decode("x" * 100_000 + "gemm").sort == "unknown"

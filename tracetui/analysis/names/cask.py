@@ -1,0 +1,147 @@
+"""Products and convolutions of cuBLAS and cuDNN themselves: xmma (F8) and SASS named after an architecture (F9)."""
+
+from __future__ import annotations
+
+import re
+
+from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.element_types import BRIEF, brief_type
+from tracetui.analysis.names.family import Family
+from tracetui.analysis.names.instructions import ACCUMULATORS, CONVOLUTIONS, RELU_CAPABLE, shape_of, sizes
+from tracetui.analysis.names.text import Name
+
+_XMMA = re.compile(
+    rf"sm(?P<sm>\d+)_xmma_(?P<kind>gemm|(?P<conv>fprop|dgrad|wgrad|deconv)_implicit_gemm)(?P<variant>(?:_indexed|_wo_smem)*)"
+    rf"_(?P<math>{BRIEF})(?P<second>{BRIEF})?(?P<types>(?:_(?:{BRIEF}){{1,2}})*)(?P<layout>(?:_[a-z]+)*?)"
+    r"_tilesize(?P<tile>\d+x\d+(?:x\d+)?)(?P<rest>\w*)$"
+)
+_XMMA_SIZES = re.compile(r"_(stage|warpsize|warpgroupsize|g|tensor|align[abc]?)(\d+(?:x\d+)*)(?=_|$)")
+_XMMA_WORDS = {"execute", "kernel", "cudnn", "infer", "train", "5x", "cublas", "trt"}
+_SASS = re.compile(
+    r"(?:cudnn_)?(?:infer_|train_)?(?P<arch>maxwell|pascal|volta|turing|ampere|ada|hopper)"
+    rf"_(?:(?P<out>{BRIEF})_)?(?P<letter>g?[shdiczq])(?P<instr>\d{{3,6}})?(?P<core>gemm|cudnn)"
+    rf"(?P<winograd>_winograd)?(?:_(?P<a>{BRIEF}))?_(?P<m>\d+)x(?P<n>\d+)(?P<rest>(?:_\w+)?)$"
+)
+_STAGES = re.compile(r"_stages_(\d+)x(\d+)")
+_SLICED = re.compile(r"_sliced(\d+)x(\d+)")
+_LAYOUT = re.compile(r"_([nt]{2})(?:_v\d+)?$")
+_FLAGS = {"relu": RELU_CAPABLE, "f2f": "converts types in the epilogue", "splitK": "split-K"}
+_EPILOGUE_GUESS = "f2f"
+
+
+def xmma(name: Name) -> Decoded | None:
+    """Decode `sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_...`."""
+    if "_xmma_" not in name.base:
+        return None
+    found = _XMMA.match(name.base)
+    if found is None:
+        return None
+    given = dict(_XMMA_SIZES.findall(found["rest"]))
+    left = _XMMA_SIZES.sub("", found["rest"])
+    split = None
+    if "_split_k" in left or "_segment_k_on" in left:
+        split = True
+    elif "_segment_k_off" in left:
+        split = False
+    left = re.sub(r"_split_k|_segment_k_(?:on|off)", "", left)
+    words = [word for word in left.split("_") if word and word not in _XMMA_WORDS]
+    raw = "".join(part or "" for part in (found["second"], found["types"])).strip("_")
+    layouts = found["layout"].strip("_")
+    convolution = found["conv"] is not None
+    math = brief_type(found["math"])
+    return Decoded(
+        family=Family.GEMM,
+        sort="convolution" if convolution else "gemm",
+        library="cuDNN xmma" if convolution or "cudnn" in left else "cuBLAS xmma",
+        vendor="NVIDIA",
+        arch=f"sm{found['sm']}",
+        op=CONVOLUTIONS.get(found["conv"]) if convolution else None,
+        a=math,
+        tile=sizes(found["tile"]),
+        columns_first=None if convolution else False,
+        stages=int(given["stage"]) if "stage" in given else None,
+        warps=_product(given.get("warpsize")),
+        instruction=given.get("tensor"),
+        layout=layouts.rsplit("_", 1)[-1] if convolution else layouts[:2] or None,
+        align=next((int(given[key]) for key in ("align", "aligna", "alignb", "alignc") if key in given), None),
+        split_k=split,
+        tensor_core=True if "warpgroupsize" in given or "tensor" in given else None,
+        flags=_xmma_flags(found, given),
+        unknown=(*([f"types {raw}"] if raw else []), *words),
+        inferred=frozenset({"columns_first"}),
+    )
+
+
+def _xmma_flags(found: re.Match[str], given: dict[str, str]) -> tuple[str, ...]:
+    flags = [word for word in found["variant"].replace("wo_smem", "no shared memory").split("_") if word]
+    if "warpgroupsize" in given:
+        groups = _product(given["warpgroupsize"]) or 1
+        flags.append(f"{groups} warpgroup{'s' if groups > 1 else ''}")
+    if given.get("g", "1") != "1":
+        flags.append(f"{given['g']} groups")
+    return tuple(flags)
+
+
+def _product(text: str | None) -> int | None:
+    """Warps of `2x2x1`."""
+    if text is None:
+        return None
+    result = 1
+    for size in sizes(text):
+        result *= size
+    return result
+
+
+def sass(name: Name) -> Decoded | None:
+    """Decode `ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_nn` and the convolutions `..._scudnn_...`."""
+    found = _SASS.match(name.base)
+    if found is None:
+        return None
+    rest, letter = found["rest"], found["letter"]
+    stages, sliced, layout = _STAGES.search(rest), _SLICED.search(rest), _LAYOUT.search(rest)
+    left = _LAYOUT.sub("", _SLICED.sub("", _STAGES.sub("", rest)))
+    words = [word for word in left.split("_") if word]
+    loads = [word for word in words if re.match(r"ldg\d+$", word)]
+    acc, tensor = ACCUMULATORS.get(letter[-1]), found["instr"] is not None
+    a = brief_type(found["a"]) or ("tf32" if tensor and acc == "f32" else acc)
+    flags = [_FLAGS[word] for word in words if word in _FLAGS]
+    if letter.startswith("g"):
+        flags.append("Gaussian complex (3 products)")
+    if sliced:
+        flags.append(f"sliced-K {int(sliced[1]) * int(sliced[2])}")
+    if found["winograd"]:
+        flags.append("Winograd")
+    if "nhwc" in words:
+        flags.append("nhwc")
+    convolution = found["core"] == "cudnn"
+    likely = {"flags"} if _EPILOGUE_GUESS in words else set()
+    if tensor:
+        likely |= {field for field in ("a", "out") if not found[field]}
+    return Decoded(
+        family=Family.GEMM,
+        sort="convolution" if convolution else "gemm",
+        library="cuDNN SASS" if convolution else "cuBLAS SASS",
+        vendor="NVIDIA",
+        arch=found["arch"],
+        op=_direction(words) if convolution else None,
+        a=a,
+        b=a,
+        acc=acc,
+        out=brief_type(found["out"]) or acc,
+        tile=(int(found["m"]), int(found["n"]), *([int(stages[1])] if stages else [])),
+        columns_first=None if convolution else True,
+        stages=int(stages[2]) if stages else None,
+        instruction=shape_of(found["instr"]),
+        layout=layout[1] if layout else None,
+        split_k=True if "splitK" in words else None,
+        vector=int(loads[0][3:]) if loads else None,
+        tensor_core=tensor,
+        flags=tuple(flags),
+        unknown=tuple(word for word in words if word not in _FLAGS and word not in loads and word != "nhwc"),
+        inferred=frozenset(likely),
+    )
+
+
+def _direction(words: list[str]) -> str | None:
+    """Whether the name of a convolution of cuDNN tells what it computes; most do not."""
+    return next((CONVOLUTIONS[word] for word in words if word in CONVOLUTIONS), None)

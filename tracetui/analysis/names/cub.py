@@ -1,0 +1,98 @@
+"""cub and thrust (F15): scans, sorts, reductions and selections, most with occupancy queries before them."""
+
+from __future__ import annotations
+
+import re
+
+from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.element_types import cpp_type, types_in
+from tracetui.analysis.names.family import Family
+from tracetui.analysis.names.text import Name, call
+
+_DEVICE = re.compile(r"Device(\w+?)(?:Kernel)?$")
+_SORTS = (
+    ("RadixSort", Family.OTHER, "sort"),
+    ("MergeSort", Family.OTHER, "sort"),
+    ("SegmentedSort", Family.OTHER, "sort"),
+    ("ReduceByKey", Family.REDUCTION, "reduction"),
+    ("Scan", Family.REDUCTION, "scan"),
+    ("Reduce", Family.REDUCTION, "reduction"),
+    ("Histogram", Family.REDUCTION, "histogram"),
+    ("Compact", Family.OTHER, "select"),
+    ("Select", Family.OTHER, "select"),
+    ("Partition", Family.OTHER, "select"),
+    ("Unique", Family.OTHER, "select"),
+    ("RunLength", Family.OTHER, "select"),
+    ("For", Family.POINTWISE, "pointwise"),
+    ("Transform", Family.POINTWISE, "pointwise"),
+)
+_AGENT = re.compile(r"__(\w+?)::(\w+?)Agent")
+_OPAQUE = re.compile(r"OpaqueType<(\d+)>")
+_POLICY = re.compile(r"policy_hub<([^<>]*(?:<[^<>]*>[^<>]*)*)>|Policy<([^<>]*(?:<[^<>]*>[^<>]*)*)>")
+_TILE_STATE = re.compile(r"(?<!\w)ScanTileState<([\w: ]+),")
+
+
+def cub(name: Name) -> Decoded | None:
+    """Decode `cub::DeviceScanKernel<...>` and `thrust::cuda_cub::core::_kernel_agent<...>`."""
+    inside = "cub" in name.path or "thrust" in name.path
+    if not inside:
+        return None
+    found = _DEVICE.match(name.base)
+    if found is not None:
+        return _device(name, found[1])
+    agent = _AGENT.search(name.text)
+    if name.base == "_kernel_agent" and agent is not None:
+        return _thrust(name, agent)
+    return None
+
+
+def _sort_of(word: str) -> tuple[Family, str]:
+    return next(((family, sort) for part, family, sort in _SORTS if part in word), (Family.OTHER, "cub"))
+
+
+def _device(name: Name, word: str) -> Decoded:
+    family, sort = _sort_of(word)
+    types = _policy_types(name.text)
+    value = types[1] if sort == "sort" and len(types) > 1 else None
+    return Decoded(
+        family=family,
+        sort=sort,
+        library="cub",
+        op=word,
+        a=types[0] if types else None,
+        b=value,
+        tensor_core=False,
+        unknown=(word,) if sort == "cub" else (),
+        inferred=frozenset({"a", "b"}),
+    )
+
+
+def _policy_types(text: str) -> list[str]:
+    """Types of keys and values: those that the tuning policy was chosen for."""
+    found = _POLICY.search(text)
+    state = _TILE_STATE.search(text)
+    if state is not None and cpp_type(state[1]):
+        return [cpp_type(state[1]) or ""]
+    parts = call(found.group())[1] if found else ()
+    types = []
+    for part in parts:
+        opaque = _OPAQUE.search(part)
+        kind = f"{opaque[1]}-byte" if opaque else cpp_type(part)
+        if kind:
+            types.append(kind)
+    return types or types_in(text)[:1]
+
+
+def _thrust(name: Name, agent: re.Match[str]) -> Decoded:
+    family, sort = _sort_of(agent[2])
+    fills = "fill" in name.text
+    types = types_in(name.text)
+    return Decoded(
+        family=Family.POINTWISE if sort == "pointwise" or "parallel_for" in agent[1] else family,
+        sort="fill" if fills else "pointwise" if "parallel_for" in agent[1] else sort,
+        library="thrust",
+        op="fill" if fills else agent[2],
+        a=types[0] if types else None,
+        tensor_core=False,
+        inferred=frozenset({"a", "sort"}),
+    )

@@ -1,0 +1,152 @@
+"""Kernels that the CUTLASS library names: 3.x (F6) and 2.x (F7), as cuBLAS, cuDNN and PyTorch ship them."""
+
+from __future__ import annotations
+
+import re
+
+from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.element_types import BRIEF, brief_type
+from tracetui.analysis.names.family import Family
+from tracetui.analysis.names.instructions import (
+    ACCUMULATORS,
+    CONVOLUTIONS,
+    RELU_CAPABLE,
+    misalignment,
+    shape_of,
+    sizes,
+)
+from tracetui.analysis.names.text import Name
+
+_THIRD = re.compile(
+    r"cutlass3x_sm(?P<sm>\d+[af]?)_(?P<kind>(?:sp|bs|bssp)?tensorop|simt)_(?P<letter>[a-z]{0,2}?)(?P<instr>\d+x\d+x\d+)?"
+    rf"(?P<core>(?:gemm|fprop|dgrad|wgrad)(?:_grouped|_planar\w+?)?)_(?P<a>\w*?(?:{BRIEF}))_(?P<b>\w*?(?:{BRIEF}))"
+    rf"_(?P<acc>{BRIEF})_(?P<c>{BRIEF}|void)_(?P<d>{BRIEF}|void)(?P<shapes>(?:_\d+x\d+x\d+){{1,2}})_(?P<stages>\d+)"
+    r"_(?P<layout>[nt]{2,3})_align(?P<align>\d+)(?P<rest>\w*)"
+)
+_SECOND = re.compile(
+    rf"cutlass(?:_(?P<cc>\d+))?_(?P<wmma>wmma_)?(?P<kind>tensorop|simt)_(?:(?P<out>{BRIEF})_)?"
+    r"(?P<letter>g?[shdiczq])(?P<instr>\d{3,6})?(?P<core>gemm|fprop|dgrad|wgrad|deconv)(?P<words>(?:_[a-z]+)*?)"
+    rf"(?:_(?P<a>{BRIEF}))?_(?P<m>\d+)x(?P<n>\d+)(?:_(?P<k>\d+)x(?P<stages>\d+))?_(?P<layout>[nt]{{2}}|nhwc|nchw)"
+    r"(?P<more>(?:_[a-z]+)*?)_align(?P<align>\d+)(?P<rest>\w*)"
+)
+_CLASSES = {
+    "tensorop": (),
+    "simt": (),
+    "sptensorop": ("sparse",),
+    "bstensorop": ("block scaled",),
+    "bssptensorop": ("block scaled", "sparse"),
+}
+_SUFFIXES = (
+    ("_warpspecialized", "warp specialised"),
+    ("_pingpong", "pingpong"),
+    ("_cooperative", "cooperative"),
+    ("_fp8_fastaccum", "fast fp8 accumulation"),
+    ("_epi_tma", "TMA epilogue"),
+    ("_epi_nosmem", "epilogue without shared memory"),
+    ("_stream_k", "stream-k"),
+    ("_1sm", "1-SM"),
+    ("_2sm", "2-SM"),
+    ("_o_vs16", "output scales of 16"),
+    ("_bias_f32_relu", RELU_CAPABLE),
+    ("_bias_bf16_relu", RELU_CAPABLE),
+    ("_bias_f16_relu", RELU_CAPABLE),
+)
+_KNOWN_WORDS = {
+    "relu": RELU_CAPABLE,
+    "optimized": "optimized iterator",
+    "analytic": "analytic iterator",
+    "fixed": "fixed channels",
+    "few": "few channels",
+    "unity": "unit stride",
+    "splitk": "split-K",
+}
+_COMPANIONS = {"channels", "stride"}
+
+
+def cutlass(name: Name) -> Decoded | None:
+    """Decode a name of the CUTLASS library, bare or wrapped in `cutlass::Kernel2<...>`."""
+    if "cutlass" not in name.text:
+        return None
+    found = _THIRD.search(name.text)
+    if found is not None:
+        return _third(found)
+    found = _SECOND.search(name.text)
+    return _second(found, name) if found is not None else None
+
+
+def _third(found: re.Match[str]) -> Decoded:
+    rest, flags = found["rest"], list(_CLASSES[found["kind"]])
+    epilogue = ("bias",) if "_bias" in rest else ()
+    for suffix, flag in _SUFFIXES:
+        if suffix in rest:
+            rest = rest.replace(suffix, "", 1)
+            flags.append(flag)
+    rest = rest.replace("_bias", "", 1)
+    shapes = found["shapes"].strip("_").split("_")
+    scaled = [kind.rsplit("x", 1)[0] for kind in (found["a"], found["b"]) if "x" in kind]
+    a, b = (brief_type(kind.rsplit("x", 1)[-1]) for kind in (found["a"], found["b"]))
+    align = int(found["align"])
+    return Decoded(
+        family=Family.GEMM,
+        sort="convolution" if found["core"] in CONVOLUTIONS else "gemm",
+        library="CUTLASS 3.x",
+        vendor="NVIDIA",
+        arch=f"sm{found['sm']}",
+        op=CONVOLUTIONS.get(found["core"], "grouped" if "grouped" in found["core"] else None),
+        a=a,
+        b=b,
+        acc=brief_type(found["acc"]),
+        out=brief_type(found["d"]),
+        tile=sizes(shapes[0]) if len(shapes) == 2 else (),
+        columns_first=True if found["core"].startswith("gemm") else None,
+        cluster=sizes(shapes[-1]),
+        stages=int(found["stages"]) or None,
+        instruction=found["instr"],
+        layout=found["layout"][:2],
+        align=align,
+        split_k=None,
+        epilogue=epilogue,
+        tensor_core=found["kind"] != "simt",
+        flags=(*flags, *(f"scales {scale}" for scale in dict.fromkeys(scaled))),
+        warnings=misalignment(align if found["kind"] != "simt" else None),
+        unknown=tuple(word for word in rest.split("_") if word),
+        inferred=frozenset({"columns_first"}),
+    )
+
+
+def _second(found: re.Match[str], name: Name) -> Decoded:
+    letter, tensor = found["letter"], found["kind"] == "tensorop"
+    acc = ACCUMULATORS.get(letter[-1])
+    a = brief_type(found["a"]) or ("tf32" if tensor and acc == "f32" else acc)
+    words = [word for word in f"{found['words']}{found['more']}{found['rest']}".split("_") if word]
+    flags = [_KNOWN_WORDS[word] for word in words if word in _KNOWN_WORDS]
+    if letter.startswith("g"):
+        flags.append("Gaussian complex")
+    align = int(found["align"])
+    tile = (int(found["m"]), int(found["n"]), *([int(found["k"])] if found["k"] else []))
+    convolution = found["core"] in CONVOLUTIONS
+    likely = {"columns_first"} | ({"a", "b"} if not found["a"] and tensor and acc != "f32" else set())
+    return Decoded(
+        family=Family.GEMM,
+        sort="convolution" if convolution else "gemm",
+        library="CUTLASS 2.x" + (" in cuDNN" if "cudnn" in name.path else ""),
+        vendor="NVIDIA",
+        arch=f"sm{found['cc']}" if found["cc"] else None,
+        op=CONVOLUTIONS.get(found["core"]),
+        a=a,
+        b=a,
+        acc=acc,
+        out=brief_type(found["out"]) or acc,
+        tile=tile,
+        columns_first=None if convolution else True,
+        stages=int(found["stages"]) if found["stages"] else None,
+        instruction=shape_of(found["instr"]),
+        layout=found["layout"],
+        align=align,
+        split_k=True if "splitk" in words else None,
+        tensor_core=tensor,
+        flags=tuple(flags),
+        warnings=misalignment(align if tensor else None),
+        unknown=tuple(word for word in words if word not in _KNOWN_WORDS and word not in _COMPANIONS),
+        inferred=frozenset(likely),
+    )

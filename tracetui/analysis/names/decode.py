@@ -1,0 +1,96 @@
+"""From a kernel's name to its parts: the families in a fixed order, the first that knows the name answers (4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+from tracetui.analysis.names.attention import attention
+from tracetui.analysis.names.cask import sass, xmma
+from tracetui.analysis.names.collectives import collective
+from tracetui.analysis.names.cub import cub
+from tracetui.analysis.names.cublas import cublas
+from tracetui.analysis.names.cudnn import cudnn
+from tracetui.analysis.names.cutlass import cutlass
+from tracetui.analysis.names.cutlass_template import cutlass_template
+from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.family import Family
+from tracetui.analysis.names.flash import flash
+from tracetui.analysis.names.inductor import inductor
+from tracetui.analysis.names.memory import memory
+from tracetui.analysis.names.native import native
+from tracetui.analysis.names.nvjet import nvjet
+from tracetui.analysis.names.others import by_words, user_kernel
+from tracetui.analysis.names.rocm import rocm
+from tracetui.analysis.names.tensile import tensile
+from tracetui.analysis.names.text import Name, name_parts
+from tracetui.analysis.names.wording import cut, sentence_of, short_of
+from tracetui.model.trace import Kind
+
+_BY_KIND = {
+    Kind.CPU_OP: Family.OP,
+    Kind.ANNOTATION: Family.ANNOTATION,
+    Kind.GPU_ANNOTATION: Family.ANNOTATION,
+    Kind.RUNTIME: Family.RUNTIME,
+    Kind.SYNC: Family.RUNTIME,
+    Kind.PYTHON: Family.PYTHON,
+    Kind.MEMCPY: Family.COPY,
+    Kind.MEMSET: Family.COPY,
+    Kind.OVERHEAD: Family.OVERHEAD,
+    Kind.BOOKKEEPING: Family.OVERHEAD,
+}
+_BEFORE: tuple[Callable[[Name], Decoded | None], ...] = (memory, collective)
+_AFTER: tuple[Callable[[Name], Decoded | None], ...] = (
+    flash,
+    attention,
+    nvjet,
+    cutlass,
+    cutlass_template,
+    xmma,
+    sass,
+    cublas,
+    tensile,
+    rocm,
+    cudnn,
+    native,
+    cub,
+    user_kernel,
+)
+
+
+@lru_cache(maxsize=16384)
+def decode(name: str, kind: Kind = Kind.KERNEL, custom_ops: frozenset[str] = frozenset()) -> Decoded:
+    """Decode the name of a kernel, copy or fill; never raises, whatever the text.
+
+    What runs on no device has only a family. `custom_ops` are base names of operators that the program registered.
+    """
+    parts = name_parts(name)
+    if kind in (Kind.MEMCPY, Kind.MEMSET):
+        found = memory(parts) or _transfer(kind)
+    elif kind != Kind.KERNEL:
+        found = Decoded(family=_BY_KIND.get(kind, Family.OTHER), sort=kind.name.lower().replace("_", " "))
+        return replace(found, short=cut(name), sentence="")
+    else:
+        found = _kernel(parts, custom_ops)
+    return replace(found, short=cut(found.short or short_of(found, parts)), sentence=sentence_of(found, parts))
+
+
+def _kernel(parts: Name, custom_ops: frozenset[str]) -> Decoded:
+    for family in _BEFORE:
+        if found := family(parts):
+            return found
+    if found := inductor(parts, custom_ops):
+        return found
+    # Nothing but PyTorch's own kernels live in this namespace, and they are most names of an eager trace.
+    if parts.path.startswith("at::") and (found := native(parts)):
+        return found
+    for family in _AFTER:
+        if found := family(parts):
+            return found
+    return by_words(parts)
+
+
+def _transfer(kind: Kind) -> Decoded:
+    """A copy or fill whose name does not say from where to where."""
+    return Decoded(family=Family.COPY, sort="memcpy" if kind == Kind.MEMCPY else "memset", library="driver")

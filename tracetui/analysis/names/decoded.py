@@ -1,0 +1,99 @@
+"""What a kernel's name says, as fields that a table, a rule or a sentence can use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tracetui.analysis.names.family import Family
+
+SHORTEST = 40
+"""Characters of a short label at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """One decoded name; what the name does not tell is None or empty, what is only likely is in `inferred`."""
+
+    family: Family
+    """For colours and sums."""
+    sort: str
+    """Finer than the family: gemm, gemm helper, convolution, attention, softmax, sort, memcpy, ...; `unknown`."""
+    library: str | None = None
+    """Who wrote or generated it: cuBLAS nvjet, CUTLASS 3.x, Inductor, PyTorch, NCCL, Tensile, ..."""
+    vendor: str | None = None
+    """Whose hardware the library is for: NVIDIA or AMD; None where it runs on either."""
+    arch: str | None = None
+    """What it was built for: sm90, gfx942, ampere. A newer device may run it."""
+    op: str | None = None
+    """What it does in one word: add, mean, AllReduce, forward, dgrad."""
+    a: str | None = None
+    """Type of the elements that come in, or of matrix A: bf16, f32, i64, f8, 2-byte."""
+    b: str | None = None
+    acc: str | None = None
+    """Type in which it accumulates or computes."""
+    out: str | None = None
+    tile: tuple[int, ...] = ()
+    """Two sides of the output and, where the name tells, the depth that one block works on, as the name has them."""
+    columns_first: bool | None = None
+    """Whether the tile's first side lies along the columns of the output that PyTorch sees: BLAS libraries count
+    by columns, all but xmma, as grids of real traces show. None where that is not known."""
+    stages: int | None = None
+    """Depth of the pipeline that loads tiles."""
+    cluster: tuple[int, ...] = ()
+    """Thread blocks of one cluster."""
+    warps: int | None = None
+    threads: int | None = None
+    """Threads of one block."""
+    instruction: str | None = None
+    """Shape of the matrix instruction, MxNxK."""
+    layout: str | None = None
+    """tn, nn, nt or tt for A and B as the library counts, or nhwc and nchw."""
+    align: int | None = None
+    """Elements to which the operands must be aligned."""
+    split_k: bool | None = None
+    """Whether the depth is shared by several blocks whose results are added; None where the name does not tell."""
+    vector: int | None = None
+    """Elements that one thread loads at once."""
+    head: int | None = None
+    """Size of an attention head."""
+    epilogue: tuple[str, ...] = ()
+    """What is done to the result before it is stored."""
+    fused_ops: tuple[str, ...] = ()
+    """Operators that a generated kernel stems from, not what it executes."""
+    index: int | None = None
+    """Number of a generated kernel in its module."""
+    tensor_core: bool | None = None
+    """Whether matrix units do the work; None where the name does not tell."""
+    flags: tuple[str, ...] = ()
+    """Other properties that the name states: causal, varlen, strided, pageable, relu-capable, stream-k."""
+    warnings: tuple[str, ...] = ()
+    """What to keep in mind when reading this name or its time."""
+    unknown: tuple[str, ...] = ()
+    """Parts of the name that are not understood, as they stand there."""
+    inferred: frozenset[str] = frozenset()
+    """Names of the fields above that are likely and not certain."""
+    short: str = ""
+    """A label of at most 40 characters."""
+    sentence: str = ""
+    """The same in plain words."""
+
+    @property
+    def dtype(self) -> str | None:
+        """The type to name it by: that of the elements that come in, else of those that go out."""
+        return self.a or self.out
+
+    def tiles(self, rows: int, columns: int, batch: int = 1) -> int | None:
+        """How many tiles cover `batch` outputs of rows x columns; None where the name does not tell.
+
+        Blocks may be fewer, where each works on several tiles, or more, where the depth is split.
+        """
+        if len(self.tile) < 2 or self.columns_first is None or 0 in self.tile:
+            return None
+        across, down = self.tile[:2] if self.columns_first else self.tile[1::-1]
+        return -(-columns // across) * -(-rows // down) * batch
+
+    def confidence(self, field: str) -> str | None:
+        """`exact` where the grammar of the name is known, `inferred` where not, None where the field is empty."""
+        if getattr(self, field) in (None, "", ()):
+            return None
+        return "inferred" if field in self.inferred else "exact"

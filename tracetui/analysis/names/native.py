@@ -1,0 +1,203 @@
+"""PyTorch's own kernels, `at::native::...` (F14): generic ones by their functor, the others by their name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.element_types import FLOATS, cpp_type
+from tracetui.analysis.names.family import Family
+from tracetui.analysis.names.functors import operator_of, read_functor, snake
+from tracetui.analysis.names.native_kernels import KERNELS, Known
+from tracetui.analysis.names.text import Name, call, template_of
+
+_ELEMENTWISE = {
+    "vectorized_elementwise_kernel": (1, ""),
+    "vectorized_templated_elementwise_kernel": (1, "mixed dtypes"),
+    "unrolled_elementwise_kernel": (0, "unrolled"),
+    "unrolled_elementwise_kernel_for_multi_outputs": (1, "unrolled"),
+    "elementwise_kernel": (2, "strided"),
+    "elementwise_kernel_manual_unroll": (2, "strided"),
+    "legacy_elementwise_kernel": (2, "strided"),
+    "index_elementwise_kernel": (2, ""),
+    "_scatter_gather_elementwise_kernel": (2, ""),
+    "elementwise_kernel_with_index": (1, ""),
+}
+"""Which template argument is the functor, and what the choice of this kernel says of its operands."""
+
+_MOVES = {
+    "copy": "copy",
+    "cast": "copy",
+    "index": "gather",
+    "index_put": "scatter",
+    "index_copy": "scatter",
+    "gather": "gather",
+    "scatter": "scatter",
+    "scatter_add": "scatter",
+    "take": "gather",
+    "put": "scatter",
+    "flip": "copy",
+    "roll": "copy",
+}
+_FILLS = frozenset({"fill", "arange", "linspace", "eye"})
+_STRIDED = "Strided or not contiguous: each element's place is computed, which is slower than a vectorised kernel."
+_MIXED = "Mixed dtypes: elements are cast while loading, without vectorised access."
+_ARRAY = re.compile(r"[Aa]rray<char\*, (\d{1,3})")
+_STANDARD = {"plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div"}
+_OPTIMIZER = re.compile(r"adam|sgd|lamb|adagrad|rmsprop|lion", re.IGNORECASE)
+
+
+def native(name: Name) -> Decoded | None:
+    """Decode a kernel of PyTorch; older versions keep some in no namespace."""
+    special = _SPECIAL.get(name.base)
+    if special is not None:
+        return special(name)
+    if name.base in _ELEMENTWISE and len(name.arguments) > _ELEMENTWISE[name.base][0]:
+        return _elementwise(name)
+    for pattern, known in KERNELS:
+        if pattern.match(name.base):
+            return _known(name, known)
+    return _unlisted(name) if name.path.startswith("at::") else None
+
+
+def _elementwise(name: Name) -> Decoded:
+    place, access = _ELEMENTWISE[name.base]
+    functor = read_functor(name.arguments[place])
+    casts = "LoadWithCast" in name.text or "StoreWithCast" in name.text or access == "mixed dtypes"
+    copies = functor.op in ("copy", "cast")
+    flags = [flag for flag, state in (("scalar", functor.scalar), ("casts", casts)) if state]
+    if access and not (casts and access == "mixed dtypes"):
+        flags.append(access)
+    vectorised = name.base.startswith("vectorized") and name.arguments[0].isdecimal()
+    tensors = _ARRAY.search(name.text)
+    if tensors and int(tensors[1]) > 1:
+        flags.append(f"{int(tensors[1]) - 1} input{'s' if tensors[1] != '2' else ''}")
+    sort = _MOVES.get(functor.op, "fill" if functor.op in _FILLS else "pointwise")
+    out = functor.out or (functor.kind if copies else None)
+    # A copy's functor has the type of the output; what comes in is read with a cast.
+    unread = copies and casts
+    return Decoded(
+        family=Family.COPY if functor.op in _MOVES else Family.POINTWISE,
+        sort=sort,
+        library="PyTorch",
+        op=functor.op,
+        a=None if unread else functor.kind,
+        acc=functor.acc if functor.acc != functor.kind else None,
+        out=out,
+        vector=int(name.arguments[0][:4]) if vectorised else None,
+        threads=int(name.arguments[0][:5]) if not vectorised and name.arguments[0].isdecimal() else None,
+        tensor_core=False,
+        flags=tuple(flags),
+        warnings=(*([_STRIDED] if access == "strided" else []), *([_MIXED] if casts else [])),
+        unknown=() if functor.known else (functor.word,),
+        inferred=frozenset() if functor.known else frozenset({"op"}),
+    )
+
+
+def _reduce(name: Name) -> Decoded:
+    parts = template_of(name.text, "ReduceOp")
+    functor = read_functor(parts[1]) if len(parts) > 1 else None
+    kind = cpp_type(parts[0]) if parts else None
+    return Decoded(
+        family=Family.REDUCTION,
+        sort="reduction",
+        library="PyTorch",
+        op=functor.op if functor else None,
+        a=kind or (functor.kind if functor else None),
+        acc=functor.acc if functor and functor.acc in FLOATS else None,
+        out=cpp_type(parts[3]) if len(parts) > 3 else None,
+        threads=int(name.arguments[0][:5]) if name.arguments and name.arguments[0].isdecimal() else None,
+        tensor_core=False,
+        unknown=(functor.word,) if functor and not functor.known else (),
+    )
+
+
+def _multi_tensor(name: Name) -> Decoded:
+    """Many tensors in one launch: foreach operators and fused optimizers."""
+    functors = [part for part in name.arguments if "Functor" in part]
+    word, inner = call(functors[0]) if functors else ("", ())
+    standard = next((call(part)[0] for part in name.arguments if part.startswith("std::")), "")
+    op = _STANDARD.get(standard) or standard or operator_of(word)[0] or None
+    optimizer = _OPTIMIZER.search(word) is not None
+    types = [kind for kind in map(cpp_type, (*inner, *name.arguments)) if kind in FLOATS]
+    return Decoded(
+        family=Family.REDUCTION if "Norm" in word else Family.POINTWISE,
+        sort="optimizer" if optimizer else "foreach",
+        library="PyTorch" if name.path.startswith("at::") else "Apex",
+        op=op,
+        a=types[0] if types else None,
+        acc=types[1] if len(types) > 1 and types[1] != types[0] else None,
+        tensor_core=False,
+        unknown=() if word else ("multi_tensor_apply",),
+        inferred=frozenset({"library", "acc"}) if not name.path.startswith("at::") else frozenset(),
+    )
+
+
+def _random(name: Name) -> Decoded:
+    """Random numbers: the distribution stands among the lambdas."""
+    found = re.search(r"(normal|uniform|random|bernoulli|exponential|cauchy|geometric|log_normal)\w*", name.text)
+    types = [kind for kind in map(cpp_type, name.arguments) if kind]
+    return Decoded(
+        family=Family.POINTWISE,
+        sort="random",
+        library="PyTorch",
+        op=found[1] if found else "random",
+        a=None,
+        out=types[0] if types else None,
+        tensor_core=False,
+        inferred=frozenset({"op", "out"}),
+    )
+
+
+def _known(name: Name, known: Known) -> Decoded:
+    types = [kind for kind in map(cpp_type, name.arguments) if kind]
+    roles = dict(zip(known.roles.split(), types, strict=False))
+    op = known.op or operator_of(name.base)[0]
+    if known.sort == "softmax":
+        op = ("log_softmax" if _is_log(name) else "softmax") + (" backward" if "ackward" in name.base else "")
+    numbers = name.arguments[:1] if known.vector else ()
+    flags = [flag for part, flag in known.flags if part in name.base or part in name.arguments]
+    return Decoded(
+        family=known.family,
+        sort=known.sort,
+        library=known.library,
+        op=op,
+        a=roles.get("a"),
+        acc=roles.get("acc") if roles.get("acc") in FLOATS else None,
+        out=roles.get("out"),
+        vector=int(numbers[0][:4]) if numbers and numbers[0].isdecimal() else None,
+        tensor_core=False if known.family != Family.GEMM else None,
+        flags=tuple(flags),
+        inferred=frozenset({"library"} if not name.path.startswith("at::") else ()),
+    )
+
+
+def _is_log(name: Name) -> bool:
+    """Whether a softmax is a log_softmax: by its epilogue, or by the flag after the size."""
+    if "LogSoftMax" in name.text:
+        return True
+    states = [part for part in name.arguments if part in ("true", "false")]
+    return "softmax_warp" in name.base and states[:1] == ["true"]
+
+
+def _unlisted(name: Name) -> Decoded:
+    """A kernel of PyTorch that no table lists: it is at least named after its operator."""
+    op = operator_of(name.base)[0] or snake(name.base)
+    types = [kind for kind in map(cpp_type, name.arguments) if kind in FLOATS]
+    return Decoded(
+        family=Family.OTHER,
+        sort="pytorch",
+        library="PyTorch",
+        op=op or None,
+        a=types[0] if types else None,
+        inferred=frozenset({"op", "a"}),
+    )
+
+
+_SPECIAL: dict[str, Callable[[Name], Decoded]] = {
+    "reduce_kernel": _reduce,
+    "multi_tensor_apply_kernel": _multi_tensor,
+    "distribution_elementwise_grid_stride_kernel": _random,
+    "distribution_nullary_kernel": _random,
+}

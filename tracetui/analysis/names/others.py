@@ -1,0 +1,95 @@
+"""What no family's grammar covers: kernels of users in Triton, and C++ names with a telling word in them.
+
+All that is read here is likely at best, and marked so.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.element_types import BRIEF, brief_type, cpp_type, first_float
+from tracetui.analysis.names.family import Family
+from tracetui.analysis.names.text import Name
+
+_WORDS = (
+    (Family.COMMUNICATION, "collective", r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all"),
+    (Family.ATTENTION, "attention", r"flash|fmha|attention|attn|sdpa|(?<![a-z])mla(?![a-z])"),
+    (Family.GEMM, "gemm helper", r"splitk_?reduce|reduce_?splitk"),
+    (Family.GEMM, "gemv", r"gemv"),
+    (Family.GEMM, "convolution", r"winograd|[dw]grad|fprop|conv(?!ert)|scudnn"),
+    (Family.GEMM, "gemm", r"(?<!fb)gemm|matmul|cijk_|nvjet|fused_moe"),
+    (
+        Family.COPY,
+        "copy",
+        r"copy_(?:kernel|device)|copybuffer|memcpy|transpose|nchwtonhwc|nhwctonchw|catarray|convert|permute",
+    ),
+    (Family.REDUCTION, "softmax", r"softmax"),
+    (Family.REDUCTION, "norm", r"norm(?!al)|(?<![a-z])bn_|welford|gammabeta"),
+    (Family.OTHER, "sort", r"sort|topk"),
+    (Family.REDUCTION, "scan", r"(?<![a-z])scan|cumsum"),
+    (Family.REDUCTION, "reduction", r"reduce|sum_|argm(?:ax|in)|statistics|histogram|cross_entropy"),
+    (Family.COPY, "gather", r"gather|scatter|index_?select"),
+    (Family.POINTWISE, "random", r"dropout|philox"),
+    (
+        Family.POINTWISE,
+        "pointwise",
+        r"elementwise|pointwise|functor|activation|fill|rotary|rope|glu|gelu|silu|relu|(?<![a-z])add(?![a-z])"
+        r"|(?<![a-z])mul(?![a-z])|adam",
+    ),
+)
+_PATTERNS = tuple((family, sort, re.compile(pattern)) for family, sort, pattern in _WORDS)
+_OGS = re.compile(
+    rf"_matmul_ogs_(?P<layouts>[NT]{{3}})_(?P<y>{BRIEF})x(?P<x>{BRIEF})x(?P<w>{BRIEF})"
+    r"_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)x(?P<split>\d+)(?:_(?P<epilogue>\w+))?$"
+)
+
+
+def user_kernel(name: Name) -> Decoded | None:
+    """A plain identifier: a kernel written in Triton, or a C function, that at most its words describe."""
+    if not name.text.isidentifier():
+        return None
+    found = _OGS.match(name.base)
+    if found is not None:
+        return _ogs(found)
+    return by_words(name, "Triton", ("library",))
+
+
+def by_words(name: Name, library: str | None = None, likely: tuple[str, ...] = ()) -> Decoded:
+    """What the words of a name suggest; sort `unknown` where they suggest nothing."""
+    text = f"{name.path} {' '.join(part for part in name.arguments if '::' not in part)}"[:2000].lower()
+    family, sort = Family.OTHER, "unknown"
+    for each_family, each_sort, pattern in _PATTERNS:
+        if pattern.search(text):
+            family, sort = each_family, each_sort
+            break
+    types = [kind for kind in map(cpp_type, name.arguments) if kind]
+    known = sort != "unknown"
+    return Decoded(
+        family=family,
+        sort=sort,
+        library=library if known else None,
+        op=(name.base or name.text)[:60] or None,
+        a=first_float(types),
+        unknown=() if known else ((name.base or name.text)[:200],),
+        inferred=frozenset({"family", "sort", "a", *likely}) if known else frozenset({"a"}),
+    )
+
+
+def _ogs(found: re.Match[str]) -> Decoded:
+    """The product of Triton's kernels for mixtures of experts: Y, X and W with their layouts, tile and split-K."""
+    return Decoded(
+        family=Family.GEMM,
+        sort="gemm",
+        library="Triton kernels",
+        op="matmul_ogs",
+        a=brief_type(found["x"]),
+        b=brief_type(found["w"]),
+        out=brief_type(found["y"]),
+        tile=(int(found["m"]), int(found["n"]), int(found["k"])),
+        split_k=int(found["split"][:6]) > 1,
+        epilogue=(found["epilogue"],) if found["epilogue"] else (),
+        tensor_core=True,
+        flags=(f"Y, X and W stored {found['layouts']}",),
+        inferred=frozenset({"library", "split_k", "epilogue", "tensor_core"}),
+    )

@@ -1,0 +1,221 @@
+"""AMD's other libraries (F12): composable kernel, ck_tile, MIOpen and AITER."""
+
+from __future__ import annotations
+
+import re
+
+from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.element_types import brief_type, types_in
+from tracetui.analysis.names.family import Family
+from tracetui.analysis.names.text import Name
+
+_IMPLICIT = re.compile(
+    r"igemm_(?P<way>fwd|bwd|wrw)_gtcx?(?P<gen>\d?)_?(?P<dlops>dlops_)?(?P<layout>nhwc|nchw)_(?P<type>bf16|fp16|fp32)"
+    r"_(?:bx\d+_ex\d+_)?bt(?P<tile>\d+x\d+x\d+)_wt(?P<wave>\d+x\d+x\d+)(?P<rest>\w*)$"
+)
+_WAYS = {"fwd": "forward", "bwd": "dgrad", "wrw": "wgrad"}
+_GENERATIONS = {"": "gfx908", "2": "gfx90a", "3": "gfx942"}
+_GRIDWISE = re.compile(r"Gridwise\w*[Gg]emm\w*<")
+_CK_TYPE = {"unsigned short": "bf16", "_Float16": "f16", "float": "f32", "std::bfloat16_t": "bf16", "signed char": "i8"}
+_BLOCK_AND_TILE = re.compile(r"PassThrough, (?:\d+, ){0,3}?(64|128|256|512), (\d+), (\d+), (\d+), ")
+_BACKWARD_WEIGHT = re.compile(r"PassThrough, (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), \d+, \d+, ck::Sequence")
+_BLOCK = re.compile(r"bwd_weight<(\d+), ")
+_CK_WORDS = (
+    ("bwd_weight", "convolution", "wgrad"),
+    ("bwd_data", "convolution", "dgrad"),
+    ("grouped_conv_fwd", "convolution", "forward"),
+    ("conv", "convolution", None),
+    ("gemm", "gemm", None),
+    ("layernorm", "norm", "layer_norm"),
+    ("normalization", "norm", None),
+    ("softmax", "softmax", None),
+    ("reduce", "reduction", None),
+    ("elementwise", "pointwise", None),
+)
+_TILE_WORDS = (
+    (r"Fmha\w*Bwd|FmhaBwd", Family.ATTENTION, "attention", "backward"),
+    (r"FmhaBatchPrefill|Fmha\w*PagedKV", Family.ATTENTION, "attention", "prefill paged KV"),
+    (r"FmhaFwdSplitKVCombine", Family.ATTENTION, "attention", "forward split-KV combine"),
+    (r"FmhaFwdSplitKV", Family.ATTENTION, "attention", "forward split-KV"),
+    (r"FmhaFwdAppendKV", Family.ATTENTION, "attention", "append KV"),
+    (r"Fmha", Family.ATTENTION, "attention", "forward"),
+    (r"Rmsnorm2d", Family.REDUCTION, "norm", "rms_norm forward"),
+    (r"Layernorm2d", Family.REDUCTION, "norm", "layer_norm forward"),
+    (r"MoeSorting", Family.OTHER, "sort", "expert sorting"),
+    (r"FusedMoe", Family.GEMM, "gemm", "fused experts"),
+    (r"Gemm", Family.GEMM, "gemm", None),
+    (r"Conv", Family.GEMM, "convolution", None),
+    (r"Reduce|Softmax|TopK", Family.REDUCTION, "reduction", None),
+    (r"Elementwise|Permute", Family.POINTWISE, "pointwise", None),
+)
+_TILE_PATTERNS = tuple((re.compile(pattern), family, sort, op) for pattern, family, sort, op in _TILE_WORDS)
+_SEQUENCE = re.compile(r"sequence<(\d+), (\d+), (\d+), (\d+), (\d+), (\d+)>")
+_MANGLED_SEQUENCE = re.compile(r"sequenceIJLi(\d+)ELi(\d+)ELi(\d+)ELi(\d+)ELi(\d+)ELi(\d+)EE")
+_NAMED = (
+    (
+        r"(?P<layout>batched_transpose)_(?P<size>\d+x\d+)_(?P<type>half|dword|byte)",
+        Family.COPY,
+        "transpose",
+        "transpose",
+    ),
+    (r"transpose_(?:CNHW2NCHW|NCHW2CNHW|NCHW2NHWC|NHWC2NCHW)\w*", Family.COPY, "transpose", "layout conversion"),
+    (r"SubTensorOpWithCastTensor\w*", Family.COPY, "copy", "cast"),
+    (r"SubTensorOpWith\w+", Family.POINTWISE, "fill", "set or scale"),
+    (r"MIOpenBatchNorm\w*", Family.REDUCTION, "norm", "batch_norm"),
+    (r"MIOpen\w*Softmax\w*", Family.REDUCTION, "softmax", "softmax"),
+    (r"mloPooling\w*", Family.REDUCTION, "pooling", "pooling"),
+    (r"Im2[Cc]ol\w*|Col2[Ii]m\w*", Family.COPY, "copy", "im2col"),
+    (r"miopenSp3AsmConv\w*|miopenGcnAsm\w*|gcnAsmConv\w*", Family.GEMM, "convolution", None),
+    (r"naive_conv\w*", Family.GEMM, "convolution", "naive"),
+    (r"wvSplitK\w*", Family.GEMM, "gemm", "skinny"),
+    (r"gemm_xdl\w*", Family.GEMM, "gemm", None),
+)
+_NAMED_PATTERNS = tuple((re.compile(pattern + "$"), family, sort, op) for pattern, family, sort, op in _NAMED)
+
+
+def rocm(name: Name) -> Decoded | None:
+    """Decode kernels of CK, ck_tile, MIOpen and AITER."""
+    found = _IMPLICIT.match(name.base)
+    if found is not None:
+        return _implicit(found)
+    if name.text.startswith("ck_tile"):
+        return _tile(name)
+    if name.text.startswith(("ck::", "ck ")):
+        return _composable(name)
+    for pattern, family, sort, op in _NAMED_PATTERNS:
+        seen = pattern.match(name.base)
+        if seen is not None:
+            return _named(name, seen.groupdict(), family, sort, op)
+    if name.path.startswith("aiter::"):
+        return _aiter(name)
+    return None
+
+
+def _implicit(found: re.Match[str]) -> Decoded:
+    dlops = found["dlops"] is not None
+    wave = found["wave"]
+    return Decoded(
+        family=Family.GEMM,
+        sort="convolution",
+        library="MIOpen igemm",
+        vendor="AMD",
+        arch="gfx10" if dlops else _GENERATIONS.get(found["gen"]),
+        op=_WAYS[found["way"]],
+        a=brief_type(found["type"]),
+        tile=tuple(map(int, found["tile"].split("x"))),
+        instruction=wave,
+        layout=found["layout"],
+        split_k="_gkgs" in found["rest"],
+        tensor_core=not dlops,
+        inferred=frozenset({"arch"}),
+    )
+
+
+def _composable(name: Name) -> Decoded:
+    text = name.text
+    sort, op = next(((sort, op) for word, sort, op in _CK_WORDS if word in name.base), ("unknown", None))
+    family = {"gemm": Family.GEMM, "convolution": Family.GEMM, "pointwise": Family.POINTWISE, "unknown": Family.OTHER}
+    start = _GRIDWISE.search(text)
+    inside = text[start.end() :] if start else text
+    words = [part.strip() for part in inside[:600].split(",")]
+    kinds = [_CK_TYPE[word] for word in words if word in _CK_TYPE]
+    threads, tile = _ck_tile(inside)
+    block = _BLOCK.search(text)
+    return Decoded(
+        family=family.get(sort, Family.REDUCTION),
+        sort=sort,
+        library="composable kernel",
+        vendor="AMD",
+        op=op,
+        a=kinds[0] if kinds else None,
+        b=kinds[1] if len(kinds) > 1 else None,
+        acc="f32" if "f32" in kinds else None,
+        tile=tile,
+        threads=threads or (int(block[1]) if block else None),
+        tensor_core=True if "xdl" in text else None,
+        flags=tuple(flag for word, flag in (("grouped", "grouped"), ("batched", "batched")) if word in name.base),
+        inferred=frozenset({"a", "b", "acc", "tile", "threads"}),
+    )
+
+
+def _ck_tile(inside: str) -> tuple[int | None, tuple[int, ...]]:
+    """Block size and tile: the four integers after the operations, or M, N, K0 and K1 of a weight's gradient."""
+    weight = _BACKWARD_WEIGHT.search(inside)
+    if weight is not None:
+        m, n, k0, _, _, k1 = map(int, weight.groups())
+        return None, (m, n, k0 * k1)
+    found = _BLOCK_AND_TILE.search(inside)
+    if found is None:
+        return None, ()
+    block, *tile = map(int, found.groups())
+    return block, tuple(tile)
+
+
+def _tile(name: Name) -> Decoded:
+    """ck_tile names its kernel class; where the name stayed mangled, its identifiers and raw text are looked at."""
+    family, sort, op = next(
+        ((family, sort, op) for pattern, family, sort, op in _TILE_PATTERNS if pattern.search(name.text)),
+        (Family.OTHER, "unknown", None),
+    )
+    kernel = re.search(r"\b(\w*(?:Kernel|Fwd|Bwd))\b(?!::)", name.text.replace("ck_tile::kentry", ""))
+    shape = _SEQUENCE.search(name.text) or _MANGLED_SEQUENCE.search(name.raw[:20_000])
+    numbers = tuple(map(int, shape.groups())) if shape else ()
+    attention = sort == "attention" and len(numbers) == 6
+    kind = None
+    if "DF16b" in name.raw or "bfloat16" in name.text or "bf16" in name.text:
+        kind = "bf16"
+    elif "DF16_" in name.raw or "half" in name.text or "_Float16" in name.text:
+        kind = "f16"
+    return Decoded(
+        family=family,
+        sort=sort,
+        library="ck_tile",
+        vendor="AMD",
+        op=op,
+        a=kind,
+        tile=numbers[:2] if attention else (),
+        head=numbers[3] if attention else None,
+        tensor_core=True if sort in ("attention", "gemm", "convolution") else False if sort == "norm" else None,
+        unknown=() if op or kernel is None else (kernel[1],),
+        inferred=frozenset({"a", "tile", "head", "op", "tensor_core"}),
+    )
+
+
+def _named(name: Name, parts: dict[str, str | None], family: Family, sort: str, op: str | None) -> Decoded:
+    sizes = {"half": "2-byte", "dword": "4-byte", "byte": "1-byte"}
+    types = types_in(" ".join(name.arguments))
+    library = "MIOpen" if not name.base.startswith(("wvSplitK", "gemm_xdl")) else "ROCm skinny products"
+    return Decoded(
+        family=family,
+        sort=sort,
+        library=library,
+        vendor="AMD",
+        op=op,
+        a=sizes.get(parts.get("type") or "") or (types[0] if types else None),
+        tile=tuple(map(int, (parts.get("size") or "").split("x"))) if parts.get("size") else (),
+        tensor_core=True if "xdl" in name.base else None,
+        inferred=frozenset({"library", "a"}),
+    )
+
+
+def _aiter(name: Name) -> Decoded | None:
+    """AITER's own kernels say in words what they do; the family is left to the words."""
+    types = types_in(name.text)
+    text = name.base.lower()
+    if "gemm" not in text and "norm" not in text and "attn" not in text and "mla" not in text:
+        return None
+    if "gemm" in text:
+        family, sort = Family.GEMM, "gemm"
+    elif "norm" in text:
+        family, sort = Family.REDUCTION, "norm"
+    else:
+        family, sort = Family.ATTENTION, "attention"
+    return Decoded(
+        family=family,
+        sort=sort,
+        library="AITER",
+        vendor="AMD",
+        op=name.base,
+        a=types[0] if types else None,
+        inferred=frozenset({"family", "sort", "a"}),
+    )

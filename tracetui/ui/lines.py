@@ -1,0 +1,59 @@
+"""The lines of a description: text that already fits, and how it is painted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LABEL = 18
+"""Cells kept for the labels of facts."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a description, already short enough for the pane's width."""
+
+    text: str
+    style: str = "plain"
+    """plain, title, label, fact, here or link."""
+    row: int = -1
+    """The slice to which the line jumps, -1 for none."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A label, a value in words, and the slice that it is about, -1 for none."""
+
+    label: str
+    value: str
+    row: int = -1
+
+
+def folded(text: str, width: int) -> list[str]:
+    """Text cut into pieces of a width, at spaces and commas where there are any in the last third."""
+    width = max(width, 8)
+    pieces = []
+    while len(text) > width:
+        cut = max(text.rfind(sign, width * 2 // 3, width) for sign in " ,:/_")
+        cut = cut + 1 if cut > 0 else width
+        pieces.append(text[:cut].rstrip())
+        text = text[cut:].lstrip()
+    return [*pieces, text] if text else pieces
+
+
+def fact_lines(fact: Fact, width: int) -> list[Line]:
+    """A fact with its label on the left; the value goes on below where it is long."""
+    if len(fact.label) >= LABEL:
+        return [Line(piece, row=fact.row) for piece in folded(f"{fact.label}: {fact.value}", width)]
+    pieces = folded(fact.value, width - LABEL) or [""]
+    first = Line(f"{fact.label:<{LABEL}}{pieces[0]}", "fact", fact.row)
+    return [first, *(Line(" " * LABEL + piece) for piece in pieces[1:])]
+
+
+def said(sentences: Sequence[str], width: int) -> list[Line]:
+    """Sentences one below the other, the first as a title, and a rule under the last."""
+    lines: list[Line] = []
+    for place, sentence in enumerate(sentences):
+        lines += [Line(piece, "plain" if place else "title") for piece in folded(sentence, width)]
+        lines.append(Line(""))
+    return [*lines[:-1], Line("─" * width, "label")] if lines else []
