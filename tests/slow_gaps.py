@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from tracetui.analysis.cause_words import Cause
-from tracetui.analysis.links import links
+from tracetui.analysis.idle.cause_words import Cause
+from tracetui.analysis.linking.links import links
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
 

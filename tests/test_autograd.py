@@ -13,8 +13,8 @@ import pytest
 from tests.build import Event, kernel, launch, make_trace, op
 from tests.conftest import SAMPLES
 from tests.slow import slow_events
-from tracetui.analysis.autograd import ENGINE, autograd, forward_of
-from tracetui.analysis.chains import follow, follow_back
+from tracetui.analysis.linking.autograd import ENGINE, autograd, forward_of
+from tracetui.analysis.linking.chains import follow, follow_back
 from tracetui.importers.load import load
 from tracetui.model.trace import Flows, Trace
 

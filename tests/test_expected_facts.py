@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from tests.conftest import SHARED
-from tracetui.analysis.links import links
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import queries
+from tracetui.analysis.operators.views import idle_view_rows, view_rows
 from tracetui.analysis.panes import PANES
-from tracetui.analysis.placement import step_index
-from tracetui.analysis.steps import steps
-from tracetui.analysis.views import idle_view_rows, view_rows
 from tracetui.importers.load import load
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, Kind, Trace

@@ -217,6 +217,7 @@ def test_the_table_is_sorted_by_weight_and_every_row_jumps_to_its_evidence():
     )
     table = PANES["findings"].build(trace)
     assert [row["severity"] for row in table.rows()] == ["major", "minor"]
+    assert table.slices is not None
     for row, place in zip(table.rows(), table.slices.tolist(), strict=True):
         assert row["step"] == 3
         assert read_view_string(str(row["jump"])).event == trace.slices.event[place]

@@ -10,9 +10,9 @@ import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op
 from tests.test_autograd import ENGINE_THREAD, backward, forward
-from tracetui.analysis.chains import chain
-from tracetui.analysis.frames import compiled_region, frames, is_own, module_paths
-from tracetui.analysis.links import links
+from tracetui.analysis.linking.chains import chain
+from tracetui.analysis.linking.frames import compiled_region, frames, is_own, module_paths
+from tracetui.analysis.linking.links import links
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.build import Event, launch, make_trace, op
 from tests.conftest import SHARED
 from tests.slow_gaps import slow_gaps
-from tracetui.analysis.cause_words import Cause
-from tracetui.analysis.cpu_doing import longest, open_at
-from tracetui.analysis.gap_causes import gap_causes
-from tracetui.analysis.idleness import idleness
+from tracetui.analysis.idle.cause_words import Cause
+from tracetui.analysis.idle.cpu_doing import longest, open_at
+from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.idleness import idleness
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace
 

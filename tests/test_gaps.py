@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.cause_words import WORDS, Cause
-from tracetui.analysis.gap_causes import gap_causes, usual_latency
-from tracetui.analysis.gaps import idle_blocks
-from tracetui.analysis.idleness import SHORTEST, idleness
+from tracetui.analysis.idle.cause_words import WORDS, Cause
+from tracetui.analysis.idle.gap_causes import gap_causes, usual_latency
+from tracetui.analysis.idle.gaps import idle_blocks
+from tracetui.analysis.idle.idleness import SHORTEST, idleness
 from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Kind, Trace
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op, step
 from tests.conftest import SHARED
-from tracetui.analysis.checks import Doubt
-from tracetui.analysis.health import CHECKS, doubtful, doubts, marks
+from tracetui.analysis.health.checks import Doubt
+from tracetui.analysis.health.health_table import CHECKS, doubtful, doubts, marks
 from tracetui.analysis.panes import PANES
 from tracetui.drawing.export import render
 from tracetui.errors import TraceError

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import ROOT
-from tracetui.analysis.exposure import exposure
-from tracetui.analysis.idleness import device_order
+from tracetui.analysis.idle.exposure import exposure
+from tracetui.analysis.idle.idleness import device_order
 from tracetui.analysis.panes import PANES
 from tracetui.importers.load import load
 from tracetui.model.trace import Trace

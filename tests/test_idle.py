@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.build import kernel, launch, make_trace, op
-from tracetui.analysis.gaps import idle_blocks
+from tracetui.analysis.idle.gaps import idle_blocks
 from tracetui.drawing.cells import Frame
 from tracetui.drawing.layout import Layout
 from tracetui.drawing.palette import GROUND, palette

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.configuration import configuration
-from tracetui.analysis.links import links
+from tracetui.analysis.devices.configuration import configuration
+from tracetui.analysis.linking.links import links
 from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Kind, Trace
 

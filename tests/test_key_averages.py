@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT, SAMPLES
 from tests.slow_key_averages import slow_key_averages
-from tracetui.analysis.ops import torch_time
+from tracetui.analysis.operators.ops import torch_time
 from tracetui.analysis.panes import PANES
 from tracetui.importers.load import load
 from tracetui.model.table import Table

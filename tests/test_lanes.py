@@ -167,9 +167,9 @@ async def test_the_mouse_selects_pans_zooms_and_folds() -> None:
         assert app.window.first == window.first + 20
         assert lanes.selected == row_of(trace, "gemm", 1)
         await pilot.click(LanesView, offset=(2, 1))
-        assert len(layout.lines) == 3
+        assert len(layout.lines) == 4
         await pilot.click(LanesView, offset=(2, 1))
-        assert len(layout.lines) == 6
+        assert len(layout.lines) == 7
 
 
 async def test_reveal_scrolls_pans_and_unfolds() -> None:
@@ -208,7 +208,7 @@ async def test_a_step_sends_only_the_lines_of_the_selection(monkeypatch: pytest.
         monkeypatch.setattr(lanes, "refresh", record)
         strips = lanes.render_lines(lanes.size.region)
         await pilot.press("full_stop")
-        assert {region.y for region in regions} == {5}
+        assert {region.y for region in regions} == {6}
         kept = [a is b for a, b in zip(strips, lanes.render_lines(lanes.size.region), strict=True)]
         assert kept.count(False) == 1
 
@@ -251,8 +251,8 @@ def test_devices_stay_in_sight_below_deep_stacks() -> None:
     layout.resize(20)
     layout.folds[0] = Fold.FULL
     layout.resize(21)
-    assert [line.lane for line in layout.lines] == [0] * 19 + [-1, 1]
-    assert layout.lines[19].note == "0 rows above, 181 below"
+    assert [line.lane for line in layout.lines] == [0] * 18 + [-1, -1, 1]
+    assert layout.lines[18].note == "0 rows above, 182 below"
     layout.scroll(3, 50)
     assert layout.lines[0].track == 50 and layout.lines[0].head
 
@@ -271,9 +271,9 @@ def test_compact_lanes_show_the_rows_around_what_is_revealed() -> None:
 def test_folding_goes_round_and_skips_states_that_look_alike() -> None:
     layout = Layout(Picture(make_trace([op("a", 0, 100), op("b", 10, 20), kernel("k", 0, 5)])))
     layout.resize(20)
-    assert layout.fold(0) == Fold.FOLDED and len(layout.lines) == 2
+    assert layout.fold(0) == Fold.FOLDED and len(layout.lines) == 3
     layout.fold(0)
-    assert len(layout.lines) == 3
+    assert len(layout.lines) == 4
 
 
 def test_threads_with_next_to_nothing_are_idle() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op
-from tracetui.analysis.chains import chain, dispatch_cost, first_work, follow, follow_back
-from tracetui.analysis.joining import around
-from tracetui.analysis.links import links, op_rows
+from tracetui.analysis.linking.chains import chain, dispatch_cost, first_work, follow, follow_back
+from tracetui.analysis.linking.joining import around
+from tracetui.analysis.linking.links import links, op_rows
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace
 

@@ -12,10 +12,10 @@ import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op, step
 from tests.slow import slow_events
-from tracetui.analysis.allocator import allocator
-from tracetui.analysis.copies import NO_COPIES
-from tracetui.analysis.memory import NO_MEMORY
-from tracetui.analysis.memory_curves import memory_curves
+from tracetui.analysis.memory.allocator import allocator
+from tracetui.analysis.memory.copies import NO_COPIES
+from tracetui.analysis.memory.curves import memory_curves
+from tracetui.analysis.memory.memory_table import NO_MEMORY
 from tracetui.analysis.panes import PANES
 from tracetui.drawing.layout import Layout
 from tracetui.drawing.palette import palette

@@ -133,9 +133,9 @@ def test_every_cell_is_what_a_slow_look_says(seed: int, first: int, ns_per_cell:
     trace = random_trace(seed, 120)
     picture = Picture(trace)
     window, width = Window(first, ns_per_cell), 40
-    frame = picture.frame(range(picture.tracks), window, width)
+    frame = picture.frame(range(picture.idle_track(0)), window, width)
     edges = window.edges(width).tolist()
-    for track in range(picture.tracks):
+    for track in range(picture.idle_track(0)):
         pieces = pieces_of(trace, track, picture)
         for x in range(width):
             check_cell(frame, track, x, pieces, edges[x], edges[x + 1])

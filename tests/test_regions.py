@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.build import Event, kernel, launch, make_trace
-from tracetui.analysis.regions import region
+from tracetui.analysis.linking.regions import region
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from tests.build import Event, kernel, launch, make_trace, op, step
 from tests.slow import slow_events
-from tracetui.analysis.links import links
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.replays import replays
 from tracetui.analysis.panes import PANES
-from tracetui.analysis.placement import step_index
-from tracetui.analysis.replays import replays
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.build import kernel, launch, make_trace, op
-from tracetui.analysis.combinations import combinations
-from tracetui.analysis.configuration import configuration
-from tracetui.analysis.devices import limits_of, with_device
-from tracetui.analysis.links import links
-from tracetui.analysis.occupancy_advice import advice
+from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.devices.advice import advice
+from tracetui.analysis.devices.configuration import configuration
+from tracetui.analysis.devices.limits import limits_of, with_device
+from tracetui.analysis.devices.residency import ARTEFACT, UPPER_BOUND, block_limits, residency
+from tracetui.analysis.linking.links import links
 from tracetui.analysis.panes import PANES
-from tracetui.analysis.residency import ARTEFACT, UPPER_BOUND, block_limits, residency
 from tracetui.errors import UsageError
 from tracetui.importers.load import load
 from tracetui.model.table import Cell

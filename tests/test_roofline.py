@@ -9,12 +9,12 @@ import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op, step
 from tests.test_residency import A100, H100, MI300X
-from tracetui.analysis.devices import limits_of, peaks_of
-from tracetui.analysis.links import links
+from tracetui.analysis.devices.limits import limits_of, peaks_of
+from tracetui.analysis.devices.peaks import _ROWS, device_peaks, peaks_named
+from tracetui.analysis.linking.links import links
 from tracetui.analysis.panes import PANES
-from tracetui.analysis.peaks import _ROWS, device_peaks, peaks_named
-from tracetui.analysis.roofline import BELIEVABLE, BOUNDS, bound_share, roofline, units_used
-from tracetui.analysis.work import kernel_work
+from tracetui.analysis.work.kernel_work import kernel_work
+from tracetui.analysis.work.roofline import BELIEVABLE, BOUNDS, bound_share, roofline, units_used
 from tracetui.cli.main import main
 from tracetui.drawing.scatter import Roof, roofline_lines, scatter
 from tracetui.importers.load import load

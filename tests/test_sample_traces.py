@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import ROOT, SAMPLES
 from tracetui import load
 from tracetui.analysis.expectations import Expectation, expectations
-from tracetui.analysis.ops import ops
+from tracetui.analysis.operators.ops import ops
 from tracetui.model.trace import Kind
 from workloads import registry
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op, step
 from tests.test_autograd import backward, forward
-from tracetui.analysis.markers import markers, with_steps
+from tracetui.analysis.linking.markers import markers, with_steps
+from tracetui.analysis.linking.placement import before_capture, partial_steps, step_index, within, work_of_step
+from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import PANES
-from tracetui.analysis.placement import before_capture, partial_steps, step_index, within, work_of_step
-from tracetui.analysis.steps import steps
 from tracetui.errors import UsageError
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace

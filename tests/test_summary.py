@@ -82,7 +82,7 @@ def test_tables_are_kept() -> None:
 def test_what_does_not_exist_is_refused_in_words() -> None:
     with pytest.raises(UsageError, match="no pane 'kernel'; there are summary, steps"):
         pane_named("kernel")
-    with pytest.raises(UsageError, match="can be grouped by name, not by op"):
+    with pytest.raises(UsageError, match="can be grouped by name or graph, not by op"):
         PANES["kernels"].build(small(), by="op")
 
 

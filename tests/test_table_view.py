@@ -3,7 +3,8 @@ from textual.app import App, ComposeResult
 
 from tracetui.model.table import Table, micros, numbers, texts
 from tracetui.ui.arrangement import Arrangement, arrange
-from tracetui.ui.columns import Shown, fitted, layout_of, placed
+from tracetui.ui.columns import fitted, layout_of, placed
+from tracetui.ui.layouts import Shown
 from tracetui.ui.table_view import TableView
 
 

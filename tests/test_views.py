@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.build import Event, kernel, launch, make_trace, op, step
+from tracetui.analysis.operators.views import idle_view_rows, view_rows
 from tracetui.analysis.panes import PANES
-from tracetui.analysis.views import idle_view_rows, view_rows
 from tracetui.model.trace import Kind, Trace
 
 

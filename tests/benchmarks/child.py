@@ -35,8 +35,8 @@ def measured(work: Callable[[], Figures]) -> Figures:
 
 def load_with_tracetui(path: str) -> Figures:
     """Load, then join launches and find steps: what the first screen needs."""
-    from tracetui.analysis.links import links
-    from tracetui.analysis.steps import steps
+    from tracetui.analysis.linking.links import links
+    from tracetui.analysis.linking.steps import steps
     from tracetui.importers.load import Progress, load
 
     def work() -> Figures:

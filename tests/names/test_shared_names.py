@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import SHARED
-from tracetui.analysis.links import links
+from tracetui.analysis.linking.links import links
 from tracetui.analysis.names import SHORTEST, Decoded, decode
 from tracetui.importers.load import load
 from tracetui.model.trace import GPU_WORK, Kind, Trace

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.workloads.children import QUICK, content_of, events_of
 from tracetui import load
-from tracetui.analysis.steps import steps
+from tracetui.analysis.linking.steps import steps
 
 LOOPS = """
 import json, sys, warnings

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.busy import busy_stretches, span
-from tracetui.analysis.groups import distinct
-from tracetui.analysis.links import links, op_rows
-from tracetui.analysis.placement import step_index
-from tracetui.analysis.regions import region
-from tracetui.analysis.steps import steps
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.linking.busy import busy_stretches, span
+from tracetui.analysis.linking.links import links, op_rows
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.regions import region
+from tracetui.analysis.linking.steps import steps
 from tracetui.errors import Unanswerable
 from tracetui.model.intervals import Int64, covered_within
 from tracetui.model.table import Table, numbers, texts

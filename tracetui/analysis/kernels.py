@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.configuration import configuration
-from tracetui.analysis.groups import count_within, distinct, group
+from tracetui.analysis.common.groups import count_within, distinct, group
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.devices.configuration import configuration
+from tracetui.analysis.devices.residency import occupancy_note, residency
 from tracetui.analysis.kernel_names import family, short_kernel
-from tracetui.analysis.lanes import lane_numbers
-from tracetui.analysis.links import links, names_of, no_gpu
-from tracetui.analysis.placement import step_column, step_index, within
-from tracetui.analysis.replays import by_graph, graph_column
-from tracetui.analysis.residency import occupancy_note, residency
-from tracetui.analysis.roofline import rate_columns
+from tracetui.analysis.linking.links import links, names_of, no_gpu
+from tracetui.analysis.linking.placement import step_column, step_index, within
+from tracetui.analysis.linking.replays import by_graph, graph_column
+from tracetui.analysis.work.roofline import rate_columns
 from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
 from tracetui.model.table import Column, Table, coded, micros, numbers

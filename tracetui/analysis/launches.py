@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 
-from tracetui.analysis.groups import count_within, group
-from tracetui.analysis.lanes import lane_numbers
-from tracetui.analysis.links import calls_named, links, names_of, no_gpu
-from tracetui.analysis.placement import step_column, step_index, within
-from tracetui.analysis.queueing import queue_depth, queueing
+from tracetui.analysis.common.groups import count_within, group
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.idle.queueing import queue_depth, queueing
+from tracetui.analysis.linking.links import calls_named, links, names_of, no_gpu
+from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Column, Table, coded, micros, numbers
 from tracetui.model.trace import Trace

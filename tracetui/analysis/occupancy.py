@@ -9,12 +9,12 @@ import re
 
 import numpy as np
 
-from tracetui.analysis.configuration import configuration
-from tracetui.analysis.groups import count_within, distinct, group
-from tracetui.analysis.links import calls_named, links, names_of, no_gpu
-from tracetui.analysis.placement import step_column, step_index, within
-from tracetui.analysis.residency import occupancy_note, residency
-from tracetui.analysis.totals import totals
+from tracetui.analysis.common.groups import count_within, distinct, group
+from tracetui.analysis.devices.configuration import configuration
+from tracetui.analysis.devices.residency import occupancy_note, residency
+from tracetui.analysis.idle.totals import totals
+from tracetui.analysis.linking.links import calls_named, links, names_of, no_gpu
+from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace

@@ -9,21 +9,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tracetui.analysis.findings import findings
-from tracetui.analysis.gaps import gaps
-from tracetui.analysis.health import health, marked
+from tracetui.analysis.health.health_table import health, marked
+from tracetui.analysis.idle.gaps import gaps
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.launches import launches
-from tracetui.analysis.memory import memory
+from tracetui.analysis.linking.placement import chosen
+from tracetui.analysis.linking.replays import replays
+from tracetui.analysis.memory.memory_table import memory
 from tracetui.analysis.occupancy import occupancy
-from tracetui.analysis.ops import GROUPS as OP_GROUPS
-from tracetui.analysis.ops import HELP as OPS_HELP
-from tracetui.analysis.ops import ops
-from tracetui.analysis.placement import chosen
-from tracetui.analysis.replays import replays
-from tracetui.analysis.roofline_table import roofline_table
+from tracetui.analysis.operators.ops import GROUPS as OP_GROUPS
+from tracetui.analysis.operators.ops import HELP as OPS_HELP
+from tracetui.analysis.operators.ops import ops
+from tracetui.analysis.operators.views import views
 from tracetui.analysis.step_table import step_table
 from tracetui.analysis.summary import summary
-from tracetui.analysis.views import views
+from tracetui.analysis.work.roofline_table import roofline_table
 from tracetui.errors import UsageError
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace

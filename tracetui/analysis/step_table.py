@@ -7,15 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from tracetui.analysis.busy import busy_time, span
-from tracetui.analysis.groups import distinct
-from tracetui.analysis.links import links, op_rows
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.idle.verdict import Verdict, step_verdicts
+from tracetui.analysis.idle.waits import sync_calls
+from tracetui.analysis.linking.busy import busy_time, span
+from tracetui.analysis.linking.links import links, op_rows
+from tracetui.analysis.linking.placement import chosen, partial_steps, step_index
+from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import queries
-from tracetui.analysis.placement import chosen, partial_steps, step_index
-from tracetui.analysis.steps import steps
-from tracetui.analysis.verdict import Verdict, step_verdicts
-from tracetui.analysis.views import idle_view_rows
-from tracetui.analysis.waits import sync_calls
+from tracetui.analysis.operators.views import idle_view_rows
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Column, Table, micros, numbers, texts
 from tracetui.model.trace import Kind, Trace

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.busy import busy_stretches
-from tracetui.analysis.health import doubtful
-from tracetui.analysis.lanes import lane_numbers
-from tracetui.analysis.links import links, no_gpu, op_rows
-from tracetui.analysis.markers import markers
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.health.health_table import doubtful
+from tracetui.analysis.idle.totals import totals
+from tracetui.analysis.idle.verdict import IDLE_PARTS, verdict_on
+from tracetui.analysis.linking.busy import busy_stretches
+from tracetui.analysis.linking.links import links, no_gpu, op_rows
+from tracetui.analysis.linking.markers import markers
+from tracetui.analysis.linking.placement import chosen, within
+from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import queries
-from tracetui.analysis.placement import chosen, within
-from tracetui.analysis.steps import steps
-from tracetui.analysis.totals import totals
-from tracetui.analysis.verdict import IDLE_PARTS, verdict_on
-from tracetui.analysis.views import idle_view_rows
+from tracetui.analysis.operators.views import idle_view_rows
 from tracetui.model.intervals import covered_within
 from tracetui.model.table import Cell, Table, numbers, texts
 from tracetui.model.trace import Kind, LaneKind, Trace

@@ -62,8 +62,8 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError for a step, column or grouping that does not exist; TraceError for the file.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.analysis.devices import with_device
-    from tracetui.analysis.markers import with_steps
+    from tracetui.analysis.devices.limits import with_device
+    from tracetui.analysis.linking.markers import with_steps
     from tracetui.analysis.panes import pane_named
     from tracetui.cli.reading import read
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.cause_words import WORDS, Cause
-from tracetui.analysis.gaps import IdleBlocks
+from tracetui.analysis.idle.cause_words import WORDS, Cause
+from tracetui.analysis.idle.gaps import IdleBlocks
 from tracetui.drawing.cells import FROM_BOTTOM, Frame
 from tracetui.drawing.labels import codes
 from tracetui.drawing.palette import GROUND, Palette

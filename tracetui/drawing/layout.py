@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from tracetui.analysis.lanes import lane_numbers
+from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.drawing.raster import Picture
 from tracetui.model.trace import Kind, LaneKind, Trace
 

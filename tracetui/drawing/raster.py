@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.gaps import IdleBlocks
-from tracetui.analysis.lanes import lane_numbers
-from tracetui.analysis.memory_curves import memory_curves
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.idle.gaps import IdleBlocks
+from tracetui.analysis.memory.curves import memory_curves
 from tracetui.drawing.cells import SPACE, Frame, Painter
 from tracetui.drawing.counters import Curve
 from tracetui.drawing.format import Family, family

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tracetui.analysis.autograd import autograd
-from tracetui.analysis.chains import dispatch_cost
-from tracetui.analysis.frames import compiled_region, frames, module_paths
-from tracetui.analysis.links import links
-from tracetui.analysis.replays import graph_name, replays
+from tracetui.analysis.linking.autograd import autograd
+from tracetui.analysis.linking.chains import dispatch_cost
+from tracetui.analysis.linking.frames import compiled_region, frames, module_paths
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.replays import graph_name, replays
 from tracetui.drawing.format import clean, count, duration, shorten
 from tracetui.model.trace import Kind, Trace
 from tracetui.ui.lines import Fact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracetui.analysis.chains import outermost_op
+from tracetui.analysis.linking.chains import outermost_op
 from tracetui.drawing.format import clean, duration, short_kernel, shorten
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.ui.lines import Line

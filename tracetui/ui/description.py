@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.analysis.links import links
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import asked_for, queries
-from tracetui.analysis.placement import step_index
-from tracetui.analysis.steps import steps
 from tracetui.drawing.format import clean, duration
 from tracetui.errors import TraceError
 from tracetui.model.trace import GPU_WORK, Kind, Trace

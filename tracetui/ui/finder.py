@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracetui.analysis.steps import steps
+from tracetui.analysis.linking.steps import steps
 from tracetui.drawing.format import clean, shorten
 from tracetui.ui.search import Search, SearchLine
 from tracetui.ui.selection import slices_named

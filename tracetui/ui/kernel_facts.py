@@ -6,20 +6,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.analysis.configuration import configuration
+from tracetui.analysis.devices.advice import advice_of
+from tracetui.analysis.devices.configuration import configuration
+from tracetui.analysis.devices.residency import residency
 from tracetui.analysis.names import Family, decode
-from tracetui.analysis.occupancy_advice import advice_of
-from tracetui.analysis.residency import residency
-from tracetui.analysis.roofline import BOUNDS, COMPUTE, MEMORY, roofline
-from tracetui.analysis.work import kernel_work
-from tracetui.drawing.format import percent, size
-from tracetui.model.trace import Kind, Trace
+from tracetui.analysis.work.kernel_work import kernel_work
+from tracetui.analysis.work.roofline import BOUNDS, COMPUTE, MEMORY, roofline
+from tracetui.drawing.format import clean, percent, size
+from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.ui.lines import Fact
 
 
 def kernel_facts(trace: Trace, row: int) -> Iterator[Fact]:
-    """What is known about a kernel; nothing about any other slice."""
-    if trace.slices.kind[row] == Kind.KERNEL:
+    """What is known about a kernel, and what the name of a copy or fill says; nothing about any other slice."""
+    kind = Kind(int(trace.slices.kind[row]))
+    if kind in GPU_WORK:
+        yield Fact("in words", clean(decode(trace.name_of(row), kind).sentence))
+    if kind == Kind.KERNEL:
         yield from _occupancy(trace, row)
         yield from _rates(trace, row)
 

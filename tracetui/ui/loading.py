@@ -18,9 +18,9 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
-from tracetui.analysis.frames import module_paths
-from tracetui.analysis.links import links
-from tracetui.analysis.replays import replays
+from tracetui.analysis.linking.frames import module_paths
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.replays import replays
 from tracetui.drawing.format import clean, count, size
 from tracetui.drawing.raster import Picture
 from tracetui.errors import NotFound, TracetuiError

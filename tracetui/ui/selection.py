@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis import placement
-from tracetui.analysis.chains import chain
-from tracetui.analysis.frames import is_own
-from tracetui.analysis.links import links
-from tracetui.analysis.steps import steps
+from tracetui.analysis.linking import placement
+from tracetui.analysis.linking.chains import chain
+from tracetui.analysis.linking.frames import is_own
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.steps import steps
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 
 FEW = 200

@@ -22,8 +22,9 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from tracetui.model.table import Table
-from tracetui.ui.columns import GAP, Shown, fitted, header_text, layout_of, row_text
+from tracetui.ui.columns import GAP, fitted, header_text, layout_of, row_text
 from tracetui.ui.commands import command
+from tracetui.ui.layouts import Shown
 from tracetui.ui.scroller import Scroller
 
 

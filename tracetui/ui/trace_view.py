@@ -16,8 +16,8 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
-from tracetui.analysis.chains import follow, follow_back
-from tracetui.analysis.gaps import idle_blocks
+from tracetui.analysis.idle.gaps import idle_blocks
+from tracetui.analysis.linking.chains import follow, follow_back
 from tracetui.drawing.format import clean, shorten
 from tracetui.drawing.raster import Picture
 from tracetui.drawing.window import Window

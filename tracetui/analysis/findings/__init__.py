@@ -23,8 +23,8 @@ from tracetui.analysis.findings.overall import exposed_communication, idle_gpu
 from tracetui.analysis.findings.peaks import far_from_roofline, misaligned_products
 from tracetui.analysis.findings.views import stalled_thread, view_tax
 from tracetui.analysis.findings.waiting import host_sync, pageable_copy
-from tracetui.analysis.placement import step_index
-from tracetui.analysis.steps import steps
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.steps import steps
 from tracetui.model.place import Place, view_string
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Trace

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tracetui.analysis.common.groups import group
 from tracetui.analysis.findings.finding import Finding, Scope, Severity
 from tracetui.analysis.findings.words import time
-from tracetui.analysis.groups import group
-from tracetui.analysis.idleness import idleness
-from tracetui.analysis.links import links
-from tracetui.analysis.placement import step_index
-from tracetui.analysis.steps import Steps, steps
+from tracetui.analysis.idle.idleness import idleness
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.steps import Steps, steps
 from tracetui.model.trace import Kind, Trace
 
 SLOWER = 1.5

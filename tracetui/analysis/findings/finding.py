@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from tracetui.analysis.common.groups import group
 from tracetui.analysis.findings.words import counted
-from tracetui.analysis.groups import group
-from tracetui.analysis.links import links, op_rows
-from tracetui.analysis.placement import chosen, step_index, within
-from tracetui.analysis.steps import steps
+from tracetui.analysis.linking.links import links, op_rows
+from tracetui.analysis.linking.placement import chosen, step_index, within
+from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 

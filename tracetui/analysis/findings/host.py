@@ -9,8 +9,8 @@ import numpy as np
 
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest, most_common
 from tracetui.analysis.findings.words import counted, time
+from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.occupancy import queries
-from tracetui.analysis.waits import flush
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.trace import Kind, Trace
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.analysis.combinations import combinations
-from tracetui.analysis.configuration import configuration
+from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.common.groups import group
+from tracetui.analysis.devices.configuration import configuration
+from tracetui.analysis.devices.residency import residency
 from tracetui.analysis.findings.finding import Finding, Scope, Severity
 from tracetui.analysis.findings.words import counted, time
-from tracetui.analysis.groups import group
 from tracetui.analysis.kernel_names import Family, family, short_kernel
-from tracetui.analysis.placement import step_index
-from tracetui.analysis.residency import residency
+from tracetui.analysis.linking.placement import step_index
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Kind, Trace
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.analysis.cause_words import WORDS
-from tracetui.analysis.exposure import communicates
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
 from tracetui.analysis.findings.words import counted, time
-from tracetui.analysis.gap_causes import gap_causes
-from tracetui.analysis.idleness import idleness
-from tracetui.analysis.verdict import BUSY, STARVED, Verdict, verdict_on
+from tracetui.analysis.idle.cause_words import WORDS
+from tracetui.analysis.idle.exposure import communicates
+from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.idleness import idleness
+from tracetui.analysis.idle.verdict import BUSY, STARVED, Verdict, verdict_on
 from tracetui.model.intervals import Int64
 
 _ADVICE = {

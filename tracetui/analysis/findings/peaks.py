@@ -10,7 +10,7 @@ from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
 from tracetui.analysis.findings.words import counted, time
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.names import decode
-from tracetui.analysis.roofline_table import roofline_table
+from tracetui.analysis.work.roofline_table import roofline_table
 from tracetui.model.trace import Kind
 
 FAR = 50.0

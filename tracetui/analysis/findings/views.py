@@ -8,9 +8,9 @@ import numpy as np
 
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, most_common
 from tracetui.analysis.findings.words import counted, time
-from tracetui.analysis.links import links
-from tracetui.analysis.ops import self_times
-from tracetui.analysis.views import idle_view_rows
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.operators.ops import self_times
+from tracetui.analysis.operators.views import idle_view_rows
 from tracetui.model.intervals import Int64
 
 STALL = 1_000_000

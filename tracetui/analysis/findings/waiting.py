@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tracetui.analysis.common.groups import group
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
 from tracetui.analysis.findings.words import rate, size, time
-from tracetui.analysis.groups import group
-from tracetui.analysis.links import links, names_of
-from tracetui.analysis.waits import sync_calls
+from tracetui.analysis.idle.waits import sync_calls
+from tracetui.analysis.linking.links import links, names_of
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 

@@ -1,0 +1,1 @@
+"""What a device can do and how a kernel fills it."""

@@ -1,0 +1,152 @@
+"""What a device allows: sizes of its multiprocessors, from the trace and, where that is silent, by compute capability.
+
+Sources of the table: the technical specifications by compute capability in the CUDA C++ Programming Guide and NVIDIA's
+`cuda_occupancy.h`. AMD writes neither registers nor LDS into traces, so that its devices have no limits here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.devices.peaks import Peaks, device_peaks, peaks_named
+from tracetui.errors import UsageError
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import Device, Kind, Trace
+
+EVERY = -1
+"""The id of a device that stands for all devices of a trace."""
+KIB = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What fits on one multiprocessor of an NVIDIA device; sizes in bytes, registers as 32-bit words."""
+
+    sms: int
+    """Multiprocessors of the device."""
+    threads: int
+    """Threads on a multiprocessor."""
+    blocks: int
+    """Blocks on a multiprocessor."""
+    registers: int
+    """Registers of a multiprocessor."""
+    block_registers: int
+    """Registers that one block may have."""
+    shared: int
+    """Shared memory of a multiprocessor."""
+    block_shared: int
+    """Shared memory that one block has without asking for more."""
+    block_shared_optin: int
+    """Shared memory that one block may ask for."""
+    reserved: int
+    """Shared memory that the driver takes from every block."""
+    shared_unit: int
+    """Shared memory is handed out in multiples of this."""
+    partitions: int
+    """Parts of a multiprocessor, each with its own registers and scheduler."""
+    thread_registers: int
+    """Registers that one thread may have."""
+
+
+# compute capability: blocks, threads, KiB of shared memory, KiB that a block may ask for
+_BY_CAPABILITY = {
+    (6, 0): (32, 2048, 64, 48),
+    (6, 1): (32, 2048, 96, 48),
+    (7, 0): (32, 2048, 96, 96),
+    (7, 5): (16, 1024, 64, 64),
+    (8, 0): (32, 2048, 164, 163),
+    (8, 6): (16, 1536, 100, 99),
+    (8, 7): (16, 1536, 164, 163),
+    (8, 9): (24, 1536, 100, 99),
+    (9, 0): (32, 2048, 228, 227),
+    (10, 0): (32, 2048, 228, 227),
+    (10, 3): (32, 2048, 228, 227),
+    (12, 0): (24, 1536, 100, 99),
+}
+
+
+def is_amd(device: Device) -> bool:
+    """Whether this is a device of AMD, whose compute capability means nothing."""
+    return device.properties.get("warpSize") == 64 or "amd" in device.name.casefold()
+
+
+def limits_of(device: Device) -> Limits | None:
+    """The limits of an NVIDIA device; None for others, for unknown capabilities and without the number of SMs."""
+    given = device.properties
+    capability = (_whole(given, "computeMajor"), _whole(given, "computeMinor"))
+    sms = _whole(given, "numSms")
+    if is_amd(device) or capability not in _BY_CAPABILITY or not sms:
+        return None
+    major, minor = capability
+    blocks, threads, shared, optin = _BY_CAPABILITY[capability]
+    return Limits(
+        sms=sms,
+        threads=_whole(given, "maxThreadsPerMultiprocessor") or threads,
+        blocks=blocks,
+        registers=_whole(given, "regsPerMultiprocessor") or 65_536,
+        block_registers=_whole(given, "regsPerBlock") or 65_536,
+        shared=_whole(given, "sharedMemPerMultiprocessor") or shared * KIB,
+        block_shared=_whole(given, "sharedMemPerBlock") or 48 * KIB,
+        block_shared_optin=_whole(given, "sharedMemPerBlockOptin") or optin * KIB,
+        reserved=KIB if major >= 8 else 0,
+        shared_unit=128 if major >= 8 else 256,
+        partitions=2 if (major, minor) == (6, 0) else 4,
+        thread_registers=256 if major >= 7 else 255,
+    )
+
+
+def units_of(device: Device) -> int | None:
+    """Multiprocessors (compute units on AMD) of a device, None where the trace does not say."""
+    return _whole(device.properties, "numSms") or None
+
+
+def peaks_of(device: Device) -> Peaks | None:
+    """The peak rates of a device by its name, else by capability and size; None where they are not known."""
+    return device_peaks(device.name, device.properties)
+
+
+def device_index(trace: Trace, rows: Int64) -> Int64:
+    """Index in `trace.devices` of the device of each GPU activity, -1 where the trace does not describe it."""
+    numbers = lane_numbers(trace).device[trace.slices.lane[rows]]
+    found = np.full(len(rows), -1, np.int64)
+    for index, device in reversed(list(enumerate(trace.devices))):
+        found[(numbers == device.id) | (device.id == EVERY)] = index
+    return found
+
+
+def with_device(trace: Trace, name: str) -> Trace:
+    """The same trace as if all its devices were of a kind named by the user, for traces that do not describe them.
+
+    Raises: UsageError for a name that is not known.
+    """
+    peaks = peaks_named(name)
+    if peaks is None:
+        raise UsageError(f"The device {name!r} is not known here: name it as `H100`, `A100-SXM4-80GB` or `RTX 4090`.")
+    major, minor = peaks.capability
+    properties: dict[str, Any] = {"numSms": peaks.units}
+    if peaks.is_amd:
+        properties["warpSize"] = 64
+    else:
+        properties |= {"computeMajor": major, "computeMinor": minor}
+    return replace(trace, devices=(Device(EVERY, peaks.title, properties),), cache={})
+
+
+def device_note(trace: Trace) -> str:
+    """What to say of kernels whose device the trace does not describe; empty where it describes some."""
+    if trace.devices or not (trace.slices.kind == Kind.KERNEL).any():
+        return ""
+    return (
+        "The trace does not describe its GPU (no deviceProperties), so that occupancy and shares of its peak are "
+        "unknown; name it with --device, for example --device H100."
+    )
+
+
+def _whole(properties: Mapping[str, Any], key: str) -> int:
+    """A positive whole number among the properties, 0 for none."""
+    value = properties.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

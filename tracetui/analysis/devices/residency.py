@@ -1,0 +1,224 @@
+"""How many blocks of a kernel fit on a multiprocessor, what keeps more off it, and how the grid fills the device.
+
+Kineto's own estimate is reproduced exactly. It takes 48 KiB as all the shared memory that a block may have, so that
+it prints 0 % for every kernel that asked for more; ours knows better (R3.35). Occupancy is no measure of quality:
+matrix kernels of recent devices run one block per multiprocessor by design (R3.37).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.combinations import Combinations, combinations
+from tracetui.analysis.devices.configuration import Configuration
+from tracetui.analysis.devices.limits import Limits, device_index, device_note, is_amd, limits_of, units_of
+from tracetui.analysis.names import decode
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.strings import Strings
+from tracetui.model.table import Column, coded, numbers
+from tracetui.model.trace import Float64, Kind, Trace
+
+WARP = 32
+RESOURCES = ("registers", "shared memory", "warps", "blocks")
+"""What a multiprocessor can run out of, in the order of the rows of `block_limits`."""
+ENDLESS = 1 << 40
+"""Blocks that fit where a kernel uses nothing of a resource."""
+UPPER_BOUND = "upper bound: blocks are launched in clusters"
+ARTEFACT = "the profiler's 0 % is an artefact: more than 48 KiB of shared memory per block"
+
+
+@dataclass(frozen=True, eq=False)
+class Residency:
+    """One entry per row that was asked for; NaN and -1 where the trace does not tell."""
+
+    active: Float64
+    """Blocks that fit on a multiprocessor."""
+    theoretical: Float64
+    """Percent of the threads that a full multiprocessor has."""
+    bound: Float64
+    """Percent that the grid can reach on average."""
+    kineto: Float64
+    """The estimate by Kineto's formula, in whole percent."""
+    waves: Float64
+    """How often the grid fills the device; below 1 it never does."""
+    blocks_per_unit: Float64
+    """Blocks of the grid for each multiprocessor or compute unit."""
+    limiter: Int64
+    """Id in `limiters`."""
+    limiters: Strings
+    mark: Int64
+    """Id in `marks`: what to know about the number."""
+    marks: Strings
+
+    @property
+    def tail(self) -> Float64:
+        """Percent of the places in all waves that stay empty in the last one."""
+        whole = np.ceil(self.waves)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            empty: Float64 = 100 * (whole - self.waves) / whole
+        return empty
+
+    def columns(self) -> dict[str, Column]:
+        """Columns by name."""
+        columns = (
+            numbers(
+                "occupancy_pct",
+                self.theoretical,
+                "%",
+                "Theoretical occupancy: threads that fit on a multiprocessor, as share of its maximum. "
+                "Low is normal for matrix and attention kernels.",
+            ),
+            numbers("bound_occupancy_pct", self.bound, "%", "What the grid can reach of it, on average over all SMs."),
+            coded(
+                "limiter",
+                self.limiter,
+                self.limiters,
+                "What keeps more threads off a multiprocessor; grid where there are fewer blocks than fit.",
+            ),
+            numbers("waves", self.waves, "", "Blocks of the grid by those that run at once; below 1 it never fills."),
+            numbers("tail_pct", self.tail, "%", "Places of all waves that stay empty in the last one."),
+            numbers(
+                "blocks_per_sm", self.blocks_per_unit, "", "Blocks of the grid per multiprocessor or compute unit."
+            ),
+            coded("occupancy_mark", self.mark, self.marks, "What to know about the occupancy."),
+        )
+        return {column.name: column for column in columns}
+
+
+def block_limits(
+    limits: Limits, threads: Int64, registers: Int64, shared: Int64, most_shared: int
+) -> NDArray[np.int64]:
+    """Blocks that each of `RESOURCES` lets on a multiprocessor: one row per resource, one column per kernel.
+
+    `threads` of a block, `registers` of a thread, `shared` bytes of a block, which may have `most_shared` at most.
+    """
+    warps = -(-threads // WARP)
+    per_warp = _up(registers * WARP, 256)
+    groups = limits.registers // limits.partitions // np.maximum(per_warp, 1) * limits.partitions
+    by_registers = np.where(per_warp > 0, groups // np.maximum(warps, 1), ENDLESS)
+    too_many = per_warp * _up(warps, limits.partitions) > limits.block_registers
+    by_registers[too_many | (registers > limits.thread_registers)] = 0
+    taken = _up(shared + limits.reserved, limits.shared_unit)
+    by_shared = np.where(taken > 0, limits.shared // np.maximum(taken, 1), ENDLESS)
+    by_shared[taken > most_shared + limits.reserved] = 0
+    by_warps = limits.threads // WARP // np.maximum(warps, 1)
+    return np.stack([by_registers, by_shared, by_warps, np.full(len(threads), limits.blocks)])
+
+
+def kineto_percent(limits: Limits, blocks: Int64, threads: Int64, registers: Int64, shared: Int64) -> Int64:
+    """What Kineto writes as `est. achieved occupancy %`, in its own arithmetic of 32 bits."""
+    active = block_limits(limits, threads, registers, shared, limits.block_shared).min(axis=0)
+    filled = np.minimum(active.astype(np.float32), blocks.astype(np.float32) / np.float32(limits.sms))
+    share = filled * threads.astype(np.float32) / np.float32(limits.threads)
+    percent: Int64 = (0.5 + share.astype(np.float64) * 100).astype(np.int64)
+    return percent
+
+
+def residency(trace: Trace, rows: Int64, setup: Configuration) -> Residency:
+    """The residency of GPU activities, given how they were launched; a row of -1 has none."""
+    device = device_index(trace, rows)
+    device[(rows < 0) | (trace.slices.kind[rows] != Kind.KERNEL)] = -1
+    clustered = _clustered(trace, rows)
+    kinds = combinations(device, setup.grid, setup.block, setup.registers, setup.shared, clustered.astype(np.int8))
+    return _Calculation(trace, device, clustered, setup, kinds).result()
+
+
+class _Calculation:
+    """Works out each different configuration once."""
+
+    def __init__(self, trace: Trace, device: Int64, clustered: Bool, setup: Configuration, kinds: Combinations) -> None:
+        first = kinds.first
+        self._trace, self._kinds = trace, kinds
+        self._device, self._clustered = device[first], clustered[first]
+        sizes = np.array([np.prod(shape, dtype=float) for shape in setup.shapes] + [-1.0])
+        sizes[~((sizes > 0) & (sizes < ENDLESS))] = -1
+        whole = sizes.astype(np.int64)
+        self._blocks, self._threads = whole[setup.grid[first]], whole[setup.block[first]]
+        self._registers, self._shared = setup.registers[first], setup.shared[first]
+        self._values = {name: np.full(len(kinds), np.nan) for name in ("active", "full", "bound", "kineto", "waves")}
+        self._per_unit = np.full(len(kinds), np.nan)
+        self._limiter, self._mark = np.full(len(kinds), -1), np.full(len(kinds), -1)
+        self._limiters, self._marks = Strings(), Strings()
+
+    def result(self) -> Residency:
+        for index, device in enumerate(self._trace.devices):
+            units = units_of(device)
+            mine = np.flatnonzero((self._device == index) & (self._blocks > 0))
+            if units is not None:
+                self._per_unit[mine] = self._blocks[mine] / units
+            limits = limits_of(device)
+            known = self._threads[mine] > 0
+            for needed in (self._registers[mine], self._shared[mine]):
+                known &= (needed >= 0) & (needed < ENDLESS)
+            if limits is not None:
+                self._fill(limits, mine[known])
+        member = self._kinds.member
+        values = {name: column[member] for name, column in self._values.items()}
+        return Residency(
+            values["active"],
+            values["full"],
+            values["bound"],
+            values["kineto"],
+            values["waves"],
+            self._per_unit[member],
+            self._limiter[member],
+            self._limiters,
+            self._mark[member],
+            self._marks,
+        )
+
+    def _fill(self, limits: Limits, mine: Int64) -> None:
+        threads, registers, shared = self._threads[mine], self._registers[mine], self._shared[mine]
+        blocks = self._blocks[mine]
+        allowed = block_limits(limits, threads, registers, shared, limits.block_shared_optin)
+        active = allowed.min(axis=0)
+        kineto = kineto_percent(limits, blocks, threads, registers, shared)
+        self._values["kineto"][mine] = kineto
+        # A kernel that ran did fit: a zero says that the device described is not the one that ran it.
+        fits = active > 0
+        mine, threads, shared, blocks, active = (part[fits] for part in (mine, threads, shared, blocks, active))
+        per_unit = blocks / limits.sms
+        self._values["active"][mine] = active
+        self._values["full"][mine] = 100 * active * -(-threads // WARP) * WARP / limits.threads
+        self._values["bound"][mine] = 100 * np.minimum(active, per_unit) * threads / limits.threads
+        self._values["waves"][mine] = per_unit / active
+        tight = allowed[:, fits] == active
+        for place, row in enumerate(mine.tolist()):
+            words = ", ".join(name for name, hit in zip(RESOURCES, tight[:, place].tolist(), strict=True) if hit)
+            if per_unit[place] < active[place]:
+                words = f"grid ({_few(float(per_unit[place]))} blocks per SM)"
+            self._limiter[row] = self._limiters.intern(words)
+        self._mark[mine[shared > limits.block_shared]] = self._marks.intern(ARTEFACT)
+        self._mark[mine[self._clustered[mine]]] = self._marks.intern(UPPER_BOUND)
+
+
+def occupancy_note(trace: Trace) -> str:
+    """Why the occupancy of this trace is not known; empty where it is."""
+    if trace.devices and all(is_amd(device) for device in trace.devices):
+        return (
+            "Traces of AMD devices hold neither registers nor LDS: occupancy is unknown, only blocks_per_sm "
+            "(workgroups per compute unit) is given."
+        )
+    return device_note(trace)
+
+
+def _clustered(trace: Trace, rows: Int64) -> Bool:
+    """Mask of the kernels whose name says that they run in clusters or on pairs of multiprocessors."""
+    names = trace.slices.name[rows]
+    used, place = np.unique(names, return_inverse=True)
+    decoded = [decode(trace.names[name]) for name in used.tolist()]
+    found = np.array([max(each.cluster, default=1) > 1 or "2-CTA" in each.flags for each in decoded], bool)
+    mask: Bool = found[place]
+    return mask & (rows >= 0)
+
+
+def _few(value: float) -> str:
+    return f"{value:.1f}" if value >= 0.05 else "under 0.1"
+
+
+def _up(values: Int64, unit: int) -> Int64:
+    """Rounded up to a multiple."""
+    return -(-values // unit) * unit

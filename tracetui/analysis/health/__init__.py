@@ -1,0 +1,1 @@
+"""Doubts about the trace itself."""

@@ -1,0 +1,119 @@
+"""The health pane: every check of the trace itself, worst first, and which columns of other panes carry a doubt.
+
+A check that found nothing is listed as fine, so that one sees what was looked for; one that makes no sense for a
+trace has no count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tracetui.analysis.health.checks import Check, Doubt, Severity
+from tracetui.analysis.health.file_checks import FILE_CHECKS
+from tracetui.analysis.health.link_checks import LINK_CHECKS
+from tracetui.analysis.health.recording_checks import RECORDING_CHECKS
+from tracetui.analysis.health.time_checks import TIME_CHECKS
+from tracetui.model.table import NULL, Table, numbers, texts
+from tracetui.model.trace import Trace
+
+CHECKS = FILE_CHECKS + TIME_CHECKS + LINK_CHECKS + RECORDING_CHECKS
+"""Every check, in the order in which equally bad ones are listed."""
+PLAIN = "Every event could be read as it stands."
+
+
+def health(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+    """One row per check of the whole trace, whatever the step; by offender the events that could not be read."""
+    if by == "offender":
+        return _offenders(trace)
+    order = sorted(CHECKS, key=lambda check: -_rank(trace, check))
+    found = [doubts(trace)[check.name] for check in order]
+    return Table(
+        (
+            texts("check", [check.name for check in order], "What was looked for."),
+            numbers("count", [NULL if doubt is None else doubt.count for doubt in found], "", "How many it touches."),
+            numbers("share_pct", [_share(doubt) for doubt in found], "%", "Their share of all there are."),
+            texts("effect", [check.effect for check in order], "What it does to the numbers."),
+            texts("example", [doubt.example or None if doubt else None for doubt in found], "One of them."),
+            texts(
+                "severity",
+                [_word(check, doubt) for check, doubt in zip(order, found, strict=True)],
+                "wrong, doubt, note, or fine; null where the question makes no sense.",
+            ),
+            texts("touches", [", ".join(check.touches) or None for check in order], "Columns that carry the doubt."),
+        ),
+        np.array([doubt.row if doubt else -1 for doubt in found], np.int64),
+        _note(trace),
+    )
+
+
+def doubts(trace: Trace) -> dict[str, Doubt | None]:
+    """What every check found, by its name."""
+    return trace.remember("doubts", lambda: {check.name: check.find(trace) for check in CHECKS})
+
+
+def doubtful(trace: Trace) -> list[Check]:
+    """The checks that found something that makes numbers doubtful or wrong, the worst first."""
+    order = sorted(CHECKS, key=lambda check: -_rank(trace, check))
+    return [check for check in order if _rank(trace, check) >= Severity.DOUBT]
+
+
+def marks(trace: Trace) -> dict[str, list[str]]:
+    """For every column (`pane.column`), or whole pane, that carries a doubt the names of the checks that found it."""
+    found: dict[str, list[str]] = {}
+    for check in doubtful(trace):
+        for place in check.touches:
+            found.setdefault(place, []).append(check.name)
+    return found
+
+
+def marked(trace: Trace, pane: str, table: Table) -> Table:
+    """The table of a pane with the doubts that touch it and the columns that carry them."""
+    result: dict[str, tuple[str, ...]] = {}
+    for check in doubtful(trace):
+        doubt = doubts(trace)[check.name]
+        touched = tuple(name for name in table.column_names if f"{pane}.{name}" in check.touches)
+        if doubt and (touched or pane in check.touches):
+            words = check.name if doubt.count == 1 else f"{check.name} ({doubt.count:,})"
+            result[words] = () if pane in check.touches else touched
+    return replace(table, doubts=result)
+
+
+def _rank(trace: Trace, check: Check) -> int:
+    """Severity of what was found, 0 for nothing, -1 where the question makes no sense."""
+    doubt = doubts(trace)[check.name]
+    return -1 if doubt is None else int(check.severity) if doubt.count else 0
+
+
+def _word(check: Check, doubt: Doubt | None) -> str | None:
+    if doubt is None:
+        return None
+    return check.severity.name.lower() if doubt.count else "fine"
+
+
+def _share(doubt: Doubt | None) -> float:
+    return 100 * doubt.count / doubt.of if doubt and doubt.count and doubt.of else float("nan")
+
+
+def _note(trace: Trace) -> str:
+    bad = doubtful(trace)
+    if not bad:
+        return "Nothing makes the numbers of this trace doubtful."
+    wrong = sum(check.severity == Severity.WRONG for check in bad)
+    words = [f"{wrong} found numbers wrong"] if wrong else []
+    words += [f"{len(bad) - wrong} found some doubtful"] if len(bad) > wrong else []
+    return f"Of {len(CHECKS)} checks {' and '.join(words)}; other panes mark the columns with ~."
+
+
+def _offenders(trace: Trace) -> Table:
+    """The first events that could not be read as they stand, at most 20."""
+    examples = trace.quality.examples
+    return Table(
+        (
+            numbers("byte", np.array([byte for byte, _ in examples], np.int64), "", "Where it stands in the file."),
+            texts("offender", [text for _, text in examples], "How it begins."),
+        ),
+        None,
+        "" if examples else PLAIN,
+    )

@@ -1,0 +1,140 @@
+"""Checks of the ids that join launch, GPU work and op."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.analysis.health.checks import Check, Doubt, Severity
+from tracetui.analysis.launches import LAUNCH_NAME
+from tracetui.analysis.linking.links import calls_named, links
+from tracetui.analysis.linking.placement import before_capture
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import Kind, Trace
+
+
+def without_launch(trace: Trace) -> Doubt | None:
+    """GPU work whose launch should be in the trace and is not."""
+    return _alone(trace, early=False)
+
+
+def launched_earlier(trace: Trace) -> Doubt | None:
+    """GPU work without a launch that ran before any that has one: launched before the capture began (R3.3)."""
+    return _alone(trace, early=True)
+
+
+def _alone(trace: Trace, early: bool) -> Doubt | None:
+    found = links(trace)
+    if len(found.gpu) == 0:
+        return None
+    rows = found.gpu[found.launch[found.gpu] < 0]
+    rows = rows[np.isin(rows, before_capture(trace)) == early]
+    row = int(rows[0]) if len(rows) else -1
+    return Doubt(len(rows), len(found.gpu), trace.name_of(row) if row >= 0 else "", row)
+
+
+def without_work(trace: Trace) -> Doubt | None:
+    """Launch calls that put nothing on a GPU as far as the trace knows."""
+    called = calls_named(trace, LAUNCH_NAME)
+    if len(called) == 0:
+        return None
+    barren = _barren(trace)
+    return Doubt(len(barren), len(called), trace.name_of(int(barren[0])), int(barren[0])) if len(barren) else Doubt(0)
+
+
+def lost_first(trace: Trace) -> Doubt | None:
+    """Those of them that were called before any launch of which the work is known."""
+    launches, start = links(trace).launches, trace.slices.start
+    if len(launches) == 0:
+        return None
+    barren = _barren(trace)
+    lost = barren[start[barren] < start[launches].min()]
+    return Doubt(len(lost), 0, trace.name_of(int(lost[0])), int(lost[0])) if len(lost) else Doubt(0)
+
+
+def repeated_ids(trace: Trace) -> Doubt | None:
+    """Runtime calls whose correlation id another one has too."""
+    rows = trace.slices.of_kind(Kind.RUNTIME)
+    ids = trace.slices.correlation[rows]
+    rows, ids = rows[ids > 0], ids[ids > 0]
+    if len(rows) == 0:
+        return None
+    order = np.argsort(ids, kind="stable")
+    again = order[1:][ids[order[1:]] == ids[order[:-1]]]
+    if len(again) == 0:
+        return Doubt(0)
+    row = int(rows[again[0]])
+    return Doubt(len(again), len(rows), f"id {trace.slices.correlation[row]}: {trace.name_of(row)}", row)
+
+
+def untrusted_ids(trace: Trace) -> Doubt | None:
+    """GPU work whose `External id` is the profiler's own and names no op (R3.7)."""
+    found = links(trace)
+    if len(found.gpu) == 0:
+        return None
+    given = found.gpu[trace.slices.external[found.gpu] > 0]
+    if found.trusted or len(given) == 0:
+        return Doubt(0)
+    row = int(given[0])
+    return Doubt(len(given), len(found.gpu), f"id {trace.slices.external[row]}: {trace.name_of(row)}", row)
+
+
+def _barren(trace: Trace) -> Int64:
+    """Launch calls without GPU work, ascending."""
+    return np.setdiff1d(calls_named(trace, LAUNCH_NAME), links(trace).launches, assume_unique=True)
+
+
+_UNLINKED = (
+    "kernels.step",
+    "kernels.op",
+    "kernels.annotation",
+    "kernels.launch_start_us",
+    "kernels.launch_delay_us",
+    "ops.device_total_us",
+    "ops.kernels",
+)
+_LOST = ("steps.kernels", "kernels", "views", "launches.kernels", "ops.device_total_us", "ops.kernels", "gaps.cause")
+
+LINK_CHECKS = (
+    Check(
+        "work without launch",
+        Severity.DOUBT,
+        without_launch,
+        "It is in no step, has no delay, and its op is unknown or a guess; sums over the whole trace hold it.",
+        (*_UNLINKED, "steps.kernels", "steps.gpu_busy_us", "steps.gpu_idle_us", "gaps.cause"),
+    ),
+    Check(
+        "work from before the capture",
+        Severity.DOUBT,
+        launched_earlier,
+        "Its launch was not recorded: it is in no step and under no op, but in sums over the whole trace.",
+        _UNLINKED,
+    ),
+    Check(
+        "launches without work",
+        Severity.WRONG,
+        without_work,
+        "The profiler lost their kernels or stopped before they ran: an op without GPU time may have had some.",
+        _LOST,
+    ),
+    Check(
+        "lost first kernels",
+        Severity.WRONG,
+        lost_first,
+        "The profiler was not ready when they ran: the first step looks shorter on the GPU than it was.",
+        _LOST,
+    ),
+    Check(
+        "repeated correlation ids",
+        Severity.DOUBT,
+        repeated_ids,
+        "Traces were merged: work is joined to the call of one process that fits in time.",
+        ("kernels.op", "kernels.launch_delay_us", "launches.kernel", "launches.delay_us"),
+    ),
+    Check(
+        "External ids not used",
+        Severity.NOTE,
+        untrusted_ids,
+        "They name no op in torch 1.12 to 2.3; the op is the one around the launch instead.",
+    ),
+)
+"""In the order in which they are asked."""

@@ -1,0 +1,177 @@
+"""Checks of the clocks, and of what the profiler itself did to the times."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.analysis.health.checks import Check, Doubt, Severity
+from tracetui.analysis.idle.waits import flush
+from tracetui.analysis.linking.links import links
+from tracetui.model.intervals import Int64, covered
+from tracetui.model.trace import Kind, Trace
+
+RUNS_PAST = 3
+"""Work of a stream inside which so many later ones start and end cannot have taken that long."""
+
+
+def before_launch(trace: Trace) -> Doubt | None:
+    """GPU work that starts before the call that launched it: the clocks disagree."""
+    found, start = links(trace), trace.slices.start
+    if len(found.work) == 0:
+        return None
+    skew = start[found.launch[found.work]] - start[found.work]
+    early = skew > 0
+    if not early.any():
+        return Doubt(0)
+    worst = int(found.work[np.argmax(skew)])
+    words = f"by {np.median(skew[early]) / 1000:.1f} µs in the median, {skew.max() / 1000:,.1f} at most: "
+    return Doubt(int(early.sum()), len(found.work), words + trace.name_of(worst), worst)
+
+
+def runs_past(trace: Trace) -> Doubt | None:
+    """Work inside which several later ones of its stream start and end; graphs may really do that."""
+    rows, slices = _by_stream(trace), trace.slices
+    if len(rows) == 0:
+        return None
+    found = links(trace)
+    place = np.searchsorted(found.launches, found.launch[rows])
+    in_graph = (found.launch[rows] >= 0) & (np.append(found.counts, 0)[place] > 1)
+    # Lanes one after another, so that one search serves all streams.
+    span = int(slices.end.max()) + 1
+    base = slices.lane[rows].astype(np.int64) * span
+    inside = np.searchsorted(base + slices.start[rows], base + slices.end[rows]) - np.arange(len(rows)) - 1
+    bad = np.flatnonzero((inside >= RUNS_PAST) & ~in_graph)
+    if len(bad) == 0:
+        return Doubt(0)
+    worst = int(bad[np.argmax(inside[bad])])
+    row = int(rows[worst])
+    words = f"{slices.dur[row] / 1000:,.1f} µs, past {inside[worst]:,} later ones: {trace.name_of(row)}"
+    return Doubt(len(bad), len(rows), words, row)
+
+
+def stream_overlaps(trace: Trace) -> Doubt | None:
+    """Kernels that start before the kernel before them on their stream has ended."""
+    rows, slices = _by_stream(trace), trace.slices
+    rows = rows[slices.kind[rows] == Kind.KERNEL]
+    if len(rows) == 0:
+        return None
+    same = slices.lane[rows[1:]] == slices.lane[rows[:-1]]
+    over = rows[1:][same & (slices.start[rows[1:]] < slices.end[rows[:-1]])]
+    return Doubt(len(over), len(rows), trace.name_of(int(over[0])), int(over[0])) if len(over) else Doubt(0)
+
+
+def zero_length(trace: Trace) -> Doubt | None:
+    """Kernels that took no time at all."""
+    rows = trace.slices.of_kind(Kind.KERNEL)
+    if len(rows) == 0:
+        return None
+    none = rows[trace.slices.dur[rows] == 0]
+    return Doubt(len(none), len(rows), trace.name_of(int(none[0])), int(none[0])) if len(none) else Doubt(0)
+
+
+def whole_micros(trace: Trace) -> Doubt | None:
+    """Slices of a recording whose clock counts whole microseconds."""
+    slices = trace.slices
+    if not trace.is_torch or len(slices) == 0:
+        return None
+    coarse = not (slices.start % 1000).any() and not (slices.dur % 1000).any()
+    return Doubt(len(slices) if coarse else 0, len(slices))
+
+
+def stack_cost(trace: Trace) -> Doubt | None:
+    """Python frames, whose recording makes the CPU slower (R3.34)."""
+    if not trace.is_torch:
+        return None
+    frames = trace.slices.of_kind(Kind.PYTHON)
+    row = int(frames[0]) if len(frames) else -1
+    return Doubt(len(frames), len(trace.slices), trace.name_of(row) if row >= 0 else "", row)
+
+
+def overhead(trace: Trace) -> Doubt | None:
+    """Slices of the profiler's own cost."""
+    if not trace.is_torch:
+        return None
+    slices = trace.slices
+    rows = slices.of_kind(Kind.OVERHEAD)
+    if len(rows) == 0:
+        return Doubt(0)
+    spent = covered(slices.start[rows], slices.end[rows])
+    longest = int(rows[np.argmax(slices.dur[rows])])
+    share = 100 * spent / max(trace.window[1] - trace.window[0], 1)
+    words = f"{spent / 1000:,.1f} µs, {share:.1f} % of the trace, the longest {trace.name_of(longest)}"
+    return Doubt(len(rows), 0, words, longest)
+
+
+def own_flush(trace: Trace) -> Doubt | None:
+    """The wait with which the profiler ends the capture (R3.31)."""
+    if len(links(trace).gpu) == 0:
+        return None
+    rows = flush(trace)
+    if len(rows) == 0:
+        return Doubt(0)
+    row = int(rows[0])
+    return Doubt(1, 0, f"{trace.name_of(row)}, {trace.slices.dur[row] / 1000:,.1f} µs", row)
+
+
+def _by_stream(trace: Trace) -> Int64:
+    """GPU work by stream, then start."""
+    return np.sort(links(trace).gpu)
+
+
+TIME_CHECKS = (
+    Check(
+        "work before its launch",
+        Severity.WRONG,
+        before_launch,
+        "The clocks of CPU and GPU disagree: delays, queues and the causes of gaps are off by as much.",
+        (
+            "kernels.launch_delay_us",
+            "launches.delay_us",
+            "launches.queue_depth",
+            "steps.launch_delay_us",
+            "gaps.cause",
+            "steps.verdict",
+        ),
+    ),
+    Check(
+        "work that runs past others",
+        Severity.WRONG,
+        runs_past,
+        "A stream runs one after another, so it cannot have taken that long: GPU time is too high, gaps are missing.",
+        ("kernels.dur_us", "kernels.gap_before_us", "steps.gpu_busy_us", "steps.gpu_idle_us", "summary.value", "gaps"),
+    ),
+    Check(
+        "overlaps on a stream",
+        Severity.NOTE,
+        stream_overlaps,
+        "Normal for programmatic dependent launch and graphs; busy time is a union and counts the overlap once.",
+    ),
+    Check(
+        "kernels of no duration",
+        Severity.NOTE,
+        zero_length,
+        "Shorter than the clock's tick: they have no rate, and sums of such kernels are too small.",
+    ),
+    Check(
+        "whole microseconds",
+        Severity.NOTE,
+        whole_micros,
+        "Old recordings have no finer clock: times are off by up to a microsecond, and rates of short work are rough.",
+    ),
+    Check(
+        "python frames",
+        Severity.DOUBT,
+        stack_cost,
+        "with_stack=True slows the CPU two- to fivefold: CPU times and a verdict of overhead-bound are exaggerated. "
+        "Measure without it.",
+        ("ops.self_cpu_us", "ops.cpu_total_us", "views.self_cpu_us", "views.cpu_total_us", "steps.verdict"),
+    ),
+    Check(
+        "profiler overhead",
+        Severity.NOTE,
+        overhead,
+        "The profiler's own work, on a lane of its own; while it lasts the program may stand still.",
+    ),
+    Check("profiler's last wait", Severity.NOTE, own_flush, "It is left out of sync times and verdicts."),
+)
+"""In the order in which they are asked."""

@@ -1,0 +1,1 @@
+"""When devices ran nothing, why, and what that says of a step."""

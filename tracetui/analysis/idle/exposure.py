@@ -1,0 +1,109 @@
+"""What a device did in a span of time: compute, communication and copies that nothing hid, and nothing (R3.30).
+
+Unions of intervals: what runs side by side counts once, and compute hides communication, and both hide copies. So the
+four parts add up to the span. Whether a kernel communicates is read from its name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.stretches import Axis
+from tracetui.analysis.idle.idleness import device_order
+from tracetui.analysis.kernel_names import Family, family
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.steps import steps
+from tracetui.model.intervals import Bool, Int64, union
+from tracetui.model.trace import Kind, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Exposure:
+    """Parallel arrays in ns, one entry for each step (or the trace) and each device, devices within steps."""
+
+    device: Int64
+    """Number of the device's process in `lane_numbers`."""
+    span: Int64
+    """From the first start to the last end of the work, 0 where there is none."""
+    compute: Int64
+    """In which a kernel that does not communicate ran."""
+    comm: Int64
+    """In which a kernel that communicates ran, hidden or not."""
+    exposed_comm: Int64
+    """The part of `comm` beside which nothing computed."""
+    exposed_copy: Int64
+    """In which copies or fills ran and no kernel."""
+    idle: Int64
+    """The rest of the span."""
+
+    def total(self) -> Exposure:
+        """The sums over all devices, step by step."""
+        devices = len(distinct(self.device))
+        if devices == 0:
+            return self
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        sums = {name: column.reshape(-1, devices).sum(axis=1) for name, column in columns.items()}
+        return Exposure(**{**sums, "device": np.full(len(self.device) // devices, -1)})
+
+
+def exposure(trace: Trace) -> Exposure:
+    """One entry for each device: all of its work in the trace."""
+    return trace.remember("exposure", lambda: _measure(trace, np.zeros(len(device_order(trace).row), np.int64), 1))
+
+
+def step_exposure(trace: Trace) -> Exposure:
+    """One entry for each step and device, of the work that the step launched.
+
+    Work of another step that ran beside it hides nothing.
+    """
+
+    def make() -> Exposure:
+        return _measure(trace, step_index(trace, device_order(trace).row), len(steps(trace)))
+
+    return trace.remember("step exposure", make)
+
+
+def communicates(trace: Trace, rows: Int64) -> Bool:
+    """Which GPU activities are kernels that move data between devices, by their names."""
+    kernel = trace.slices.kind[rows] == Kind.KERNEL
+    names = distinct(trace.slices.name[rows[kernel]])
+    wanted = [name for name in names.tolist() if family(trace.names[name], Kind.KERNEL) == Family.COMMUNICATION]
+    found: Bool = kernel & np.isin(trace.slices.name[rows], wanted)
+    return found
+
+
+def _measure(trace: Trace, step: Int64, count: int) -> Exposure:
+    """The figures of `count` steps, given the step of each activity in the order of `device_order`; -1 is left out."""
+    slices, order = trace.slices, device_order(trace)
+    devices = distinct(order.device)
+    held = step >= 0
+    rows = order.row[held]
+    part = step[held] * len(devices) + np.searchsorted(devices, order.device[held])
+    parts = count * len(devices)
+    comm = communicates(trace, rows)
+    compute = ~comm & (slices.kind[rows] == Kind.KERNEL)
+    axis = Axis.around(slices.start[rows], slices.end[rows])
+
+    def covered(mask: Bool) -> Int64:
+        """For how long any of the activities ran, in each part."""
+        begin = axis.place(part[mask], slices.start[rows[mask]])
+        starts, ends = union(begin, begin + slices.dur[rows[mask]])
+        return np.bincount((starts // axis.span), ends - starts, parts).astype(np.int64)
+
+    first, last = np.full(parts, np.iinfo(np.int64).max), np.full(parts, np.iinfo(np.int64).min)
+    np.minimum.at(first, part, slices.start[rows])
+    np.maximum.at(last, part, slices.end[rows])
+    span = np.where(last >= first, last - np.where(last >= first, first, 0), 0)
+    busy, kernels, computing = covered(np.ones(len(rows), bool)), covered(comm | compute), covered(compute)
+    return Exposure(
+        device=np.tile(devices, count),
+        span=span,
+        compute=computing,
+        comm=covered(comm),
+        exposed_comm=kernels - computing,
+        exposed_copy=busy - kernels,
+        idle=span - busy,
+    )

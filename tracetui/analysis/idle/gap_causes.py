@@ -1,0 +1,209 @@
+"""Why a device ran nothing: a cause for every gap, by rules R3.27 to R3.29.
+
+What made the CPU late is looked up on the thread that launched the work behind the gap. Where slices of several sorts
+cover the same moment, the sort that stands first in `Cause` has it, so that the shares of a gap add up. The profiler's
+own cost is on no thread and counts on all. `cuda_sync` slices are not asked: the calls on the thread say the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.stretches import Axis, Stretches
+from tracetui.analysis.idle.cause_words import WORDS, Cause, sorts_of, stream_waits
+from tracetui.analysis.idle.idleness import Idleness, idleness
+from tracetui.analysis.idle.queueing import later_nodes, queue_depth, queueing
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.steps import steps
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.strings import Strings
+from tracetui.model.trace import Kind, Trace
+
+SLOW_LAUNCH = 100_000
+"""A launch call that holds the device up for more ns is slow: a module is loaded, a graph uploaded (R3.28)."""
+FULL_QUEUE = 1000
+"""With so many launches under way the driver makes the CPU wait (R3.28)."""
+ORDINARY = 3
+"""Up to so many times the usual latency is ordinary (R3.29)."""
+FLOOR = 8_000
+"""Usual latency in ns where no launch of the trace found its stream idle: bare machines have 4 to 9 us (3(g))."""
+TOLD = 4
+"""So many causes of a gap are told with their shares, the largest first."""
+
+
+@dataclass(frozen=True, eq=False)
+class GapCauses:
+    """What held up the device, for every gap of `idleness(trace)`."""
+
+    cause: NDArray[np.int8]
+    """The `Cause` of each gap: the largest of its three parts, and within a late CPU the largest sort."""
+    after_sync: Bool
+    """Whether the gap began while the thread that ended it waited for the GPU: the queue was empty for that reason."""
+    shares: NDArray[np.int32]
+    """Ids in `texts`: the largest causes of each gap with their shares; -1 where nothing is known."""
+    texts: Strings
+    by_step: Int64
+    """Sum in ns of each cause in the gaps of each step of `steps(trace)`; the last row is of gaps in no step."""
+
+
+def gap_causes(trace: Trace) -> GapCauses:
+    """The cause of every gap."""
+    return trace.remember("gap causes", lambda: _explain(trace, idleness(trace)))
+
+
+def usual_latency(trace: Trace) -> float:
+    """The median latency (ns) of a launch for a stream that was idle: the floor of this machine."""
+    queue = queueing(trace)
+    free = queue.latency[(queue.stream_wait == 0) & (queue.latency > 0)]
+    return float(np.median(free)) if len(free) else float(FLOOR)
+
+
+def _explain(trace: Trace, idle: Idleness) -> GapCauses:
+    spent, after_sync = _late(trace, idle)
+    index = np.arange(len(idle))
+    sort = _largest(spent)
+    launch, waiting = _launch_cause(trace, idle), _waiting_cause(trace, idle)
+    spent[launch, index] = idle.in_launch
+    spent[waiting, index] = idle.waiting
+    spent[Cause.UNKNOWN] = np.where(idle.known, 0, idle.dur)
+    late = (idle.cpu_late >= idle.in_launch) & (idle.cpu_late >= idle.waiting)
+    cause = np.select([~idle.known, late, idle.in_launch >= idle.waiting], [Cause.UNKNOWN, sort, launch], waiting)
+    shares, texts = _share_texts(spent, idle.dur)
+    return GapCauses(cause.astype(np.int8), after_sync, shares, texts, _by_step(trace, idle, spent))
+
+
+def _by_step(trace: Trace, idle: Idleness, spent: Int64) -> Int64:
+    step, count = step_index(trace, idle.after), len(steps(trace)) + 1
+    sums = np.zeros((count, len(spent)), np.int64)
+    for cause in np.flatnonzero(spent.any(axis=1)):
+        sums[:, cause] = np.bincount(step % count, spent[cause], count)
+    return sums
+
+
+def _largest(spent: Int64) -> Int64:
+    """Which row has the largest value, the first of equal ones, in each column."""
+    used = np.flatnonzero(spent.any(axis=1))
+    if len(used) == 0:
+        return np.zeros(spent.shape[1], np.int64)
+    found: Int64 = used[np.argmax(spent[used], axis=0)]
+    return found
+
+
+def _late(trace: Trace, idle: Idleness) -> tuple[Int64, Bool]:
+    """For every `Cause` and gap: for how much (ns) of the time until the launch it spoke for the thread.
+
+    And for every gap whether the thread was waiting for the GPU when it began.
+    """
+    slices = trace.slices
+    after_sync = np.zeros(len(idle), bool)
+    result = np.zeros((len(Cause), len(idle)), np.int64)
+    late = np.flatnonzero(idle.cpu_late)
+    home = slices.lane[idle.launch[late]]
+    lanes = distinct(home)
+    thread, low = np.searchsorted(lanes, home), idle.start[late]
+    high = low + idle.cpu_late[late]
+    axis = Axis.around(slices.start, slices.end)
+    sofar = Stretches.of(axis, lanes[:0], low[:0], low[:0])
+    before = np.zeros(len(late), np.int64)
+    for cause, rows in sorts_of(trace):
+        if len(rows) == 0:
+            continue
+        sofar = sofar.joined(_on_threads(trace, axis, rows, lanes))
+        covered = sofar.covered(thread, low, high)
+        if cause == Cause.HOST_SYNC:
+            after_sync[late] = sofar.covered(thread, low, low + 1) > 0
+        result[cause, late], before = covered - before, covered
+    result[Cause.UNSEEN, late] = high - low - before
+    after_sync[late] |= _blocked(trace, idle)[late]
+    return result, after_sync
+
+
+def _blocked(trace: Trace, idle: Idleness) -> Bool:
+    """Whether the thread was at the end of the copy before the gap still in the call that asked for it."""
+    slices, before = trace.slices, idle.before
+    asked = links(trace).launch[before]
+    same = (asked >= 0) & (slices.lane[asked] == slices.lane[idle.launch]) & (slices.kind[before] == Kind.MEMCPY)
+    return np.asarray(same & (slices.end[asked] > idle.start))
+
+
+def _on_threads(trace: Trace, axis: Axis, rows: Int64, lanes: Int64) -> Stretches:
+    """The slices on those lanes, which are counted from 0 in the order given; the profiler's cost is on all."""
+    slices = trace.slices
+    everywhere = rows[slices.kind[rows] == Kind.OVERHEAD]
+    home = np.full(len(trace.lanes), -1, np.int64)
+    home[lanes] = np.arange(len(lanes))
+    thread = home[slices.lane[rows]]
+    rows, thread = rows[thread >= 0], thread[thread >= 0]
+    thread = np.concatenate([thread, np.repeat(np.arange(len(lanes)), len(everywhere))])
+    rows = np.concatenate([rows, np.tile(everywhere, len(lanes))])
+    return Stretches.of(axis, thread, slices.start[rows], slices.end[rows])
+
+
+def _launch_cause(trace: Trace, idle: Idleness) -> Int64:
+    """What the time inside the launch call of each gap is put down to (R3.28)."""
+    if len(idle) == 0:
+        return np.empty(0, np.int64)
+    found = links(trace)
+    place = np.searchsorted(found.launches, np.where(idle.known, idle.launch, 0))
+    full = np.append(queue_depth(trace), 0)[place] >= FULL_QUEUE
+    slow = np.where(full, Cause.FULL_QUEUE, Cause.SLOW_LAUNCH)
+    return np.where(idle.in_launch > SLOW_LAUNCH, slow, Cause.LAUNCH)
+
+
+def _waiting_cause(trace: Trace, idle: Idleness) -> Int64:
+    """What the time after the launch call of each gap is put down to (R3.29)."""
+    ordinary = idle.waiting <= ORDINARY * usual_latency(trace)
+    causes = [Cause.GRAPH, Cause.LATENCY, Cause.STREAM]
+    return np.select([later_nodes(trace, idle.after), ordinary, _told_to_wait(trace, idle)], causes, Cause.SCHEDULING)
+
+
+def _told_to_wait(trace: Trace, idle: Idleness) -> Bool:
+    """Whether, since the launch before it on the same stream, the thread had told some stream to wait for an event.
+
+    The call does not say which stream: that it was this one is a guess.
+    """
+    found, slices = links(trace), trace.slices
+    waits, work = stream_waits(trace), found.work
+    if len(waits) == 0 or len(idle) == 0:
+        return np.zeros(len(idle), bool)
+    launched = slices.start[found.launch[work]]
+    order = np.lexsort((launched, slices.lane[work]))
+    same = slices.lane[work[order[1:]]] == slices.lane[work[order[:-1]]]
+    previous = np.full(len(slices), int(slices.start.min()), np.int64)
+    previous[work[order[1:][same]]] = launched[order[:-1][same]]
+    axis = Axis.around(slices.start, slices.end)
+    points = axis.place(slices.lane[waits], slices.start[waits])
+    lane = slices.lane[idle.launch]
+    first = np.searchsorted(points, axis.place(lane, previous[idle.after]))
+    last = np.searchsorted(points, axis.place(lane, slices.start[idle.launch]))
+    return np.asarray(last > first)
+
+
+def _share_texts(spent: Int64, dur: Int64) -> tuple[NDArray[np.int32], Strings]:
+    """`operators 63 %, launch call 30 %` for every gap; shares below half a percent are not told."""
+    used = np.flatnonzero(spent.any(axis=1))
+    left, index = spent[used], np.arange(len(dur))
+    key = np.zeros(len(dur), np.int64)
+    for place in range(TOLD if len(dur) else 0):
+        largest = np.argmax(left, axis=0)
+        share = np.rint(100 * left[largest, index] / dur).astype(np.int64)
+        left[largest, index] = 0
+        key |= np.where(share > 0, used[largest] * 101 + share, 0) << (12 * place)
+    keys, member = np.unique(key, return_inverse=True)
+    texts = Strings()
+    ids = [texts.intern(_share_text(number)) if number else -1 for number in keys.tolist()]
+    return np.array(ids, np.int32)[member], texts
+
+
+def _share_text(key: int) -> str:
+    parts = []
+    while key:
+        cause, share = divmod(key & 0xFFF, 101)
+        parts.append(f"{WORDS[cause]} {share} %")
+        key >>= 12
+    return ", ".join(parts)

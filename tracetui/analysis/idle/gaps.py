@@ -1,0 +1,146 @@
+"""The gaps pane: every stretch in which a device ran nothing, why, and what the CPU was doing then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.groups import count_within, group
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.idle.cause_words import LATE, WORDS, Cause, sorts_of
+from tracetui.analysis.idle.cpu_doing import chain_texts, longest, open_at
+from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.idleness import Idleness, idleness
+from tracetui.analysis.idle.stream_idle import stream_idle
+from tracetui.analysis.idle.verdict import verdict_on
+from tracetui.analysis.linking.links import names_of, no_gpu
+from tracetui.analysis.linking.placement import step_column, step_index, within
+from tracetui.model.intervals import Int64
+from tracetui.model.table import Table, coded, micros, numbers
+from tracetui.model.trace import Trace
+
+SAMPLED = frozenset(LATE) - {Cause.PROFILER, Cause.PYTHON, Cause.UNSEEN}
+"""Causes that slices of the launching thread speak for: what it was doing is looked up inside the longest of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class IdleBlocks:
+    """Gaps as blocks to draw; parallel arrays in order of their start."""
+
+    process: Int64
+    """Number in `lane_numbers(trace).process` of the device's lanes."""
+    start: Int64
+    end: Int64
+    cause: NDArray[np.int8]
+    """A `Cause`; `cause_words.WORDS` has the text."""
+    after: Int64
+    """The GPU activity to which the block leads."""
+
+
+def idle_blocks(trace: Trace) -> IdleBlocks:
+    """Every gap of every device as a block with its cause, times in ns."""
+    idle = idleness(trace)
+    return IdleBlocks(idle.device, idle.start, idle.end, gap_causes(trace).cause, idle.after)
+
+
+def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+    """Every gap in the order of time, or grouped by cause, or the idle time of each stream as HTA counts it.
+
+    A gap belongs to the step of the work that ends it.
+    """
+    if by == "stream":
+        return stream_idle(trace, step)
+    idle = idleness(trace)
+    kept = np.flatnonzero(np.isin(idle.after, within(trace, idle.after, step)))
+    if by == "cause":
+        return _by_cause(trace, idle, kept, step)
+    causes = gap_causes(trace)
+    after, slices = idle.after[kept], trace.slices
+    lane = lane_numbers(trace)
+    unknown = ~idle.known[kept]
+    doing, chains = _cpu_doing(trace)
+    return Table(
+        (
+            numbers("index", count_within(step_index(trace, after)), "", "Place in the step, by start."),
+            step_column(trace, after, "Number of the step that launched the work after the gap."),
+            numbers("device", lane.device[slices.lane[after]], "", "Number of the device."),
+            micros("start_us", idle.start[kept], "Start, from the first event of the trace."),
+            micros("dur_us", idle.dur[kept], "For how long the device ran nothing."),
+            coded("cause", causes.cause[kept], WORDS, "What most of it is put down to."),
+            coded("cpu_doing", doing[kept], chains, "What the launching thread was in, innermost last."),
+            coded("before", names_of(trace, idle.before[kept]), trace.names, "The activity that ended last before it."),
+            coded("after", names_of(trace, after), trace.names, "The activity that ended the gap."),
+            micros("cpu_late_us", idle.cpu_late[kept], "Of it: until the launch call began.", unknown),
+            micros("in_launch_us", idle.in_launch[kept], "Of it: inside the launch call.", unknown),
+            micros("waiting_us", idle.waiting[kept], "Of it: launched, and not yet started.", unknown),
+            numbers(
+                "after_sync",
+                causes.after_sync[kept],
+                "",
+                "Whether it began while the launching thread waited for the GPU, so that nothing was queued.",
+            ),
+            coded("shares", causes.shares[kept], causes.texts, "The largest causes with their shares."),
+        ),
+        after,
+        _note(trace, idle, step),
+    )
+
+
+def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: int | None) -> Table:
+    dur = idle.dur[kept]
+    causes = group(gap_causes(trace).cause[kept])
+    total = causes.sum(dur)
+    unknown = causes.key == Cause.UNKNOWN
+    longest = causes.largest(dur)
+    table = Table(
+        (
+            coded("cause", causes.key, WORDS, "What most of the gap is put down to."),
+            numbers("gaps", causes.calls, "", "How many gaps."),
+            micros("total_us", total, "Sum of the gaps."),
+            numbers("pct", 100 * total / max(float(dur.sum()), 1.0), "%", "Share of all gaps."),
+            micros("cpu_late_us", causes.sum(idle.cpu_late[kept]), "Of it: until the launch call began.", unknown),
+            micros("in_launch_us", causes.sum(idle.in_launch[kept]), "Of it: inside the launch call.", unknown),
+            micros("waiting_us", causes.sum(idle.waiting[kept]), "Of it: launched, and not yet started.", unknown),
+            micros("median_us", causes.median(dur), "Median gap."),
+            micros("max_us", dur[longest], "Longest gap; the row jumps to the work after it."),
+        ),
+        idle.after[kept[longest]],
+        _note(trace, idle, step),
+    )
+    return table.take(table.order("total_us", descending=True))
+
+
+def _cpu_doing(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
+    """Ids and texts: the chain on the launching thread in the middle of what held up each gap most; -1 for none."""
+
+    def make() -> tuple[NDArray[np.int32], list[str]]:
+        idle, cause = idleness(trace), gap_causes(trace).cause
+        late, launched = idle.start + idle.cpu_late, idle.start + idle.cpu_late + idle.in_launch
+        low = np.select([cause < Cause.LAUNCH, cause < Cause.LATENCY], [idle.start, late], launched)
+        high = np.select([cause < Cause.LAUNCH, cause < Cause.LATENCY], [late, launched], idle.end)
+        lane = trace.slices.lane[idle.launch] if len(idle) else idle.launch
+        for sort, told in sorts_of(trace, [Cause(number) for number in np.unique(cause) if number in SAMPLED]):
+            mine = np.flatnonzero(cause == sort)
+            low[mine], high[mine] = longest(trace, told, lane[mine], low[mine], high[mine])
+        rows = np.full(len(idle), -1, np.int64)
+        known = np.flatnonzero(idle.known)
+        rows[known] = open_at(trace, lane[known], (low[known] + high[known]) // 2)
+        ids, texts = chain_texts(trace, rows)
+        return ids, list(texts)
+
+    return trace.remember("cpu doing", make)
+
+
+def _note(trace: Trace, idle: Idleness, step: int | None) -> str:
+    """The verdict that these rows lead to, and what a reader must know about them."""
+    judged = verdict_on(trace, step)
+    if judged is None:
+        return no_gpu(trace)
+    said = [f"{judged.text}.", *judged.remarks]
+    unknown = int((~idle.known).sum())
+    if unknown:
+        end = "gap ends" if unknown == 1 else "gaps end"
+        said.append(f"{unknown:,} {end} with work that has no launch record: the cause is not known.")
+    return " ".join(said)

@@ -1,0 +1,131 @@
+"""When a device ran nothing, and what the work behind the gap was waiting for: the CPU, its launch call, or more.
+
+Every gap is split exactly into three parts by the launch of the activity that ends it (semantics 3(g)): before the
+call was made (the CPU was late), inside the call, and after it returned. Without a launch record nothing is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.linking.links import links
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Trace
+
+SHORTEST = 30
+"""Gaps of fewer ns are the GPU changing from one kernel to the next, and not counted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Idleness:
+    """The gaps of all devices in order of their start; parallel arrays, times in ns."""
+
+    start: Int64
+    end: Int64
+    device: Int64
+    """Number of the device's process in `lane_numbers`; not the number that the device has in the file."""
+    before: Int64
+    """The GPU activity whose end began the gap."""
+    after: Int64
+    """The activity that ended it; of several that started together the one that was launched last."""
+    launch: Int64
+    """The call that launched it, -1 for none."""
+    cpu_late: Int64
+    """A: until the call began. All three parts are 0 where the launch is not known."""
+    in_launch: Int64
+    """B: inside the call."""
+    waiting: Int64
+    """C: after the call had returned."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def dur(self) -> Int64:
+        """Length of each gap; the sum of its parts where the launch is known."""
+        return self.end - self.start
+
+    @property
+    def known(self) -> Bool:
+        """Which gaps have a launch and therefore parts."""
+        return self.launch >= 0
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceOrder:
+    """All GPU activities by device, then start; parallel arrays, times in ns."""
+
+    row: Int64
+    device: Int64
+    """Number of the device's process in `lane_numbers`."""
+    gap: Int64
+    """For how long the device ran nothing before it; 0 for the first of a device and for gaps that do not count."""
+    fresh: Int64
+    """How much of it ran while nothing earlier did."""
+    before: Int64
+    """The earlier activity of the device that ended last, -1 for the first."""
+
+
+def device_order(trace: Trace) -> DeviceOrder:
+    """Every GPU activity with the gap before it and the time that it adds to the device's work."""
+    return trace.remember("device order", lambda: _order(trace))
+
+
+def idleness(trace: Trace) -> Idleness:
+    """The gaps of every device, split in three parts."""
+
+    def make() -> Idleness:
+        order, slices = device_order(trace), trace.slices
+        place = np.flatnonzero(order.gap)
+        place = place[np.argsort(slices.start[order.row[place]] - order.gap[place], kind="stable")]
+        after, dur = order.row[place], order.gap[place]
+        end = slices.start[after]
+        start = end - dur
+        launch = links(trace).launch[after].astype(np.int64)
+        parts = _parts(start, end, slices.start[launch], slices.end[launch], launch >= 0)
+        return Idleness(start, end, order.device[place], order.before[place], after, launch, *parts)
+
+    return trace.remember("idleness", make)
+
+
+def _parts(start: Int64, end: Int64, called: Int64, returned: Int64, known: Bool) -> tuple[Int64, Int64, Int64]:
+    """The three parts of each gap: A, B and C of semantics 3(g)."""
+    late = np.clip(np.minimum(called, end) - start, 0, None)
+    inside = np.clip(np.minimum(returned, end) - np.maximum(called, start), 0, None)
+    waiting = end - np.maximum(start, np.minimum(returned, end))
+    return late * known, inside * known, waiting * known
+
+
+def _order(trace: Trace) -> DeviceOrder:
+    found, slices = links(trace), trace.slices
+    rows = found.gpu
+    device = lane_numbers(trace).process[slices.lane[rows]]
+    launch = found.launch[rows]
+    launched = np.where(launch >= 0, slices.start[launch], np.iinfo(np.int64).min + 1)
+    order = np.lexsort((-launched, slices.start[rows], device))
+    rows, device = rows[order], device[order]
+    gap, fresh, before = (np.zeros(len(rows), np.int64) for _ in range(3))
+    for number in distinct(device):
+        first, last = np.searchsorted(device, [number, number + 1])
+        mine = rows[first:last]
+        gap[first:last], fresh[first:last], before[first:last] = _along(slices.start[mine], slices.end[mine], mine)
+    return DeviceOrder(rows, device, gap, fresh, before)
+
+
+def _along(start: Int64, end: Int64, rows: Int64) -> tuple[Int64, Int64, Int64]:
+    """Gap, fresh time and the activity before, for the activities of one device in order."""
+    reach = np.maximum.accumulate(end)
+    furthest = np.ones(len(end), bool)
+    furthest[1:] = end[1:] > reach[:-1]
+    leader = np.maximum.accumulate(np.where(furthest, np.arange(len(end)), 0))
+    gap, fresh = np.zeros(len(end), np.int64), np.array(end - start)
+    gap[1:] = np.maximum(start[1:] - reach[:-1], 0)
+    gap[gap < SHORTEST] = 0
+    fresh[1:] = np.maximum(end[1:] - np.maximum(start[1:], reach[:-1]), 0)
+    before = np.full(len(end), -1, np.int64)
+    before[1:] = rows[leader[:-1]]
+    return gap, fresh, before

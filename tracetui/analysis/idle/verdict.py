@@ -1,0 +1,246 @@
+"""What holds a step or the whole trace back, in a word, with every number that the word rests on (semantics 3(g)).
+
+Compute-bound and memory-bound rest on FLOPs and bytes, which need the shapes of inputs: without them a GPU that is
+kept busy by other work than communication is only GPU-bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.idle.cause_words import WORDS, Cause
+from tracetui.analysis.idle.exposure import Exposure, exposure, step_exposure
+from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.idleness import device_order, idleness
+from tracetui.analysis.linking.placement import chosen, step_index
+from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.work.roofline import bound_share
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import Kind, Trace
+
+BUSY, STARVED = 10.0, 25.0
+"""Percent of idle time below which the GPU is kept busy, and from which on it is not."""
+HALF = 50.0
+COMMUNICATING = 20.0
+"""Percent of exposed communication from which on it is what the GPU does."""
+SMALL = 1_000_000
+"""Gaps of fewer ns are those of launching one kernel after another."""
+ORDINARY = 10_000
+"""So many ns after the launch call are no sign of a dependency."""
+
+IDLE_PARTS = ("cpu_late", "in_launch", "waiting", "unknown", "dependency", "after_sync")
+"""Of the idle time: its four parts, and two ways of looking at them."""
+
+FRAMES = (
+    "Python frames were recorded (with_stack), which makes the CPU slower: without the profiler the gaps are shorter."
+)
+NOTHING_SEEN = (
+    "Nothing in the trace says what the queued work waited for: kernels that were not recorded, another process, "
+    "or the profiler itself."
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The numbers behind a verdict; shares are percentages 0-100."""
+
+    covered: int
+    """Time in ns in which the devices worked, summed over them."""
+    idle: int
+    """Sum of their gaps in ns."""
+    activities: int
+    """Kernels, copies and fills."""
+    late: int
+    """How many of them were launched only when the device was idle already."""
+    cpu_late: int
+    """Of the idle time, in ns: before the launch call."""
+    in_launch: int
+    waiting: int
+    small: int
+    """Of `cpu_late` and `in_launch` what lies in gaps of less than a millisecond."""
+    dependency: int
+    """Of `waiting` what exceeds ten microseconds in a gap."""
+    seen_waits: int
+    """Of `waiting` in ns what is put down to a graph or to a stream that was told to wait."""
+    after_sync: int
+    """Of the idle time, in ns: gaps that began while the CPU waited for the GPU."""
+    exposed_comm: int
+    exposed_copy: int
+    host_cause: Cause
+    """What the CPU spent most of `cpu_late` and `in_launch` on."""
+    has_frames: bool
+    """Whether Python frames were recorded, which slows the CPU down (R3.34)."""
+    limit: str | None = None
+    """`compute` or `memory` where it is known which of them keeps the GPU busy."""
+
+    @property
+    def total(self) -> int:
+        """Time in ns that the verdict speaks of."""
+        return self.covered + self.idle
+
+    @property
+    def idle_pct(self) -> float:
+        """Share of the time in which the device ran nothing."""
+        return _pct(self.idle, self.total)
+
+    @property
+    def late_pct(self) -> float:
+        """Share of the activities that were launched too late; alone it says little."""
+        return _pct(self.late, self.activities)
+
+    @property
+    def unknown(self) -> int:
+        """Of the idle time, in ns: before work without a launch record."""
+        return self.idle - self.cpu_late - self.in_launch - self.waiting
+
+    def share_of_idle(self, part: str) -> float | None:
+        """One of `IDLE_PARTS` as a share of the idle time; None where there is no idle time."""
+        return _pct(getattr(self, part), self.idle) if self.idle else None
+
+    @property
+    def small_pct(self) -> float | None:
+        """Of the idle time that the CPU is answerable for: the share in short gaps; None where there is none."""
+        host = self.cpu_late + self.in_launch
+        return _pct(self.small, host) if host else None
+
+    @property
+    def exposed_comm_pct(self) -> float:
+        """Share of the time in which the device only communicated."""
+        return _pct(self.exposed_comm, self.total)
+
+    @property
+    def cause(self) -> str:
+        """What most of the idle time is put down to: overhead, host-stall, dependency, unknown or mixed."""
+        host = self.cpu_late + self.in_launch
+        if _pct(host, self.idle) >= HALF:
+            return "overhead" if (self.small_pct or 0) >= HALF else "host-stall"
+        if _pct(self.dependency, self.idle) >= HALF:
+            return "dependency"
+        return "unknown" if _pct(self.unknown, self.idle) >= HALF else "mixed"
+
+    @property
+    def words(self) -> str:
+        """The verdict."""
+        if self.idle_pct >= STARVED:
+            return "idle, cause unknown" if self.cause == "unknown" else f"{self._named_cause}-bound{self._why}"
+        if self.idle_pct >= BUSY:
+            return f"GPU-bound with {self._named_cause} gaps{self._why}"
+        return "communication-bound" if self.exposed_comm_pct >= COMMUNICATING else f"{self.limit or 'GPU'}-bound"
+
+    @property
+    def text(self) -> str:
+        """The verdict with the numbers behind it, in one line."""
+        shares = ((self.cpu_late, "CPU late"), (self.in_launch, "in the launch call"), (self.waiting, "waiting"))
+        told = [*shares, (self.unknown, "unknown")] if _pct(self.unknown, self.idle) >= 1 else list(shares)
+        split = ", ".join(f"{_pct(time, self.idle):.0f} % {word}" for time, word in told)
+        line = f"{self.words}: idle {self.idle_pct:.0f} %"
+        line += f" ({split})" if self.idle else ""
+        return f"{line}, {self.late_pct:.0f} % of the kernels launched late"
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should doubt about the verdict."""
+        said = []
+        if self.idle_pct >= BUSY and self.cause == "overhead" and self.has_frames:
+            said.append(FRAMES)
+        if self.idle_pct >= BUSY and self.cause == "dependency" and self.seen_waits < self.dependency / 2:
+            said.append(NOTHING_SEEN)
+        return tuple(said)
+
+    @property
+    def _named_cause(self) -> str:
+        return "unexplained" if self.cause == "unknown" else self.cause
+
+    @property
+    def _why(self) -> str:
+        return f" ({WORDS[self.host_cause]})" if self.cause == "host-stall" else ""
+
+
+def verdict(trace: Trace) -> Verdict | None:
+    """The verdict on the whole trace, all devices together; None without GPU work."""
+
+    def make() -> Verdict | None:
+        work, gaps = np.zeros(len(device_order(trace).row), np.int64), np.zeros(len(idleness(trace)), np.int64)
+        causes = gap_causes(trace).by_step.sum(axis=0, keepdims=True)
+        return next(iter(_judge(trace, work, gaps, causes, exposure(trace).total()))) if len(work) else None
+
+    return trace.remember("verdict", make)
+
+
+def step_verdicts(trace: Trace) -> list[Verdict | None]:
+    """The verdict on each of `steps(trace)`; None for a step that put no work on a GPU.
+
+    The gap before an activity belongs to the step that launched the activity.
+    """
+
+    def make() -> list[Verdict | None]:
+        work, gaps = (step_index(trace, rows) for rows in (device_order(trace).row, idleness(trace).after))
+        if len(work) == 0:
+            return [None] * len(steps(trace))
+        return _judge(trace, work, gaps, gap_causes(trace).by_step[:-1], step_exposure(trace).total())
+
+    return trace.remember("step verdicts", make)
+
+
+def verdict_on(trace: Trace, step: int | None) -> Verdict | None:
+    """The verdict on the step with a number, on the first of several with that number; on the trace for None.
+
+    Raises: UsageError when no step has the number.
+    """
+    if step is None:
+        return verdict(trace)
+    return step_verdicts(trace)[int(chosen(trace, step)[0])]
+
+
+def _judge(trace: Trace, work: Int64, gaps: Int64, causes: Int64, exposed: Exposure) -> list[Verdict | None]:
+    """One verdict for each row of `causes`, given the row of each activity and of each gap; -1 is left out."""
+    order, idle, count = device_order(trace), idleness(trace), len(causes)
+    host = idle.cpu_late + idle.in_launch
+    stalls = causes[:, : Cause.LATENCY]
+    sums = {
+        "covered": _sums(work, order.fresh, count),
+        "idle": _sums(gaps, idle.dur, count),
+        "activities": _sums(work, np.ones_like(work), count),
+        "late": _sums(gaps, idle.cpu_late > 0, count),
+        "cpu_late": _sums(gaps, idle.cpu_late, count),
+        "in_launch": _sums(gaps, idle.in_launch, count),
+        "waiting": _sums(gaps, idle.waiting, count),
+        "small": _sums(gaps, np.where(idle.dur < SMALL, host, 0), count),
+        "dependency": _sums(gaps, np.maximum(idle.waiting - ORDINARY, 0), count),
+        "seen_waits": causes[:, Cause.GRAPH] + causes[:, Cause.STREAM],
+        "after_sync": _sums(gaps, np.where(gap_causes(trace).after_sync, idle.dur, 0), count),
+        "exposed_comm": exposed.exposed_comm,
+        "exposed_copy": exposed.exposed_copy,
+    }
+    rows = zip(*(column.tolist() for column in sums.values()), strict=True)
+    frames = bool((trace.slices.kind == Kind.PYTHON).any())
+    made = (
+        Verdict(**dict(zip(sums, row, strict=True)), host_cause=Cause(cause), has_frames=frames)
+        for row, cause in zip(rows, np.argmax(stalls, axis=1).tolist(), strict=True)
+    )
+    return [_limited(trace, one, order.row[work == place]) for place, one in enumerate(made)]
+
+
+def _limited(trace: Trace, one: Verdict, rows: Int64) -> Verdict | None:
+    """The verdict on some GPU work, with what keeps the GPU busy where that decides; None without work."""
+    if one.activities == 0:
+        return None
+    if one.idle_pct >= BUSY or one.exposed_comm_pct >= COMMUNICATING:
+        return one
+    compute, memory, unknown = bound_share(trace, rows)
+    if compute + memory <= unknown:
+        return one
+    return replace(one, limit="compute" if compute >= memory else "memory")
+
+
+def _sums(group: Int64, values: NDArray[np.generic], count: int) -> Int64:
+    """Sum of the values in each group; -1 is in none. Exact up to 2**53 ns, which is a hundred days."""
+    held = group >= 0
+    return np.bincount(group[held], np.asarray(values, np.float64)[held], count).astype(np.int64)
+
+
+def _pct(part: int, whole: int) -> float:
+    return 100 * part / whole if whole else 0.0

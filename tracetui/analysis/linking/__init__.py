@@ -1,0 +1,1 @@
+"""What belongs to what: launch and work, op and step, forward and backward, frames, graphs."""

@@ -1,0 +1,202 @@
+"""Which op of the forward pass a backward op belongs to, by sequence number, else by the profiler's arrows.
+
+The autograd engine gives each node of the backward pass the sequence number of the op that made it, and a small
+number of the thread on which that op ran (R3.13-R3.17). Ops that made no node, `AccumulateGrad` and traces that were
+recorded without either have no link.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.common.trees import forest, nearest
+from tracetui.analysis.linking.joining import latest, row_of
+from tracetui.analysis.linking.links import links, op_rows
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Int32, LaneKind, Trace
+
+ENGINE = "autograd::engine::evaluate_function"
+"""How the engine's own slice around a node is called."""
+_LEAF = "AccumulateGrad"
+_SEQUENCES = 1 << 40
+"""Sequence numbers below this are believed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Autograd:
+    """The links from the backward to the forward pass."""
+
+    nodes: Int64
+    """Rows of the nodes of the backward pass, the engine's slices and those inside; ascending."""
+    forward: Int32
+    """For every slice that is a node, an op inside one, a call or GPU work of one: the forward op; -1 elsewhere."""
+    node: Int32
+    """For the same slices the innermost node around them, of a node itself."""
+    home: Int64
+    """For every lane the lane of the forward ops that its nodes belong to; itself where it has no nodes."""
+
+    def backward_of(self, row: int) -> int:
+        """The first and outermost node that belongs to a forward op, -1 for none."""
+        mine = self.nodes[self.forward[self.nodes] == row]
+        return int(mine[0]) if len(mine) else -1
+
+
+def autograd(trace: Trace) -> Autograd:
+    """The forward ops of the backward pass, found once."""
+    return trace.remember("autograd", lambda: _find(trace))
+
+
+def forward_of(trace: Trace) -> Int32:
+    """For every slice of a backward pass (nodes, ops, calls, GPU work) the row of its forward op; -1 elsewhere."""
+    return autograd(trace).forward
+
+
+@dataclass(frozen=True, eq=False)
+class _Ops:
+    """The ops of a trace, all arrays parallel."""
+
+    row: Int64
+    sequence: Int64
+    thread: Int64
+    """`Fwd thread id`: 0 on forward ops, the number of the forward thread on nodes."""
+    parent: Int64
+    """Place of the op around, -1 for none."""
+    node: Bool
+    leaf: Bool
+
+
+def _find(trace: Trace) -> Autograd:
+    slices = trace.slices
+    forward, node = np.full((2, len(slices)), -1, np.int32)
+    home = np.arange(len(trace.lanes))
+    ops = _ops(trace)
+    if not ops.node.any():
+        return Autograd(np.empty(0, np.int64), forward, node, home)
+    pairs = _arrows(trace, ops)
+    places = np.flatnonzero(ops.node)
+    lane = _forward_lane(trace, ops, pairs)[places]
+    made_by = np.full(len(ops.row), -1, np.int64)
+    made_by[places] = _by_sequence(trace, ops, places, lane)
+    _by_arrow(ops, pairs, made_by)
+    made_by[ops.leaf] = -1
+    above = nearest(ops.parent, ops.node)
+    source = np.where(ops.node, np.arange(len(ops.row)), above)
+    forward[ops.row] = np.where(source >= 0, made_by[source], -1)
+    node[ops.row] = row_of(ops.row, source)
+    owner = links(trace).owner
+    caused = np.flatnonzero(owner >= 0)
+    forward[caused], node[caused] = forward[owner[caused]], node[owner[caused]]
+    _adopt(trace, home, slices.lane[ops.row[places]], lane)
+    return Autograd(ops.row[places], forward, node, home)
+
+
+def _ops(trace: Trace) -> _Ops:
+    slices, rows = trace.slices, op_rows(trace)
+    name, event = slices.name[rows], slices.event[rows]
+    used = {number: trace.names[number] for number in distinct(name).tolist()}
+    thread = trace.op_args.number("Fwd thread id", event)
+    engine = np.isin(name, [number for number, text in used.items() if text.startswith(ENGINE)])
+    leaf = np.isin(name, [number for number, text in used.items() if _LEAF in text])
+    node = engine | leaf | (thread > 0)
+    parent = forest(trace, rows) if node.any() else np.full(len(rows), -1, np.int64)
+    return _Ops(rows, trace.op_args.number("Sequence number", event), thread, parent, node, leaf)
+
+
+def _by_sequence(trace: Trace, ops: _Ops, places: Int64, lane: Int64) -> Int64:
+    """Rows of the last forward ops of the node's number and thread that began before the node (R3.15)."""
+    slices = trace.slices
+    able = (ops.thread <= 0) & (ops.sequence >= 0) & (ops.sequence < _SEQUENCES)
+    rows, sequence = ops.row[able], ops.sequence[able]
+    wanted = np.where((lane >= 0) & (ops.sequence[places] < _SEQUENCES), ops.sequence[places], -1)
+    began = slices.start[ops.row[places]]
+    keys = slices.lane[rows].astype(np.int64) * _SEQUENCES + sequence
+    found = row_of(rows, latest(keys, slices.start[rows], lane * _SEQUENCES + wanted, began - 1))
+    return np.where((found >= 0) & (wanted >= 0) & (slices.start[found] < began), found, -1)
+
+
+def _forward_lane(trace: Trace, ops: _Ops, pairs: tuple[Int64, Int64]) -> Int64:
+    """For each op the lane that its `Fwd thread id` stands for, -1 for none (R3.16).
+
+    Most of the arrows decide. Without arrows the one thread number of a process stands for the thread with most
+    numbered forward ops; several numbers would be a guess and stay open.
+    """
+    slices = trace.slices
+    lane = slices.lane[ops.row].astype(np.int64)
+    process = lane_numbers(trace).process[lane]
+    result = np.full(len(ops.row), -1, np.int64)
+    for number in distinct(process[ops.thread > 0]).tolist():
+        mine = process == number
+        threads = distinct(ops.thread[mine & (ops.thread > 0)])
+        busiest = lane[mine & (ops.thread <= 0) & (ops.sequence >= 0)]
+        for thread in threads.tolist():
+            nodes = mine & (ops.thread == thread)
+            voters = lane[pairs[0][nodes[pairs[1]]]]
+            voters = voters if len(voters) or len(threads) > 1 else busiest
+            if len(voters):
+                result[nodes] = np.bincount(voters).argmax()
+    return result
+
+
+def _arrows(trace: Trace, ops: _Ops) -> tuple[Int64, Int64]:
+    """Places of the forward ops and of the nodes that the profiler joined with an arrow (R3.17).
+
+    Arrows to a device are launches: their family is left out whole.
+    """
+    flows = trace.flows
+    on_thread = np.array([lane.kind == LaneKind.CPU for lane in trace.lanes], bool)
+    sources, targets = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for key in distinct(flows.key).tolist():
+        family = flows.key == key
+        if not on_thread[flows.lane[family]].all():
+            continue
+        starts = np.flatnonzero(family & (flows.phase == 0))
+        ends = np.flatnonzero(family & (flows.phase == 2))
+        ends = ends[np.isin(flows.id[ends], flows.id[starts])]
+        place = latest(flows.id[starts], flows.time[starts], flows.id[ends], flows.time[ends])
+        source = _innermost(trace, ops, flows.lane[starts[place]], flows.time[starts[place]])
+        target = _innermost(trace, ops, flows.lane[ends], flows.time[ends])
+        good = (source >= 0) & (target >= 0) & ops.node[target] & ~ops.node[source]
+        sources.append(source[good])
+        targets.append(target[good])
+    return np.concatenate(sources), np.concatenate(targets)
+
+
+def _innermost(trace: Trace, ops: _Ops, lane: Int32, moment: Int64) -> Int64:
+    """Place of the op with the largest start that is open at each moment on a lane, -1 for none."""
+    start, end = trace.slices.start[ops.row], trace.slices.end[ops.row]
+    bounds = np.searchsorted(trace.slices.lane[ops.row], np.arange(len(trace.lanes) + 1))
+    found = np.full(len(moment), -1, np.int64)
+    for number in distinct(lane).tolist():
+        low, high = bounds[number], bounds[number + 1]
+        here = lane == number
+        place = low + np.searchsorted(start[low:high], moment[here], side="right") - 1
+        found[here] = np.where(place >= low, place, -1)
+    ended = found >= 0
+    while ended.any():
+        over = (end[found] <= moment) & (start[found] < moment)
+        ended = (found >= 0) & over
+        found[ended] = ops.parent[found[ended]]
+    return found
+
+
+def _by_arrow(ops: _Ops, pairs: tuple[Int64, Int64], made_by: Int64) -> None:
+    """Fill in what has no sequence number: the node that an arrow leads to, and the engine's slice around it."""
+    source, target = pairs
+    bare = (made_by[target] < 0) & (ops.sequence[target] < 0)
+    source, target = source[bare], target[bare]
+    made_by[target] = ops.row[source]
+    around = ops.parent[target]
+    outer = (around >= 0) & ops.node[around] & (ops.sequence[around] < 0)
+    made_by[around[outer]] = ops.row[source[outer]]
+
+
+def _adopt(trace: Trace, home: Int64, lane: Int32, forward_lane: Int64) -> None:
+    """Set the home of each lane with nodes: the lane that most of them came from."""
+    known = forward_lane >= 0
+    for number in distinct(lane[known]).tolist():
+        if trace.lanes[number].kind == LaneKind.CPU:
+            home[number] = np.bincount(forward_lane[known & (lane == number)]).argmax()

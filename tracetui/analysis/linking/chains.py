@@ -1,0 +1,117 @@
+"""The way from a slice to what caused it, and from there to what it caused: the dispatch chain and its links."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.linking.autograd import autograd
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.steps import steps
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchCost:
+    """What a launch cost on the CPU, in ns (3(b))."""
+
+    op: int
+    """Row of the outermost op around the call, -1 for none."""
+    before: int
+    """From the start of that op to the call; 0 without an op."""
+    call: int
+    """The duration of the call."""
+
+
+def chain(trace: Trace, row: int) -> list[int]:
+    """The slices that led to this one, outermost first and itself last; a launch is followed by its first work."""
+    found = links(trace)
+    tail = [row]
+    if row >= 0 and trace.slices.kind[row] in GPU_WORK:
+        above = found.launch_of(row)
+        above = above if above >= 0 else found.owner_of(row)
+        tail = [above, row] if above >= 0 else [row]
+    else:
+        tail += found.kernels_of(row)[:1].tolist()
+    top = int(trace.slices.parent[tail[0]])
+    while top >= 0:
+        tail.insert(0, top)
+        top = int(trace.slices.parent[top])
+    return tail
+
+
+def outermost_op(trace: Trace, chain: Sequence[int]) -> int:
+    """The first op of a dispatch chain, -1 for none; the steps of old traces look like ops and are none."""
+    ops = (row for row in chain if trace.slices.kind[row] == Kind.CPU_OP)
+    return next((row for row in ops if row not in steps(trace).row), -1)
+
+
+def dispatch_cost(trace: Trace, row: int) -> DispatchCost | None:
+    """What it cost to launch a GPU activity, or to make a call that launched some; None for anything else."""
+    found, slices = links(trace), trace.slices
+    launch = found.launch_of(row)
+    launch = launch if launch >= 0 else row if len(found.kernels_of(row)) else -1
+    if launch < 0:
+        return None
+    op = outermost_op(trace, chain(trace, launch))
+    before = int(slices.start[launch] - slices.start[op]) if op >= 0 else 0
+    return DispatchCost(op, before, int(slices.dur[launch]))
+
+
+def follow(trace: Trace, row: int) -> int:
+    """The next slice on the way from kernel to launch to op; -1 where the way ends.
+
+    An op of the backward pass leads on to its forward op. Any other op, an annotation or a Python frame closes the
+    circle: it leads to the first GPU activity that was launched inside it.
+    """
+    found = links(trace)
+    kind = trace.slices.kind[row]
+    if kind in GPU_WORK:
+        launch = found.launch_of(row)
+        return launch if launch >= 0 else found.owner_of(row)
+    work = found.kernels_of(row)
+    if kind == Kind.RUNTIME:
+        owner = found.owner_of(row)
+        return owner if owner >= 0 or len(work) == 0 else int(work[0])
+    forward = int(autograd(trace).forward[row])
+    return forward if forward >= 0 else first_work(trace, row)
+
+
+def follow_back(trace: Trace, row: int) -> int:
+    """The same way against its direction: launch to kernel, forward op to the backward pass, any other op to kernel.
+
+    GPU work leads to the backward pass of the op that caused it; -1 where the way ends.
+    """
+    found = links(trace)
+    if trace.slices.kind[row] in GPU_WORK:
+        return _backward_of(trace, found.owner_of(row))
+    work = found.kernels_of(row)
+    if len(work):
+        return int(work[0])
+    backward = _backward_of(trace, row) if trace.slices.kind[row] == Kind.CPU_OP else -1
+    return backward if backward >= 0 else first_work(trace, row)
+
+
+def first_work(trace: Trace, row: int) -> int:
+    """The first GPU activity launched inside a slice, on its thread; else the first that names it as owner; or -1."""
+    found, slices = links(trace), trace.slices
+    last = row + int(np.searchsorted(slices.start[row : trace.lanes[slices.lane[row]].last], slices.end[row]))
+    low, high = np.searchsorted(found.launches, [row, max(last, row + 1)])
+    work = found.work[found.bounds[low] : found.bounds[high]]
+    if len(work) == 0:
+        work = found.gpu[found.owner[found.gpu] == row]
+    return int(work[np.argmin(slices.start[work])]) if len(work) else -1
+
+
+def _backward_of(trace: Trace, op: int) -> int:
+    """The backward node of an op, or of the innermost op around it that has one; -1 for none."""
+    if not len(autograd(trace).nodes):
+        return -1
+    while op >= 0:
+        node = autograd(trace).backward_of(op)
+        if node >= 0:
+            return node
+        op = int(trace.slices.parent[op])
+    return -1

@@ -1,0 +1,162 @@
+"""The Python side of a slice: the frame that called it, the user's line, its module, its compiled region.
+
+Frames, ops and calls of a thread nest by time. In traces with whole microseconds a frame of no length may then stand
+beside its caller; the frames around ops and launches are the right ones all the same. A C call that the profiler saw
+begin and never end seems to hold everything after it, so it is nobody's caller (R3.48).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.trees import forest, nearest
+from tracetui.analysis.linking.autograd import autograd
+from tracetui.analysis.linking.joining import pass_on, row_of
+from tracetui.analysis.linking.links import links
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.strings import Strings
+from tracetui.model.trace import Int32, Kind, Trace
+
+MODULE = "nn.Module: "
+"""How the name of the frame of a module begins; the class and the number of the instance follow (R3.44)."""
+_C_CALL = "<built-in "
+_LIBRARY = re.compile(
+    r"(^|[/\\])(torch|triton)[/\\]|[/\\]torchinductor_"
+    r"|^<(frozen|string>|built-in|eval_with_key)"
+    r"|(^|[/\\])(contextlib|copy|enum|functools|inspect|runpy|threading|typing|warnings)\.py\("
+    r"|(^|[/\\])(asyncio|concurrent|importlib|multiprocessing)[/\\]"
+)
+"""Frames that are not the user's code (R3.46)."""
+_REGION = re.compile(
+    r"^(Torch-Compiled Region|CompiledFunction|## Call CompiledFxGraph|TorchDynamo Cache Lookup|Pregraph bytecode"
+    r"|AOTDispatcher Runtime Wrapper Prologue)"
+)
+"""What marks a compiled region (R3.47)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """For every op, call and frame the Python frames around it, for GPU work those of its launch; -1 for none."""
+
+    caller: Int32
+    """The innermost frame."""
+    user: Int32
+    """The innermost frame of the user's own code, in the backward pass that of the forward op."""
+    module: Int32
+    """The innermost frame of a module, in the backward pass that of the forward op (R3.45)."""
+    of_forward: Bool
+    """Where `module` is that of the forward op."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModulePaths:
+    """Modules in words, such as `GPT_0 / Block_3 / MLP_3`; those of the backward pass begin with `backward of`."""
+
+    id: Int32
+    """For every slice the number of its module's path in `texts`, -1 for none."""
+    texts: Strings
+
+    def of(self, row: int) -> str:
+        """The path of the module in which a slice belongs, empty for none."""
+        number = int(self.id[row])
+        return str(self.texts[number]) if number >= 0 else ""
+
+
+def is_own(name: str) -> bool:
+    """Whether a Python frame is the user's code or a module, and neither a library's nor a C call (R3.44, R3.46)."""
+    return not _LIBRARY.search(name)
+
+
+def frames(trace: Trace) -> Frames:
+    """The Python frames around every op, call and GPU activity, found once."""
+    return trace.remember("frames", lambda: _find(trace))
+
+
+def module_paths(trace: Trace) -> ModulePaths:
+    """The path of every slice's module, outermost first."""
+    return trace.remember("module paths", lambda: _paths(trace))
+
+
+def compiled_region(trace: Trace, chain: Sequence[int]) -> int:
+    """The innermost compiled region of a dispatch chain, -1 for none; inside one there are no module frames (R3.47)."""
+    return next((row for row in reversed(chain) if row >= 0 and _REGION.match(trace.name_of(row))), -1)
+
+
+def _find(trace: Trace) -> Frames:
+    python = trace.slices.of_kind(Kind.PYTHON)
+    if len(python) == 0:
+        nothing = np.full(len(trace.slices), -1, np.int32)
+        return Frames(nothing, nothing, nothing, np.zeros(len(nothing), bool))
+    rows = trace.slices.of_kind(Kind.PYTHON, Kind.CPU_OP, Kind.RUNTIME)
+    parent = forest(trace, rows)
+    python = python[~np.isin(python, _endless(trace, python))]
+
+    def innermost(wanted: Callable[[str], bool]) -> Int32:
+        mask = np.zeros(len(trace.slices), bool)
+        mask[_named(trace, python, wanted)] = True
+        found = np.full(len(trace.slices), -1, np.int32)
+        found[rows] = row_of(rows, nearest(parent, mask[rows]))
+        pass_on(found, links(trace).gpu, links(trace).launch)
+        return found
+
+    caller = innermost(lambda name: True)
+    user, _ = _from_forward(trace, innermost(lambda name: is_own(name) and not name.startswith(MODULE)))
+    return Frames(caller, user, *_from_forward(trace, innermost(lambda name: name.startswith(MODULE))))
+
+
+def _endless(trace: Trace, python: Int64) -> Int64:
+    """C calls that last until the last frame of their thread has ended."""
+    slices = trace.slices
+    last = np.full(len(trace.lanes), np.iinfo(np.int64).min)
+    np.maximum.at(last, slices.lane[python], slices.end[python])
+    ending = python[slices.end[python] == last[slices.lane[python]]]
+    return _named(trace, ending, lambda name: name.startswith(_C_CALL))
+
+
+def _named(trace: Trace, rows: Int64, wanted: Callable[[str], bool]) -> Int64:
+    name = trace.slices.name[rows]
+    used = [number for number in distinct(name).tolist() if wanted(trace.names[number])]
+    return rows[np.isin(name, used)]
+
+
+def _from_forward(trace: Trace, found: Int32) -> tuple[Int32, Bool]:
+    """What was found, of a backward pass that of the forward op where it has one; and where this is so.
+
+    A frame inside the node itself is nearer: there the forward pass is computed again.
+    """
+    backward = autograd(trace)
+    of_forward = np.where(backward.forward >= 0, found[backward.forward], -1)
+    taken: Bool = (of_forward >= 0) & (found < backward.node)
+    return np.where(taken, of_forward, found).astype(np.int32), taken
+
+
+def _paths(trace: Trace) -> ModulePaths:
+    """Paths level by level: a path is that of the module around and a name, and the same pair the same path."""
+    module, backward = frames(trace).module, frames(trace).of_forward
+    texts = Strings()
+    called = _named(trace, trace.slices.of_kind(Kind.PYTHON), lambda name: name.startswith(MODULE))
+    path = np.full(len(trace.slices) + 1, -1, np.int64)
+    level, rest = called[module[called] < 0], called[module[called] >= 0]
+    while len(level):
+        pairs = np.stack([path[module[level]], trace.slices.name[level].astype(np.int64)])
+        used, place = np.unique(pairs, axis=1, return_inverse=True)
+        made = [texts.intern(_joined(texts, above, trace.names[name])) for above, name in used.T.tolist()]
+        path[level] = np.array(made, np.int64)[place.ravel()]
+        ready = path[module[rest]] >= 0
+        level, rest = rest[ready], rest[~ready]
+    own = path[module]
+    turned = np.full(len(texts) + 1, -1, np.int64)
+    for number in distinct(own[backward & (own >= 0)]).tolist():
+        turned[number] = texts.intern(f"backward of {texts[number]}")
+    own = np.where(backward, turned[own], own)
+    return ModulePaths(own.astype(np.int32), texts)
+
+
+def _joined(texts: Strings, above: int, name: str) -> str:
+    own = name.removeprefix(MODULE)
+    return f"{texts[above]} / {own}" if above >= 0 else own

@@ -1,0 +1,117 @@
+"""How slices are joined by the ids that the profiler wrote, and found around one another; arithmetic for the links."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.common.trees import forest, nearest
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Int32, Kind, Trace
+
+
+def latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
+    """Of the candidates with each wanted id the place of the last that starts at or before the moment (ns).
+
+    Where all of them start later it is the first; -1 where no candidate has the id.
+    """
+    if len(ids) == 0:
+        return np.full(len(wanted), -1, np.int64)
+    order = np.lexsort((start, ids))
+    known, first = np.unique(ids[order], return_index=True)
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    hit = known[place] == wanted
+    if len(known) == len(order):
+        return np.where(hit, order[place], -1)
+    ticks, width = np.sort(start), len(start) + 1
+    key = np.repeat(np.arange(len(known)), np.diff(np.append(first, len(order)))) * width
+    key += np.searchsorted(ticks, start[order], side="right")
+    spot = np.searchsorted(key, place * width + np.searchsorted(ticks, moment, side="right"), side="right") - 1
+    return np.where(hit, order[np.maximum(spot, first[place])], -1)
+
+
+def row_of(rows: Int64, place: Int64) -> Int64:
+    """The rows at some places, -1 where the place is -1."""
+    if len(rows) == 0:
+        return np.full(len(place), -1, np.int64)
+    return np.where(place >= 0, rows[place], -1)
+
+
+def join_launches(trace: Trace, calls: Int64, gpu: Int64) -> Int64:
+    """The runtime call of each GPU activity by correlation id; ids of 0 and less join nothing."""
+    ids = trace.slices.correlation
+    calls = calls[ids[calls] > 0]
+    joined = _join(trace, calls, gpu)
+    if len(distinct(ids[calls])) < len(calls):
+        joined = _join_merged(trace, calls, gpu, joined)
+    return np.where(ids[gpu] > 0, joined, -1)
+
+
+def _join(trace: Trace, calls: Int64, gpu: Int64) -> Int64:
+    ids, start = trace.slices.correlation, trace.slices.start
+    return row_of(calls, latest(ids[calls], start[calls], ids[gpu], start[gpu]))
+
+
+def _join_merged(trace: Trace, calls: Int64, gpu: Int64, joined: Int64) -> Int64:
+    """The same where ids repeat because processes were merged into one file.
+
+    Each device is joined with one process: that in which most of its work starts after the launch, and soonest.
+    What that process did not launch stays as it was `joined`.
+    """
+    ids, start = trace.slices.correlation, trace.slices.start
+    process = lane_numbers(trace).process[trace.slices.lane]
+    result = joined.copy()
+    for device in distinct(process[gpu]).tolist():
+        mine = np.flatnonzero((process[gpu] == device) & (ids[gpu] > 0))
+        moment = start[gpu[mine]]
+        best = (0, 0)
+        for owner in distinct(process[calls]).tolist():
+            trial = _join(trace, calls[process[calls] == owner], gpu[mine])
+            fits = (trial >= 0) & (start[trial] <= moment)
+            score = (int(fits.sum()), -int((moment - start[trial])[fits].sum()))
+            if score > best:
+                best = score
+                result[mine] = np.where(fits, trial, joined[mine])
+    return result
+
+
+def around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
+    """For every slice of the trace that is among `inner` the innermost of the `outer` slices around it (R3.8)."""
+    mask = np.zeros(len(trace.slices), bool)
+    mask[inner] = mask[outer] = True
+    rows = np.flatnonzero(mask)
+    mask[inner] = False
+    is_outer = mask[rows]
+    above = nearest(forest(trace, rows), is_outer)
+    result = np.full(len(trace.slices), -1, np.int32)
+    found = row_of(rows, above)
+    result[rows[~is_outer]] = found[~is_outer]
+    return result
+
+
+def pass_on(target: Int32, gpu: Int64, launch: Int32) -> None:
+    """Give GPU work what its launch has."""
+    launched = gpu[launch[gpu] >= 0]
+    target[launched] = target[launch[launched]]
+
+
+def external_ids_name_ops(trace: Trace, gpu: Int64) -> bool:
+    """R3.7: ids that mostly equal the activity's own correlation id are the profiler's, not an op's."""
+    external, correlation = trace.slices.external[gpu], trace.slices.correlation[gpu]
+    given = external > 0
+    return bool(given.any() and (external[given] == correlation[given]).mean() <= 0.5)
+
+
+def prefer_named(trace: Trace, owner: Int32, rows: Int64, launch: Int32, ops: Int64) -> None:
+    """Replace owners by the op whose `External id` a call or activity carries, if that op began before it."""
+    slices = trace.slices
+    ops = ops[slices.external[ops] > 0]
+    call = np.where(launch[rows] >= 0, launch[rows], rows)
+    wanted, moment = slices.external[rows], slices.start[call]
+    named = row_of(ops, latest(slices.external[ops], slices.start[ops], wanted, moment))
+    good: Bool = (named >= 0) & (wanted > 0)
+    good &= slices.start[named] <= moment
+    process = lane_numbers(trace).process[slices.lane]
+    good &= (process[named] == process[call]) | (slices.kind[call] != Kind.RUNTIME)
+    owner[rows[good]] = named[good]

@@ -1,0 +1,145 @@
+"""What belongs to what: launch and GPU work, both and the op that caused them, and the way up to the annotation.
+
+Launch and GPU work are joined by correlation id alone; names and flows decide nothing (R2.8, R2.10). The owner is
+the op that the `External id` names where those ids can be trusted (R3.7), else the innermost op around the launch.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.linking.joining import around, external_ids_name_ops, join_launches, pass_on, prefer_named
+from tracetui.analysis.linking.steps import steps
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import GPU_WORK, Int32, Kind, Trace
+
+NO_GPU = (
+    "There is no GPU activity in this trace. Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] "
+    "on a machine with a GPU."
+)
+NOT_TORCH = "This is no trace of the PyTorch profiler: it holds no GPU activity, and only lanes and names can be read."
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Links between slices as rows of `Trace.slices`; -1 stands for none."""
+
+    gpu: Int64
+    """Kernels, copies and fills in order of their start."""
+    launches: Int64
+    """Runtime and driver calls that put work on the GPU, ascending."""
+    launch: Int32
+    """For every slice of the trace that is GPU work: its launch."""
+    owner: Int32
+    """For every runtime call and GPU activity: the op that caused it; -1 on all other slices too."""
+    annotation: Int32
+    """Likewise the innermost annotation around the call; steps do not count."""
+    work: Int64
+    """GPU activities that have a launch, sorted by launch, then start."""
+    bounds: Int64
+    """`work[bounds[i]:bounds[i + 1]]` is what `launches[i]` put on the GPU."""
+    trusted: bool
+    """Whether `External id` of GPU work names ops; in torch 1.12 to 2.3 it does not (R3.7)."""
+
+    def launch_of(self, row: int) -> int:
+        """The call that launched a GPU activity, -1 for none."""
+        return int(self.launch[row])
+
+    def kernels_of(self, row: int) -> Int64:
+        """What a runtime call put on the GPU, by start; a graph launch has many, most calls none."""
+        place = int(np.searchsorted(self.launches, row))
+        if place == len(self.launches) or self.launches[place] != row:
+            return np.empty(0, np.int64)
+        return self.work[self.bounds[place] : self.bounds[place + 1]]
+
+    def owner_of(self, row: int) -> int:
+        """The op that caused a runtime call or a GPU activity, -1 for none."""
+        return int(self.owner[row])
+
+    @property
+    def counts(self) -> Int64:
+        """GPU activities of each of `launches`."""
+        return np.diff(self.bounds)
+
+    @property
+    def first(self) -> Int64:
+        """The GPU activity of each of `launches` that starts first."""
+        return self.work[self.bounds[:-1]]
+
+
+def links(trace: Trace) -> Links:
+    """All links of the trace, made once."""
+    return trace.remember("links", lambda: _make(trace))
+
+
+def no_gpu(trace: Trace) -> str:
+    """What a pane about the GPU says of this trace: why there is none, and how to record it; empty when there is."""
+    if len(links(trace).gpu):
+        return ""
+    if not trace.is_torch:
+        return NOT_TORCH
+    others = trace.slices.category[trace.slices.kind == Kind.OTHER]
+    if len(others) == 0:
+        return NO_GPU
+    category = trace.categories[int(np.bincount(others).argmax())]
+    return (
+        f"There is no GPU activity in this trace, but {len(others):,} slices of other categories, "
+        f"most of them {category!r}: the lanes show them."
+    )
+
+
+def op_rows(trace: Trace) -> Int64:
+    """Rows of the operators, steps of old traces (category `Operator`) excluded; ascending."""
+
+    def find() -> Int64:
+        rows = trace.slices.of_kind(Kind.CPU_OP)
+        return rows[~np.isin(rows, steps(trace).row)]
+
+    return trace.remember("op rows", find)
+
+
+def names_of(trace: Trace, rows: NDArray[np.integer]) -> Int64:
+    """Name ids of slices, -1 where the row is -1."""
+    return np.where(rows >= 0, trace.slices.name[rows], -1).astype(np.int64)
+
+
+def calls_named(trace: Trace, pattern: re.Pattern[str]) -> Int64:
+    """Rows of the runtime and driver calls whose name the pattern finds, ascending."""
+
+    def find() -> Int64:
+        rows = trace.slices.of_kind(Kind.RUNTIME)
+        used = distinct(trace.slices.name[rows]).tolist()
+        return rows[np.isin(trace.slices.name[rows], [i for i in used if pattern.search(trace.names[i])])]
+
+    return trace.remember(("calls named", pattern.pattern), find)
+
+
+def _make(trace: Trace) -> Links:
+    slices = trace.slices
+    gpu = slices.of_kind(*GPU_WORK)
+    gpu = gpu[np.argsort(slices.start[gpu], kind="stable")]
+    calls = slices.of_kind(Kind.RUNTIME)
+    launch = np.full(len(slices), -1, np.int32)
+    launch[gpu] = join_launches(trace, calls, gpu)
+    work = gpu[launch[gpu] >= 0]
+    work = work[np.argsort(launch[work], kind="stable")]
+    launches, first = np.unique(launch[work], return_index=True)
+    bounds = np.append(first, len(work)).astype(np.int64)
+    ops = op_rows(trace)
+    trusted = external_ids_name_ops(trace, gpu)
+    owner = around(trace, calls, ops)
+    replayed = np.zeros(len(slices), bool)
+    replayed[work[np.repeat(np.diff(bounds) > 1, np.diff(bounds))]] = True
+    pass_on(owner, gpu, launch)
+    if trusted:
+        named = np.concatenate([calls, gpu[~replayed[gpu]]])
+        prefer_named(trace, owner, named, launch, ops)
+    notes = np.setdiff1d(slices.of_kind(Kind.ANNOTATION), steps(trace).row, assume_unique=True)
+    annotation = around(trace, calls, notes)
+    pass_on(annotation, gpu, launch)
+    return Links(gpu, launches.astype(np.int64), launch, owner, annotation, work, bounds, trusted)

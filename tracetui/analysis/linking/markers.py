@@ -1,0 +1,104 @@
+"""Annotations that could stand for steps in a trace without any: what repeats at top level and takes alike (R3.5).
+
+They are offered and never taken by themselves. Names that differ in numbers alone are one name, with `#` for each.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetui.analysis.common.groups import group
+from tracetui.analysis.common.trees import forest
+from tracetui.analysis.linking.steps import MARKED_ROWS, steps
+from tracetui.errors import UsageError
+from tracetui.model.intervals import Int64
+from tracetui.model.strings import Strings
+from tracetui.model.trace import Kind, Trace
+
+OFTEN = 3
+"""So often a marker occurs at least."""
+ALIKE = 2.0
+"""By this factor the longer half of a marker's durations may exceed the shorter half, quarter to quarter."""
+
+_NUMBER = re.compile(r"\d+")
+_LIBRARY = re.compile(
+    r"^(nccl|gloo|hccl|mpi|c10d|ucc)[:_]|^enumerate\(|^Optimizer\.|^TorchDynamo|CompiledFxGraph|^Torch-Compiled"
+)
+"""Annotations that libraries write inside a step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Marker:
+    """An annotation that repeats."""
+
+    name: str
+    """Its name, `#` standing for numbers that differ."""
+    rows: Int64
+    """Its slices, in order of start."""
+    total: int
+    """Sum of their durations in ns."""
+
+
+def markers(trace: Trace) -> list[Marker]:
+    """What could mark the steps, that which covers most time first; none where the profiler recorded steps."""
+
+    def find() -> list[Marker]:
+        if len(trace.slices.of_kind(Kind.ANNOTATION)) == 0 or len(steps(trace)):
+            return []
+        found = [marker for name, rows in _repeated(trace).items() if (marker := _marker(trace, name, rows))]
+        return sorted(found, key=lambda marker: -marker.total)
+
+    return trace.remember("markers", find)
+
+
+def with_steps(trace: Trace, name: str) -> Trace:
+    """The trace with the annotations of a name as its steps, counted from 1; nothing worked out before is kept.
+
+    Raises: UsageError when no such annotation repeats.
+    """
+    offered = {marker.name: marker for marker in markers(trace)}
+    if name not in offered:
+        known = ", ".join(map(repr, offered)) or "none"
+        raise UsageError(f"{name!r} cannot mark the steps of this trace; what repeats at top level: {known}.")
+    return replace(trace, cache={MARKED_ROWS: offered[name].rows})
+
+
+def _repeated(trace: Trace) -> dict[str, Int64]:
+    """Annotations by name that occur often on one thread and are in none of the others; in order of start."""
+    slices = trace.slices
+    rows = slices.of_kind(Kind.ANNOTATION)
+    used, place = np.unique(slices.name[rows], return_inverse=True)
+    texts = Strings()
+    codes = np.array([texts.intern(_NUMBER.sub("#", trace.names[number])) for number in used.tolist()], np.int64)
+    own = np.array([not _LIBRARY.search(text) for text in texts], bool)
+    code = codes[place]
+    threads = group(code * len(trace.lanes) + slices.lane[rows])
+    often = own[code] & (threads.calls[threads.member] >= OFTEN)
+    rows, member = rows[often], threads.member[often]
+    top = forest(trace, rows) < 0
+    rows, member = rows[top], member[top]
+    order = np.argsort(member, kind="stable")
+    largest: dict[str, Int64] = {}
+    for mine in np.split(rows[order], np.flatnonzero(np.diff(member[order])) + 1):
+        name = _common_name(trace, mine)
+        if len(mine) > len(largest.get(name, ())):
+            largest[name] = mine
+    return largest
+
+
+def _common_name(trace: Trace, rows: Int64) -> str:
+    """The name of slices that are called alike, with `#` for the numbers where these differ."""
+    same = len(rows) == 0 or bool((trace.slices.name[rows] == trace.slices.name[rows[0]]).all())
+    name = trace.name_of(int(rows[0])) if len(rows) else ""
+    return name if same else _NUMBER.sub("#", name)
+
+
+def _marker(trace: Trace, name: str, rows: Int64) -> Marker | None:
+    dur = trace.slices.dur[rows]
+    low, high = np.percentile(dur, [25, 75])
+    if len(rows) < OFTEN or high > ALIKE * low:
+        return None
+    return Marker(name, rows, int(dur.sum()))

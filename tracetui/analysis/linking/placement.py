@@ -1,0 +1,115 @@
+"""Which step every slice belongs to: CPU slices by time, GPU work by its launch, never by its own time (R3.3).
+
+Where steps of several threads overlap, a thread of the autograd engine belongs to the thread whose ops it
+differentiates (R3.6).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.linking.autograd import autograd
+from tracetui.analysis.linking.links import links, op_rows
+from tracetui.analysis.linking.steps import steps
+from tracetui.errors import UsageError
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import NULL, Column, numbers
+from tracetui.model.trace import GPU_WORK, Trace
+
+FULL = 0.75
+"""A step with less than this share of what the others hold was cut."""
+
+
+def step_index(trace: Trace, rows: Int64) -> Int64:
+    """Index in `steps(trace)` of each CPU slice or GPU activity, -1 outside of all steps or without a launch."""
+    launch = links(trace).launch[rows].astype(np.int64)
+    source = np.where(launch >= 0, launch, rows)
+    lane = trace.slices.lane[source].astype(np.int64)
+    if steps(trace).overlap:
+        lane = autograd(trace).home[lane]
+    index = steps(trace).of_moment(trace.slices.start[source], lane)
+    unlaunched = np.isin(trace.slices.kind[rows], GPU_WORK) & (launch < 0)
+    return np.where(unlaunched, -1, index)
+
+
+def within(trace: Trace, rows: Int64, step: int | None) -> Int64:
+    """Those of the rows that belong to the step of that number; all of them for None.
+
+    Raises: UsageError when no step has the number.
+    """
+    if step is None:
+        return rows
+    wanted = chosen(trace, step)
+    return rows[np.isin(step_index(trace, rows), wanted)]
+
+
+def work_of_step(trace: Trace, index: int) -> Int64:
+    """The GPU work that was launched in one of `steps(trace)`, in order of its start."""
+    gpu = links(trace).gpu
+    belongs: Int64 = trace.remember("steps of GPU work", lambda: step_index(trace, gpu))
+    return np.compress(belongs == index, gpu)
+
+
+def before_capture(trace: Trace) -> Int64:
+    """GPU work without a launch record that was launched before the capture began, in order of start (R3.3).
+
+    It starts before any work of its device whose launch is recorded: with a deep queue that is long after the first
+    recorded launch. On a device without any such work nothing can be said, and there is none.
+    """
+    found, start = links(trace), trace.slices.start
+    device = lane_numbers(trace).process[trace.slices.lane[found.gpu]]
+    launched = found.launch[found.gpu] >= 0
+    early = np.zeros(len(found.gpu), bool)
+    for number in distinct(device[launched]).tolist():
+        mine = device == number
+        early |= mine & ~launched & (start[found.gpu] < start[found.gpu[mine & launched]].min())
+    return np.compress(early, found.gpu)
+
+
+def partial_steps(trace: Trace) -> Bool:
+    """Which of `steps(trace)` were cut by the profiler: the first or last of a thread with far less in it (R3.6).
+
+    A guess by count: with fewer than three quarters of the median of the thread's other steps in GPU work, or in ops
+    where nothing ran on a GPU. Of fewer than three steps nothing can be said.
+    """
+
+    def find() -> Bool:
+        every = steps(trace)
+        rows = links(trace).gpu if len(links(trace).work) else op_rows(trace)
+        index = step_index(trace, rows)
+        held = np.bincount(index[index >= 0], minlength=len(every))
+        partial = np.zeros(len(every), bool)
+        for lane in distinct(every.lane).tolist():
+            mine = np.flatnonzero(every.lane == lane)
+            for end in (0, -1) if len(mine) > 2 else ():
+                others = np.delete(held[mine], end)
+                partial[mine[end]] = held[mine[end]] < FULL * np.median(others)
+        return partial
+
+    return trace.remember("partial steps", find)
+
+
+def chosen(trace: Trace, step: int | None) -> Int64:
+    """Indices of the steps with that number, of all steps for None.
+
+    Raises: UsageError when no step has the number.
+    """
+    every = steps(trace)
+    if step is None:
+        return np.arange(len(every))
+    found = every.labelled(step)
+    if len(found):
+        return found
+    if len(every) == 0:
+        raise UsageError("This trace has no steps: call prof.step() in the loop to record them.")
+    known = ", ".join(map(str, np.unique(every.number)[:8])) + (" ..." if len(every) > 8 else "")
+    raise UsageError(f"There is no step {step}; the steps of this trace are numbered {known}.")
+
+
+def step_column(trace: Trace, rows: Int64, help: str) -> Column:
+    """The number of the step of each row, null outside of all steps."""
+    index = step_index(trace, rows)
+    labels = np.append(steps(trace).number, NULL)
+    return numbers("step", labels[index], "", help)

@@ -1,0 +1,52 @@
+"""What a region (an annotation, a Python frame, an op) put on the GPU, and how long that took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.linking.busy import busy_time, span
+from tracetui.analysis.linking.links import links
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """The GPU activities of a region."""
+
+    rows: Int64
+    """Kernels, copies and fills in order of their start."""
+    inferred: Bool
+    """Which of them have no launch record and were placed by their own start."""
+    start: int
+    """First start in ns."""
+    end: int
+    """Last end in ns."""
+    busy: int
+    """For how many ns at least one of them ran."""
+
+    @property
+    def span(self) -> int:
+        """From the first start to the last end in ns; 0 without work."""
+        return self.end - self.start
+
+
+def region(trace: Trace, row: int) -> Region:
+    """GPU work of the window of a CPU slice.
+
+    Work belongs to the window in which it was launched, by any thread of the process. Work without a launch
+    record is placed by its own start, which is a guess and marked (R3.3).
+    """
+    slices, found = trace.slices, links(trace)
+    low, high = slices.start[row], slices.end[row]
+    launch = found.launch[found.gpu].astype(np.int64)
+    source = np.where(launch >= 0, launch, found.gpu)
+    held = (slices.start[source] >= low) & (slices.start[source] < high)
+    process = lane_numbers(trace).process
+    held &= (launch < 0) | (process[slices.lane[source]] == process[slices.lane[row]])
+    rows = found.gpu[held]
+    first, last = span(trace, rows)
+    return Region(rows, launch[held] < 0, first, last, busy_time(trace, rows))

@@ -1,0 +1,177 @@
+"""Graph replays: one launch call that starts many kernels, and which replays are of the same graph.
+
+A replay is what one `cudaGraphLaunch` put on the GPU (R3.38). Replays that ran the same kernels in the same order, and
+carry the same graph id where one is recorded, are of one graph. The profiler may lose nodes, and conditional nodes
+repeat, so replays of one real graph can differ and then count as several (R3.41). Which op of the capture a node comes
+from is not worked out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.groups import group
+from tracetui.analysis.linking.links import calls_named, links
+from tracetui.model.intervals import Int64
+from tracetui.model.strings import Strings
+from tracetui.model.table import Column, Table, coded, micros, numbers, texts
+from tracetui.model.trace import Trace
+
+GRAPH_LAUNCH = re.compile(r"GraphLaunch", re.IGNORECASE)
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, so that its powers never vanish: the place of a kernel counts in the signature."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replays:
+    """Parallel arrays, one entry per replay, in the order of the rows of their launches."""
+
+    launch: Int64
+    """Row of the launch call, ascending."""
+    first: Int64
+    """Row of the GPU activity that starts first."""
+    nodes: Int64
+    """GPU activities of the replay."""
+    graph: Int64
+    """Number of the graph, counted from 0 in the order of the first replay in time."""
+    signature: NDArray[np.uint64]
+    """A hash of the kernels' names in order of their start, the same in every trace."""
+    latency: Int64
+    """From the start of the call to the start of the first node in ns; later nodes have none (R3.39)."""
+    cost: NDArray[np.float64]
+    """The call's duration per node in ns: what a launch of each kernel cost."""
+
+    def __len__(self) -> int:
+        return len(self.launch)
+
+    @property
+    def times(self) -> Int64:
+        """How often the graph of each replay is replayed in the trace."""
+        return np.bincount(self.graph)[self.graph]
+
+    def of_launch(self, row: int) -> int:
+        """Index of the replay that a call started, -1 for none."""
+        place = int(np.searchsorted(self.launch, row))
+        return place if place < len(self) and self.launch[place] == row else -1
+
+
+def replays(trace: Trace) -> Replays:
+    """The graph replays of the trace, found once; none is the common answer."""
+    return trace.remember("replays", lambda: _find(trace))
+
+
+def graph_column(trace: Trace, rows: Int64) -> Column:
+    """The graph that each GPU activity was replayed from, null for what was launched by itself."""
+    found = replays(trace)
+    place = np.searchsorted(found.launch, links(trace).launch[rows])
+    place = np.where(np.isin(links(trace).launch[rows], found.launch), place, -1)
+    names = Strings(map(graph_name, range(int(found.graph.max(initial=-1)) + 1)))
+    return coded("graph", np.append(found.graph, -1)[place], names, "The graph of which it is a node.")
+
+
+def graph_name(number: int) -> str:
+    """What a graph is called: `graph 1` is the one that is replayed first."""
+    return f"graph {number + 1}"
+
+
+def by_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
+    """The replays among some GPU activities, one row per graph; the longest replay stands for it."""
+    found, slices, joined = replays(trace), trace.slices, links(trace)
+    picked = np.flatnonzero(np.isin(found.launch, joined.launch[rows]))
+    place = np.searchsorted(joined.launches, found.launch[picked])
+    graphs = group(found.graph[picked])
+    low, high = joined.bounds[place], joined.bounds[place + 1]
+    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(slices.dur[joined.work])])
+    work, nodes = sums[high] - sums[low], graphs.sum(found.nodes[picked])
+    longest = graphs.largest(work)
+    cost = np.asarray(slices.dur[found.launch[picked]], np.float64)
+    title = [graph_name(number) for number in graphs.key.tolist()]
+    table = Table(
+        (
+            texts("graph", title, "Number of the graph: replays of the same kernels in the same order share it."),
+            texts("op", [_cause(trace, int(row)) for row in found.launch[picked[longest]]], "What replayed it."),
+            numbers("replays", graphs.calls, "", "How often it was launched."),
+            numbers("nodes", found.nodes[picked[longest]], "", "GPU activities of one replay."),
+            micros("total_us", graphs.sum(work), "Sum of the durations on the GPU."),
+            micros("mean_us", graphs.sum(work) / graphs.calls, "Mean of that sum in a replay."),
+            micros("call_us", graphs.sum(cost) / graphs.calls, "Mean time that the CPU spent in the launch call."),
+            micros("call_per_node_us", graphs.sum(cost) / nodes, "That time shared among the nodes."),
+            micros(
+                "median_delay_us",
+                graphs.median(found.latency[picked]),
+                "Median time from the start of the call to the start of the first node.",
+            ),
+            texts("signature", [f"{value:016x}" for value in found.signature[picked[longest]].tolist()], "Its hash."),
+        ),
+        found.first[picked[longest]],
+        note or ("" if len(found) else "No graph was replayed in this trace."),
+    )
+    return table.take(table.order("total_us", descending=True))
+
+
+def _find(trace: Trace) -> Replays:
+    slices, joined = trace.slices, links(trace)
+    calls = np.union1d(calls_named(trace, GRAPH_LAUNCH), joined.launches[joined.counts > 1])
+    place = np.flatnonzero(np.isin(joined.launches, calls))
+    launch, first, nodes = joined.launches[place], joined.first[place], joined.counts[place]
+    signature = _signatures(trace, place)
+    start = slices.start[launch]
+    return Replays(
+        launch,
+        first,
+        nodes,
+        _numbered(signature, _graph_ids(trace, first), start),
+        signature,
+        slices.start[first] - start,
+        slices.dur[launch] / np.maximum(nodes, 1),
+    )
+
+
+def _signatures(trace: Trace, place: Int64) -> NDArray[np.uint64]:
+    """A hash per launch: the sum over its work of the name's own hash times a power for the place."""
+    joined = links(trace)
+    if len(place) == 0:
+        return np.empty(0, np.uint64)
+    low, count = joined.bounds[place], joined.counts[place]
+    heads = np.cumsum(count) - count
+    ordinal = np.arange(int(count.sum())) - np.repeat(heads, count)
+    name = trace.slices.name[joined.work[np.repeat(low, count) + ordinal]]
+    used, member = np.unique(name, return_inverse=True)
+    digests = [hashlib.blake2b(trace.names[number].encode(), digest_size=8).digest() for number in used.tolist()]
+    values = np.frombuffer(b"".join(digests), np.dtype("<u8"))[member]
+    powers = np.cumprod(np.full(int(count.max()), _FACTOR, np.uint64))
+    return np.add.reduceat(values * powers[ordinal], heads)
+
+
+def _graph_ids(trace: Trace, first: Int64) -> Int64:
+    """Numbers for the graph ids of the first nodes, 0 where the trace records none (before 2026)."""
+    (given,) = trace.args_of(first, ["graph id"])
+    known: dict[str, int] = {}
+    return np.array([0 if each is None else known.setdefault(str(each), len(known) + 1) for each in given], np.int64)
+
+
+def _numbered(signature: NDArray[np.uint64], graph_id: Int64, start: Int64) -> Int64:
+    """Number the different pairs in the order in which each is first seen."""
+    if len(signature) == 0:
+        return np.empty(0, np.int64)
+    _, pair = np.unique(signature, return_inverse=True)
+    key = pair.astype(np.int64) * (int(graph_id.max()) + 1) + graph_id
+    used, member = np.unique(key, return_inverse=True)
+    seen = np.full(len(used), np.iinfo(np.int64).max)
+    np.minimum.at(seen, member, start)
+    rank = np.empty(len(used), np.int64)
+    rank[np.argsort(seen, kind="stable")] = np.arange(len(used))
+    return rank[member]
+
+
+def _cause(trace: Trace, launch: int) -> str | None:
+    """The op around a launch, else the annotation, else nothing (R3.40)."""
+    found = links(trace)
+    owner = found.owner_of(launch)
+    owner = owner if owner >= 0 else int(found.annotation[launch])
+    return trace.name_of(owner) if owner >= 0 else None

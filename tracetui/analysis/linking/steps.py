@@ -1,0 +1,109 @@
+"""The steps of a trace, and which step a moment on a thread belongs to.
+
+A step is a slice named `ProfilerStep#N` on a CPU lane (R3.1). Its identity is the interval; the number is only a
+label and may repeat. Where several threads run a profiler loop each, a thread belongs to its own steps, and any
+other thread of the process to the one step that is open at the time (R3.6). `placement` sends the threads of the
+autograd engine to those of the forward pass first.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import Kind, Trace
+
+MARKED_ROWS = "rows that mark steps"
+"""Under this key a trace remembers the annotations that were chosen as steps where the profiler recorded none."""
+STEP_NAME = re.compile(r"ProfilerStep#(\d+)")
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Parallel arrays, one entry per step, in order of their start."""
+
+    row: Int64
+    """The slice of the step."""
+    number: Int64
+    """The N of `ProfilerStep#N`."""
+    start: Int64
+    end: Int64
+    lane: Int64
+    """The lane on which the step was recorded."""
+    process: Int64
+    """The number of the process of every lane of the trace; unlike the others not one entry per step."""
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def overlap(self) -> bool:
+        """Whether two steps are open at once."""
+        return bool((self.start[1:] < self.end[:-1]).any())
+
+    def labelled(self, number: int) -> Int64:
+        """Indices of the steps that carry a number."""
+        return np.flatnonzero(self.number == number)
+
+    def of_moment(self, moment: Int64, lane: NDArray[np.integer] | None = None) -> Int64:
+        """Index of the step that is open at each moment (ns), -1 for none (R3.2).
+
+        `lane` decides where steps of several threads overlap; without it such moments have no step.
+        """
+        moment = np.asarray(moment, np.int64)
+        if not self.overlap:
+            return self._search(np.arange(len(self)), moment)
+        found = np.full(len(moment), -1, np.int64)
+        open_steps = np.zeros(len(moment), np.int64)
+        own = np.zeros(len(moment), bool)
+        for home in np.unique(self.lane).tolist():
+            index = self._search(np.flatnonzero(self.lane == home), moment)
+            if lane is not None:
+                index[self.process[lane] != self.process[home]] = -1
+                own |= lane == home
+                found = np.where(lane == home, index, found)
+            open_steps += index >= 0
+            found = np.where(~own & (index >= 0), index, found)
+        found[~own & (open_steps > 1)] = -1
+        return found
+
+    def _search(self, members: Int64, moment: Int64) -> Int64:
+        """The one of `members` (indices in order of start) that holds each moment."""
+        if len(members) == 0:
+            return np.full(len(moment), -1, np.int64)
+        place = np.searchsorted(self.start[members], moment, side="right") - 1
+        index = members[np.maximum(place, 0)]
+        return np.where((place >= 0) & (moment < self.end[index]), index, -1)
+
+
+def steps(trace: Trace) -> Steps:
+    """The steps of the trace in order of their start; none is a common answer."""
+    return trace.remember("steps", lambda: _find(trace))
+
+
+def _find(trace: Trace) -> Steps:
+    slices = trace.slices
+    if MARKED_ROWS in trace.cache:
+        rows: Int64 = trace.cache[MARKED_ROWS]
+        return _steps(trace, rows, np.arange(1, len(rows) + 1))
+    numbers = {}
+    for name_id, name in enumerate(trace.names):
+        match = STEP_NAME.fullmatch(name)
+        if match and len(match[1]) <= 18:
+            numbers[name_id] = int(match[1])
+    rows = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
+    rows = rows[np.isin(slices.name[rows], list(numbers))]
+    rows = rows[np.argsort(slices.start[rows], kind="stable")]
+    number = np.array([numbers[name_id] for name_id in slices.name[rows].tolist()], np.int64)
+    return _steps(trace, rows, number)
+
+
+def _steps(trace: Trace, rows: Int64, number: Int64) -> Steps:
+    slices = trace.slices
+    lane, process = slices.lane[rows].astype(np.int64), lane_numbers(trace).process
+    return Steps(rows, number, slices.start[rows], slices.end[rows], lane, process)

@@ -1,0 +1,213 @@
+"""What the allocators recorded: every allocation and free with its device, size, running total and the op around it.
+
+These are the instants `[memory]` and `[OutOfMemory]` that `profile_memory=True` leaves behind. Allocation and free
+are paired by device and address, which torch 1.9 and older do not write; there the running totals are missing too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.common.stretches import Axis
+from tracetui.analysis.common.trees import forest, nearest
+from tracetui.analysis.linking.links import op_rows
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import NULL
+from tracetui.model.trace import Trace
+
+CPU = "CPU"
+"""The label of the host's allocator."""
+_DEVICE_TYPES = {0: CPU, 1: "GPU", 6: "GPU", 9: "XLA", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA", 20: "device"}
+"""Names by the number of c10's DeviceType; 1 is CUDA, 6 HIP."""
+_MAKES_ROOM = re.compile(r"aten::(new_)?empty\w*|aten::resize\w*")
+"""Ops that only make room for the op above them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Allocator:
+    """Parallel arrays, one entry per event of an allocator, in the order of time."""
+
+    time: Int64
+    lane: Int64
+    event: Int64
+    """Number of the event in the file."""
+    device: Int64
+    """Index in `devices`, -1 where the event does not say."""
+    devices: tuple[str, ...]
+    """`CPU`, `GPU 0` and so on, with the process where the file holds several; the CPU's first."""
+    bytes: Int64
+    """Above 0 for an allocation, below for a free; what was asked for where that failed."""
+    failed: Bool
+    """Which events are allocations for which there was no memory."""
+    total: Int64
+    """Bytes allocated on the device after the event, NULL where the trace does not say."""
+    reserved: Int64
+    """Bytes that the allocator held of the device, likewise."""
+    since_start: Int64
+    """Bytes allocated less bytes freed on the device since the recording began."""
+    partner: Int64
+    """The free of an allocation and the other way round, -1 for none in the trace."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def allocations(self) -> Bool:
+        """Which events gave memory out."""
+        return (self.bytes > 0) & ~self.failed
+
+    @property
+    def frees(self) -> Bool:
+        """Which events took it back."""
+        return (self.bytes < 0) & ~self.failed
+
+    @property
+    def level(self) -> Int64:
+        """How full the device is after each event: the total where all of its events say it, else since the start."""
+        given = np.ones(len(self.devices) + 1, bool)
+        given[self.device[self.total == NULL]] = False
+        return np.where(given[self.device], self.total, self.since_start)
+
+    def lifetime(self) -> Int64:
+        """From allocation to free in ns, NULL for everything but allocations whose free is in the trace."""
+        known = self.allocations & (self.partner >= 0)
+        return np.where(known, self.time[self.partner] - self.time, NULL)
+
+    def alive_at(self, event: int) -> Int64:
+        """The allocations of an event's device that were made by then and not yet freed; empty without addresses."""
+        made = np.flatnonzero(self.allocations[: event + 1] & (self.device[: event + 1] == self.device[event]))
+        return made[(self.partner[made] < 0) | (self.partner[made] > event)]
+
+    def peak(self, events: Int64) -> dict[int, int]:
+        """For each device that occurs in the events, which are in order, the first at which it was fullest."""
+        level, device = self.level[events], self.device[events]
+        found = {}
+        for number in range(len(self.devices)):
+            mine = np.flatnonzero((device == number) & ~self.failed[events])
+            if len(mine):
+                found[number] = int(events[mine[np.argmax(level[mine])]])
+        return found
+
+
+def allocator(trace: Trace) -> Allocator:
+    """The events of all allocators; none where memory was not recorded."""
+    return trace.remember("allocator", lambda: _make(trace))
+
+
+@dataclass(frozen=True, eq=False)
+class Causes:
+    """The ops behind the events of an allocator, one entry per event, as rows of slices; -1 for none."""
+
+    made_by: Int64
+    """The innermost op around the event on its thread; torch counts the bytes there."""
+    op: Int64
+    """The innermost op that does more than make room; that of `made_by` where there is none."""
+
+
+def causes(trace: Trace) -> Causes:
+    """The ops behind all events of `allocator(trace)`."""
+
+    def make() -> Causes:
+        found, ops = allocator(trace), op_rows(trace)
+        innermost = enclosing(trace, ops, found.lane, found.time)
+        if len(ops) == 0:
+            return Causes(innermost, innermost)
+        names = trace.slices.name[ops]
+        room = [number for number in distinct(names).tolist() if _MAKES_ROOM.fullmatch(trace.names[number])]
+        works = ~np.isin(names, room)
+        above = nearest(forest(trace, ops), works)
+        user = np.where(works | (above < 0), np.arange(len(ops)), above)[innermost]
+        return Causes(np.where(innermost >= 0, ops[innermost], -1), np.where(innermost >= 0, ops[user], -1))
+
+    return trace.remember("causes of allocations", make)
+
+
+def enclosing(trace: Trace, rows: Int64, lane: NDArray[np.integer], moment: Int64) -> Int64:
+    """For moments on lanes the index in `rows` of the innermost of these slices around it, -1 for none.
+
+    `rows` ascends.
+    """
+    if len(rows) == 0:
+        return np.full(len(moment), -1, np.int64)
+    slices = trace.slices
+    start, end = slices.start[rows], slices.end[rows]
+    axis = Axis.around(np.append(start, moment), np.append(end, moment))
+    parent = forest(trace, rows)
+    found = np.searchsorted(axis.place(slices.lane[rows], start), axis.place(lane, moment), side="right") - 1
+    found[slices.lane[rows[found]] != lane] = -1
+    over = np.flatnonzero((found >= 0) & (end[found] <= moment))
+    while len(over):
+        found[over] = parent[found[over]]
+        over = over[(found[over] >= 0) & (end[found[over]] <= moment[over])]
+    return found
+
+
+def _make(trace: Trace) -> Allocator:
+    instants = trace.instants
+    places = np.flatnonzero(np.isin(instants.event, trace.memory_args.event))
+    places = places[np.lexsort((instants.event[places], instants.time[places]))]
+    time, lane = instants.time[places], instants.lane[places].astype(np.int64)
+    event = instants.event[places].astype(np.int64)
+    given = {name: trace.memory_args.number(name, event) for name in trace.memory_args.numbers}
+    absent = np.full(len(event), NULL)
+    failed = instants.name[places] == trace.names.find("[OutOfMemory]")
+    amount = given.get("Bytes", absent)
+    amount = np.where(amount == NULL, 0, amount)
+    device, devices = _devices(trace, lane, given.get("Device Type", absent), given.get("Device Id", absent))
+    return Allocator(
+        time=time,
+        lane=lane,
+        event=event,
+        device=device,
+        devices=devices,
+        bytes=amount,
+        failed=failed,
+        total=given.get("Total Allocated", absent),
+        reserved=given.get("Total Reserved", absent),
+        since_start=_running(device, np.where(failed, 0, amount)),
+        partner=_partners(device, given.get("Addr", absent), np.where(failed, 0, amount)),
+    )
+
+
+def _devices(trace: Trace, lane: Int64, kind: Int64, number: Int64) -> tuple[Int64, tuple[str, ...]]:
+    """Index and label of the device of each event; processes have their own allocators."""
+    process = lane_numbers(trace).process[lane]
+    kinds, numbers = distinct(kind), distinct(number)
+    several = len(distinct(process)) > 1
+    named = dict(zip(process.tolist(), lane.tolist(), strict=True)) if several else {}
+    # There are few of each: one number stands for all three.
+    packed = (np.searchsorted(kinds, kind) << 32) + (np.searchsorted(numbers, number) << 16) + process
+    keys = distinct(packed[kind != NULL])
+    labels = []
+    for key in keys.tolist():
+        kind_number, place = int(kinds[key >> 32]), int(numbers[key >> 16 & 0xFFFF])
+        label = _DEVICE_TYPES.get(kind_number, f"device type {kind_number}")
+        label = label if label == CPU or place < 0 else f"{label} {place}"
+        labels.append(f"{label} of {trace.lanes[named[key & 0xFFFF]].process}" if several else label)
+    return np.where(kind == NULL, -1, np.searchsorted(keys, packed)), tuple(labels)
+
+
+def _running(device: Int64, amount: Int64) -> Int64:
+    """Sum of the amounts up to each event on its device."""
+    total = np.zeros(len(device), np.int64)
+    for number in distinct(device).tolist():
+        mine = device == number
+        total[mine] = np.cumsum(amount[mine])
+    return total
+
+
+def _partners(device: Int64, address: Int64, amount: Int64) -> Int64:
+    """The allocation and the free of the same bytes that follow each other at an address of a device."""
+    partner = np.full(len(device), -1, np.int64)
+    order = np.lexsort((address, device))
+    first, second = order[:-1], order[1:]
+    pair = (device[first] == device[second]) & (address[first] == address[second]) & (address[first] != NULL)
+    pair &= (amount[first] > 0) & (amount[second] == -amount[first])
+    partner[first[pair]], partner[second[pair]] = second[pair], first[pair]
+    return partner

@@ -1,0 +1,100 @@
+"""Copies and fills by kind: from where to where, how much, how fast, and what to do about the slow ones.
+
+The name says whether the memory of the host was pinned (CUDA); ROCm often leaves that and the size out.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tracetui.analysis.common.groups import group
+from tracetui.analysis.linking.links import links, no_gpu
+from tracetui.analysis.linking.placement import within
+from tracetui.model.intervals import Int64
+from tracetui.model.table import NULL, Table, coded, micros, numbers, texts
+from tracetui.model.trace import Kind, Trace
+
+NO_COPIES = "Nothing was copied or filled on the GPU."
+PAGEABLE = re.compile(r"\bpageable\b", re.IGNORECASE)
+"""In the name of a copy from or to memory of the host that is not pinned."""
+_ADVICE = (
+    (
+        re.compile(r"(HtoD|HostToDevice).*pageable", re.IGNORECASE),
+        "Staged through a pinned buffer while the CPU waits: pin_memory() or DataLoader(pin_memory=True), "
+        "then to(device, non_blocking=True).",
+    ),
+    (
+        re.compile(r"(DtoH|DeviceToHost).*pageable", re.IGNORECASE),
+        "The CPU waits for the GPU (.item(), .cpu(), print): do it less often, or copy to pinned memory with "
+        "non_blocking=True and synchronise once.",
+    ),
+)
+"""Hints by the name of a copy; the first that fits."""
+
+
+def copy_rows(trace: Trace, step: int | None = None) -> Int64:
+    """Rows of the copies and fills of the trace or of a step, by start."""
+    rows = links(trace).gpu
+    return within(trace, rows[np.isin(trace.slices.kind[rows], (Kind.MEMCPY, Kind.MEMSET))], step)
+
+
+def bytes_of(trace: Trace, rows: Int64) -> Int64:
+    """Bytes that each copy or fill moved, NULL where the trace does not say."""
+    return trace.work_args.number("bytes", trace.slices.event[rows])
+
+
+def copies(trace: Trace, step: int | None = None) -> Table:
+    """One row per kind of copy, the one that took longest first."""
+    rows = copy_rows(trace, step)
+    size, dur = bytes_of(trace, rows), trace.slices.dur[rows]
+    kinds = group(trace.slices.name[rows])
+    known = size != NULL
+    amount = kinds.sum(np.where(known, size, 0))
+    told = kinds.sum(known) > 0
+    timed = known & (dur > 0)
+    spent = kinds.sum(np.where(timed, dur, 0))
+    rated = spent > 0
+    total, longest = kinds.sum(dur), kinds.largest(dur)
+    names = [trace.names[number] for number in kinds.key.tolist()]
+    table = Table(
+        (
+            coded("copy", kinds.key, trace.names, "From where to where, as recorded."),
+            numbers("calls", kinds.calls, "", "How often."),
+            numbers("bytes", np.where(told, amount, np.nan), "bytes", "Bytes in all, of those that say how many."),
+            micros("total_us", total, "Sum of the durations."),
+            numbers(
+                "gbps",
+                np.where(rated, kinds.sum(np.where(timed, size, 0)) / np.maximum(spent, 1), np.nan),
+                "GB/s",
+                "All bytes over all time.",
+            ),
+            numbers("median_gbps", _median_rate(kinds.member, size, dur, timed, len(kinds)), "GB/s", "Median rate."),
+            numbers("median_bytes", _median(kinds.member, size, known, len(kinds)), "bytes", "Median size."),
+            micros("median_us", kinds.median(dur), "Median duration."),
+            micros("max_us", dur[longest], "Longest duration; the row jumps to it."),
+            numbers("unsized", kinds.sum(~known).astype(np.int64), "", "Those whose size the trace does not say."),
+            texts("hint", [_advice(name) for name in names], "What can be done about it."),
+        ),
+        rows[longest],
+        "" if len(rows) else no_gpu(trace) or NO_COPIES,
+    )
+    return table.take(table.order("total_us", descending=True))
+
+
+def _advice(name: str) -> str | None:
+    return next((words for pattern, words in _ADVICE if pattern.search(name)), None)
+
+
+def _median_rate(member: Int64, size: Int64, dur: Int64, timed: np.ndarray, count: int) -> np.ndarray:
+    """Median of bytes per ns, which is GB/s, in each group, NaN for none."""
+    return _median(member, np.where(timed, size, 0) / np.maximum(dur, 1), timed, count)
+
+
+def _median(member: Int64, values: np.ndarray, known: np.ndarray, count: int) -> np.ndarray:
+    """Median of the known values in each group, NaN for none."""
+    result = np.full(count, np.nan)
+    some = group(member[known])
+    result[some.key] = some.median(values[known])
+    return result

@@ -1,0 +1,220 @@
+"""The memory pane: what the allocators gave out and took back, how full a device got, and which op stood there.
+
+A running total is as the trace says; where it says none, `since_start` counts from the start of the recording.
+Grouped by copy, the pane speaks of what moved to, from and on the GPU.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.analysis.common.groups import group
+from tracetui.analysis.linking.chains import chain
+from tracetui.analysis.linking.links import names_of
+from tracetui.analysis.linking.placement import chosen
+from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.memory.allocator import CPU, Allocator, allocator, causes
+from tracetui.analysis.memory.copies import copies
+from tracetui.model.intervals import Int64
+from tracetui.model.strings import Strings
+from tracetui.model.table import NULL, Table, coded, micros, numbers, texts
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+
+NO_MEMORY = "No allocations were recorded. Record with profile_memory=True."
+_EVENTS = Strings(["alloc", "free", "out of memory"])
+_CHAIN = 4
+"""So many ops of a chain are named."""
+
+
+def memory(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+    """Every event of an allocator in the order of time; or by op, by device, or the copies by their kind."""
+    if by == "copy":
+        return copies(trace, step)
+    found = allocator(trace)
+    index = steps(trace).of_moment(found.time, found.lane)
+    rows = np.arange(len(found)) if step is None else np.flatnonzero(np.isin(index, chosen(trace, step)))
+    if by == "op":
+        return _by_op(trace, found, rows)
+    if by == "device":
+        return _by_device(trace, found, rows)
+    return _events(trace, found, rows, index)
+
+
+def _events(trace: Trace, found: Allocator, rows: Int64, index: Int64) -> Table:
+    lifetime, behind = found.lifetime()[rows], causes(trace)
+    kind = np.select([found.failed[rows], found.bytes[rows] < 0], [2, 1], 0)
+    return Table(
+        (
+            micros("start_us", found.time[rows], "Moment, from the first event of the trace."),
+            coded("device", found.device[rows], found.devices, "The device whose memory it is."),
+            numbers("bytes", found.bytes[rows], "bytes", "Allocated; below zero: freed."),
+            numbers("total_allocated", found.total[rows], "bytes", "Allocated on the device after the event."),
+            numbers("total_reserved", found.reserved[rows], "bytes", "Held by the allocator, in use or not."),
+            coded(
+                "op",
+                _op_names(trace, behind.op[rows]),
+                trace.names,
+                "The op that needed it, or in which it was freed.",
+            ),
+            coded("event", kind, _EVENTS, "alloc, free, or out of memory."),
+            numbers("step", np.append(steps(trace).number, NULL)[index[rows]], "", "Number of the step it is in."),
+            micros("lifetime_us", lifetime, "Until it was freed; null where no free is recorded.", lifetime == NULL),
+            numbers(
+                "since_start",
+                found.since_start[rows],
+                "bytes",
+                "Allocated less freed on the device since the recording began.",
+            ),
+            coded(
+                "made_by",
+                _op_names(trace, behind.made_by[rows]),
+                trace.names,
+                "The innermost op around it, often aten::empty: torch counts it there.",
+            ),
+        ),
+        behind.made_by[rows],
+        _note(trace, found, rows),
+    )
+
+
+def _by_op(trace: Trace, found: Allocator, rows: Int64) -> Table:
+    """Per device and op: bytes given out and taken back, and how many of them stood at the device's peak."""
+    note, behind = _note(trace, found, rows), causes(trace)
+    held, full = _held_at_peak(found, rows)
+    inside = np.zeros(len(found), bool)
+    inside[rows] = True
+    # What stood at the peak of a step may be older than the step.
+    rows = np.flatnonzero(inside | (held > 0))
+    size = np.where(inside & ~found.failed, found.bytes, 0)[rows]
+    wide = len(trace.names) + 1
+    pairs = group((found.device[rows] + 1) * wide + _op_names(trace, behind.op[rows]) + 1)
+    at_peak = pairs.sum(held[rows])
+    device = pairs.key // wide - 1
+    given, taken = pairs.sum(np.maximum(size, 0)), pairs.sum(np.minimum(size, 0))
+    known = np.append(full, np.nan)[device]
+    largest = pairs.largest(size)
+    table = Table(
+        (
+            coded("op", pairs.key % wide - 1, trace.names, "The op that needed the memory, or in which it was freed."),
+            coded("device", device, found.devices, "The device whose memory it is."),
+            numbers("allocs", pairs.sum(size > 0).astype(np.int64), "", "How often it allocated."),
+            numbers("allocated", given.astype(np.int64), "bytes", "Bytes that it allocated."),
+            numbers("freed", -taken.astype(np.int64), "bytes", "Bytes that were freed in it, whoever allocated them."),
+            numbers("net", (given + taken).astype(np.int64), "bytes", "Allocated less freed."),
+            numbers(
+                "at_peak",
+                np.where(np.isnan(known), np.nan, at_peak),
+                "bytes",
+                "Bytes that it had allocated and that were in use when the device was fullest.",
+            ),
+            numbers("at_peak_pct", 100 * at_peak / known, "%", "Their share of what was in use then."),
+            numbers("largest", np.maximum(size[largest], 0), "bytes", "Largest allocation; the row jumps to it."),
+        ),
+        behind.op[rows][largest],
+        note,
+    )
+    table = table.take(table.order("allocated", descending=True))
+    return table.take(table.order("at_peak", descending=True))
+
+
+def _held_at_peak(found: Allocator, rows: Int64) -> tuple[Int64, np.ndarray]:
+    """Per event the bytes in use when its device was fullest; per device all bytes then, NaN where not known."""
+    held, full = np.zeros(len(found), np.int64), np.full(len(found.devices), np.nan)
+    for device, peak in found.peak(rows).items():
+        if (found.partner[found.device == device] < 0).all():
+            continue
+        alive = found.alive_at(peak)
+        held[alive] = found.bytes[alive]
+        full[device] = max(int(found.total[peak]), 1) if found.total[peak] != NULL else np.nan
+    return held, full
+
+
+def _by_device(trace: Trace, found: Allocator, rows: Int64) -> Table:
+    """Per device: how much went through its allocator, how full it got, and where."""
+    peaks, lives = found.peak(rows), found.lifetime()
+    device = np.array(list(peaks), np.int64)
+    peak = np.array(list(peaks.values()), np.int64)
+    mine = [rows[found.device[rows] == number] for number in peaks]
+    size = [np.where(found.failed[events], 0, found.bytes[events]) for events in mine]
+    lifetime = np.array([_median(lives[events]) for events in mine])
+    return Table(
+        (
+            coded("device", device, found.devices, "The device whose memory it is."),
+            numbers("peak", found.total[peak], "bytes", "The most that was allocated at once."),
+            micros("peak_us", found.time[peak], "When that was, from the first event of the trace."),
+            texts("peak_op", [chain_of(trace, int(causes(trace).op[event])) for event in peak], "The ops around it."),
+            numbers("rise", found.since_start[peak], "bytes", "How much more that was than when recording began."),
+            numbers(
+                "reserved",
+                [int(found.reserved[events].max()) for events in mine],
+                "bytes",
+                "The most that the allocator held of the device.",
+            ),
+            numbers(
+                "last", found.total[[int(events[-1]) for events in mine]], "bytes", "Allocated after the last event."
+            ),
+            numbers("allocs", [int((amount > 0).sum()) for amount in size], "", "Allocations."),
+            numbers("allocated", [int(np.maximum(amount, 0).sum()) for amount in size], "bytes", "Their bytes."),
+            numbers("frees", [int((amount < 0).sum()) for amount in size], "", "How often memory was freed."),
+            numbers("freed", [-int(np.minimum(amount, 0).sum()) for amount in size], "bytes", "Bytes that were freed."),
+            micros("median_lifetime_us", lifetime, "Median time until what was allocated was freed.", lifetime < 0),
+            numbers("failed", [int(found.failed[events].sum()) for events in mine], "", "Allocations without memory."),
+        ),
+        causes(trace).made_by[peak],
+        _note(trace, found, rows),
+    )
+
+
+def _median(lifetimes: Int64) -> float:
+    """Median of those that are known, -1 for none."""
+    known = lifetimes[lifetimes != NULL]
+    return float(np.median(known)) if len(known) else -1.0
+
+
+def _op_names(trace: Trace, rows: Int64) -> Int64:
+    """Name ids of ops, -1 for none; a file may hold events of the allocator and nothing else."""
+    return names_of(trace, rows) if len(trace.slices) else rows
+
+
+def chain_of(trace: Trace, row: int) -> str | None:
+    """The last few ops and annotations down to a slice, `aten::linear ▸ aten::addmm`; None for no slice."""
+    if row < 0:
+        return None
+    rows = [above for above in chain(trace, row) if trace.slices.kind[above] in (Kind.CPU_OP, Kind.ANNOTATION)]
+    return " ▸ ".join(trace.name_of(above) for above in rows[-_CHAIN:])
+
+
+def _note(trace: Trace, found: Allocator, rows: Int64) -> str:
+    if len(found) == 0:
+        more = " --by copy (b in the app) lists what was copied." if len(trace.slices.of_kind(*GPU_WORK)) else ""
+        return NO_MEMORY + more
+    peaks = found.peak(rows)
+    devices = [number for number in peaks if not found.devices[number].startswith(CPU)]
+    parts = [_peak_words(trace, found, number, peaks[number]) for number in devices or peaks]
+    if (found.total == NULL).any():
+        parts.append("The trace holds no running totals: since_start counts from the start of the recording.")
+    failed = int(found.failed[rows].sum())
+    if failed:
+        parts.append(f"{failed:,} allocations failed for want of memory.")
+    return " ".join(parts)
+
+
+def _peak_words(trace: Trace, found: Allocator, device: int, event: int) -> str:
+    """Where a device was fullest, in a sentence."""
+    moment = f"at {found.time[event] / 1000:,.1f} µs"
+    at = chain_of(trace, int(causes(trace).op[event]))
+    where = f"{moment} in {at}" if at else moment
+    if found.total[event] == NULL:
+        return f"{found.devices[device]} rose by at most {_size(found.since_start[event])}, {where}."
+    old = int(found.total[event]) - int(found.bytes[found.alive_at(event)].sum())
+    known = (found.partner[found.device == device] >= 0).any() and old > 0
+    before = f", {_size(old)} of it older than the recording" if known else ""
+    return f"{found.devices[device]} was fullest with {_size(found.total[event])} {where}{before}."
+
+
+def _size(number: np.int64 | int) -> str:
+    """Bytes in words for a sentence; tables leave that to whoever prints them."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if number >= 1 << power:
+            return f"{number / (1 << power):,.1f} {unit}"
+    return f"{number} B"

@@ -1,0 +1,280 @@
+"""What each slice of a thread costs, by the tree that torch builds for its tables (semantics 3(d), rules 1 to 9).
+
+The tree holds ops, annotations, runtime calls and the profiler's overhead, Python frames only on request. A child
+that outlasts its parent is no child, and an op whose only child has its own name is counted once. The rules are
+those of torch 2.13, whatever torch recorded the trace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.trees import forest, nearest, subtree_sums
+from tracetui.analysis.linking.joining import latest, row_of
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.operators.asynchronous import asynchronous
+from tracetui.analysis.operators.homes import threads
+from tracetui.model.intervals import Bool, Int64, nest, sorted_order
+from tracetui.model.strings import Strings
+from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
+
+DROPPED = (
+    "[memory]",
+    "[OutOfMemory]",
+    "profiler::_record_function_enter",
+    "profiler::_record_function_enter_new",
+    "profiler::_record_function_exit",
+    "aten::is_leaf",
+    "aten::output_nr",
+    "aten::_version",
+)
+"""Names that torch leaves out before it builds the tree; their time stays with the parent (rule 2)."""
+
+STEPS = "ProfilerStep*"
+"""The one name of all steps (rule 3)."""
+
+_KINDS = (Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OVERHEAD)
+_ON_DEVICE = (*GPU_WORK, Kind.GPU_ANNOTATION, Kind.SYNC)
+_NAMED = (Kind.CPU_OP, Kind.ANNOTATION)
+"""What an `External id` may name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """What each slice costs; parallel arrays, one entry per slice that counts, `row` ascending."""
+
+    row: Int64
+    name: Int64
+    """Id in `texts`."""
+    texts: Strings
+    """The trace's names with all steps under one."""
+    cpu: Int64
+    """Duration in ns; 0 on a device."""
+    self_cpu: Int64
+    """Duration less that of the direct children, in ns; below 0 where children overlap."""
+    device: Int64
+    """Sum in ns of the durations of the GPU work that it and all below it own."""
+    self_device: Int64
+    """Sum in ns of the durations of the GPU work that it owns."""
+    kernels: Int64
+    """GPU activities that it and all below it own; of a runtime call those that it launched."""
+
+    def take(self, places: Int64) -> Costs:
+        """The same of some of the slices."""
+        columns = (column[places] for column in self._times)
+        return Costs(self.row[places], self.name[places], self.texts, *columns)
+
+    def joined(self, other: Costs) -> Costs:
+        """The slices of both, which share their texts."""
+        row, name = np.concatenate([self.row, other.row]), np.concatenate([self.name, other.name])
+        columns = (np.concatenate(pair) for pair in zip(self._times, other._times, strict=True))
+        return Costs(row, name, self.texts, *columns)
+
+    @property
+    def _times(self) -> tuple[Int64, ...]:
+        return self.cpu, self.self_cpu, self.device, self.self_device, self.kernels
+
+
+def costs(trace: Trace, frames: bool = False) -> Costs:
+    """Costs of every CPU slice as torch counts them; with Python frames as torch counts since 2.12."""
+    return trace.remember(("costs", frames), lambda: _count(trace, frames))
+
+
+def device_costs(trace: Trace) -> Costs:
+    """Costs of what ran on a device: work, annotations and waits; each owns itself."""
+
+    def make() -> Costs:
+        rows = trace.slices.of_kind(*_ON_DEVICE)
+        texts, name = _merged_steps(trace, rows)
+        none = np.zeros(len(rows), np.int64)
+        dur = device_durations(trace, rows)
+        work = np.isin(trace.slices.kind[rows], GPU_WORK).astype(np.int64)
+        return Costs(rows, name, texts, none, none, dur, dur, work)
+
+    return trace.remember("device costs", make)
+
+
+def device_durations(trace: Trace, rows: Int64) -> Int64:
+    """Durations in ns of slices of a device; annotations without the 2 ns that the profiler adds (rule 4)."""
+    extra = np.where(trace.slices.kind[rows] == Kind.GPU_ANNOTATION, 2, 0)
+    return np.maximum(trace.slices.dur[rows] - extra, 0)
+
+
+def counted_rows(trace: Trace, frames: bool = False) -> Int64:
+    """The slices that torch puts into its tree, ascending; all of a trace that torch did not write."""
+    slices = trace.slices
+    extra = ((Kind.PYTHON,) if frames else ()) + (() if trace.is_torch else (Kind.OTHER,))
+    rows = slices.of_kind(*_KINDS, *extra)
+    on_thread = np.array([lane.kind in (LaneKind.CPU, LaneKind.OVERHEAD) for lane in trace.lanes], bool)
+    rows = rows[on_thread[slices.lane[rows]]]
+    dropped = [trace.names.find(name) for name in DROPPED]
+    kept: Int64 = rows[~np.isin(slices.name[rows], dropped)]
+    return kept
+
+
+def self_times(trace: Trace) -> Int64:
+    """Self CPU time in ns of every slice of the trace by the same tree, before names that repeat are merged.
+
+    Slices stay on the thread on which they were recorded.
+    """
+
+    def make() -> Int64:
+        rows = _synchronous(trace, counted_rows(trace))
+        found = np.zeros(len(trace.slices), np.int64)
+        found[rows] = _self_cpu(_tree(trace, rows, trace.slices.lane[rows].astype(np.int64)), trace.slices.dur[rows])
+        return found
+
+    return trace.remember("self times", make)
+
+
+def _count(trace: Trace, frames: bool) -> Costs:
+    slices, found = trace.slices, links(trace)
+    rows = _synchronous(trace, counted_rows(trace, frames))
+    texts, name = _merged_steps(trace, rows)
+    named = _named(trace)
+    parent = _tree(trace, rows, threads(trace, rows, named))
+    own_time, own_count = _own_work(trace, rows, named)
+    keep, parent, source = _without_repeats(trace, rows, parent, name)
+    own_time, own_count = own_time[source], own_count[source]
+    device, kernels = subtree_sums(parent, own_time), subtree_sums(parent, own_count)
+    rows = rows[keep]
+    launched = np.searchsorted(rows, found.launches)
+    there = rows[np.minimum(launched, len(rows) - 1)] == found.launches if len(rows) else launched >= 0
+    kernels[launched[there]] = found.counts[there]
+    dur = slices.dur[rows]
+    sums = (_self_cpu(parent, dur), device.astype(np.int64), own_time, kernels.astype(np.int64))
+    return _with_asynchronous(trace, Costs(rows, name[keep], texts, dur, *sums))
+
+
+def _synchronous(trace: Trace, rows: Int64) -> Int64:
+    """Those of the rows that have a place in the tree (rule 5)."""
+    kept: Int64 = rows[~np.isin(rows, asynchronous(trace)[0])]
+    return kept
+
+
+def _with_asynchronous(trace: Trace, cost: Costs) -> Costs:
+    """With the slices that only have a duration."""
+    rows, ends = asynchronous(trace)
+    if len(rows) == 0:
+        return cost
+    none = np.zeros(len(rows), np.int64)
+    dur = ends - trace.slices.start[rows]
+    added = Costs(rows, _merged_steps(trace, rows)[1], cost.texts, dur, none, none, none, none)
+    every = cost.joined(added)
+    return every.take(np.argsort(every.row))
+
+
+def _named(trace: Trace) -> Int64:
+    """For every slice the op or annotation that its `External id` names; where ids cannot be trusted, its owner."""
+    slices, found = trace.slices, links(trace)
+    if not found.trusted:
+        return found.owner.astype(np.int64)
+    named = np.full(len(slices), -1, np.int64)
+    rows = slices.of_kind(Kind.RUNTIME, Kind.SYNC, *GPU_WORK)
+    rows = rows[slices.external[rows] > 0]
+    launch = found.launch[rows]
+    moment = slices.start[np.where(launch >= 0, launch, rows)]
+    named[rows] = _with_id(trace, slices.external[rows], moment)
+    return named
+
+
+def _with_id(trace: Trace, wanted: Int64, moment: Int64) -> Int64:
+    """The op or annotation with each id, -1 for none; of several the last that began by the moment."""
+    slices = trace.slices
+    rows = slices.of_kind(*_NAMED)
+    rows = rows[slices.external[rows] > 0]
+    return row_of(rows, latest(slices.external[rows], slices.start[rows], wanted, moment))
+
+
+def _own_work(trace: Trace, rows: Int64, named: Int64) -> tuple[Int64, Int64]:
+    """Time in ns and number of the device's slices that each row owns (rule 6)."""
+    slices, found = trace.slices, links(trace)
+    work = slices.of_kind(Kind.SYNC, *GPU_WORK)
+    owner = named[work]
+    work, owner = work[owner >= 0], owner[owner >= 0]
+    is_work = np.isin(slices.kind[work], GPU_WORK).astype(np.float64)
+    time = np.bincount(owner, slices.dur[work].astype(np.float64), len(slices)).astype(np.int64)
+    count = np.bincount(owner, is_work, len(slices)).astype(np.int64)
+    if found.trusted:
+        # torch takes a call that belongs to no op for an op with the call's own id, and adds that op's work to it.
+        lone = slices.of_kind(Kind.RUNTIME)
+        lone = lone[(named[lone] < 0) & (slices.correlation[lone] > 0)]
+        twin = _with_id(trace, slices.correlation[lone], slices.start[lone])
+        lone, twin = lone[twin >= 0], twin[twin >= 0]
+        time[lone], count[lone] = time[twin], count[twin]
+    return time[rows], count[rows]
+
+
+def _tree(trace: Trace, rows: Int64, thread: Int64) -> Int64:
+    """The parent of each row as torch's stack finds it: nothing may outlast it, and it lasts some time itself (rule 7).
+
+    `thread` is the lane on which each row counts.
+    """
+    slices = trace.slices
+    lane = slices.lane[rows]
+    parent = forest(trace, rows, 0)
+    moved = np.flatnonzero(thread != lane)
+    if len(moved):
+        touched = np.zeros(len(trace.lanes), bool)
+        touched[thread[moved]] = touched[lane[moved]] = True
+        again = np.flatnonzero(touched[thread])
+        again = again[np.argsort(slices.event[rows[again]])]  # which decides between slices of one start and length
+        part = rows[again]
+        order = sorted_order(thread[again], slices.start[part], slices.dur[part])
+        again, part = again[order], part[order]
+        inner = nest(thread[again], slices.start[part], slices.end[part], 0).parent
+        parent[again] = np.where(inner >= 0, again[inner], -1)
+    return nearest(parent, slices.dur[rows] > 0)
+
+
+def _self_cpu(parent: Int64, dur: Int64) -> Int64:
+    child = np.flatnonzero(parent >= 0)
+    below: Int64 = np.bincount(parent[child], dur[child], len(dur)).astype(np.int64)
+    return np.subtract(dur, below)
+
+
+def _merged_steps(trace: Trace, rows: Int64) -> tuple[Strings, Int64]:
+    """Names with all steps under one, and the id of each row."""
+    texts = trace.remember("names with one step", lambda: _one_step(trace))
+    name = trace.slices.name[rows].astype(np.int64)
+    name[_is_step(trace)[name]] = texts.find(STEPS)
+    return texts, name
+
+
+def _one_step(trace: Trace) -> Strings:
+    texts = Strings(trace.names)
+    texts.intern(STEPS)
+    return texts
+
+
+def _is_step(trace: Trace) -> Bool:
+    """Mask of the names that torch shortens to that of all steps."""
+
+    def make() -> Bool:
+        return np.array([name.startswith("ProfilerStep#") for name in trace.names], bool)
+
+    return trace.remember("names of steps", make)
+
+
+def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> tuple[Int64, Int64, Int64]:
+    """Leave out every node that is the only child of a node of its name (rule 8).
+
+    Returns which nodes stay, their parents, and from which node each takes its kernels: the last of the
+    chain, for torch replaces the list of the parent instead of adding to it.
+    """
+    children = np.bincount(parent[parent >= 0], minlength=len(parent))
+    repeat: Bool = (parent >= 0) & (name == name[parent]) & (children[parent] == 1)
+    top = np.where(repeat, parent, np.arange(len(parent)))
+    while (repeat[top]).any():
+        top = top[top]
+    inner = np.flatnonzero(repeat)
+    dur, start = trace.slices.dur[rows[inner]], trace.slices.start[rows[inner]]
+    inner = inner[np.lexsort((inner, -dur, start))]
+    source = np.arange(len(parent))
+    source[top[inner]] = inner  # children follow their parents, so the last of a chain remains
+    keep = np.flatnonzero(~repeat)
+    place = np.cumsum(~repeat) - 1
+    above = parent[keep]
+    return keep, np.where(above >= 0, place[top[above]], -1), source[keep]

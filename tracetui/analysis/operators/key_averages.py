@@ -1,0 +1,141 @@
+"""Slices put together and summed as torch's `key_averages()` does (semantics 3(d), rules 10 and 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from tracetui.analysis.common.groups import Groups, group
+from tracetui.analysis.operators.costs import Costs
+from tracetui.model.intervals import Int64
+from tracetui.model.strings import Strings
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+
+KIND_WORDS = Strings(
+    (
+        "op",
+        "annotation",
+        "runtime",
+        "overhead",
+        "slice",
+        "frame",
+        "kernel",
+        "memcpy",
+        "memset",
+        "GPU annotation",
+        "wait",
+        "allocation",
+    )
+)
+"""What rows are called; slices of unknown category count in traces that torch did not write."""
+
+_WORDS = {
+    Kind.CPU_OP: "op",
+    Kind.ANNOTATION: "annotation",
+    Kind.RUNTIME: "runtime",
+    Kind.OVERHEAD: "overhead",
+    Kind.OTHER: "slice",
+    Kind.PYTHON: "frame",
+    Kind.KERNEL: "kernel",
+    Kind.MEMCPY: "memcpy",
+    Kind.MEMSET: "memset",
+    Kind.GPU_ANNOTATION: "GPU annotation",
+    Kind.SYNC: "wait",
+    Kind.BOOKKEEPING: "slice",
+}
+_ANNOTATIONS = (Kind.ANNOTATION, Kind.GPU_ANNOTATION)
+_ON_DEVICE = (*GPU_WORK, Kind.GPU_ANNOTATION, Kind.SYNC)
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """Parallel arrays, one entry per key; times are sums in ns."""
+
+    name: Int64
+    """Id among the texts of the costs."""
+    kind: Int64
+    """Id in `KIND_WORDS`, of one of the slices."""
+    calls: Int64
+    self_cpu: Int64
+    cpu: Int64
+    self_device: Int64
+    device: Int64
+    kernels: Int64
+    first: Int64
+    """Moment in ns at which the first slice began."""
+    length: Int64
+    """How long that slice was, in ns; the longest where several began together."""
+    longest: Int64
+    """Row of the longest slice, -1 where there are none."""
+
+    def in_order(self) -> Int64:
+        """Places in the order of torch's table: by first slice, the longer first."""
+        return np.lexsort((-self.length, self.first))
+
+    def with_instants(self, trace: Trace, moments: Mapping[str, Int64]) -> Averages:
+        """With a row for each name of an allocator event, that takes no time."""
+        result = self
+        for name, moment in moments.items():
+            values = {
+                "name": trace.names.find(name),
+                "kind": KIND_WORDS.find("allocation"),
+                "calls": len(moment),
+                "first": int(moment[0]),
+                "longest": -1,
+            }
+            columns = {c.name: np.append(getattr(result, c.name), values.get(c.name, 0)) for c in fields(result)}
+            result = replace(result, **columns)
+        return result
+
+
+def grouped(trace: Trace, cost: Costs, shape: Int64 | None = None) -> Groups:
+    """The slices by torch's key: name, device or not, annotation or not, and the number of their shapes if given."""
+    kind = trace.slices.kind[cost.row]
+    key = cost.name * 4 + np.isin(kind, _ON_DEVICE) * 2 + np.isin(kind, _ANNOTATIONS)
+    if shape is not None:
+        key = key * (int(shape.max(initial=0)) + 2) + shape
+    return group(key)
+
+
+def averages(trace: Trace, cost: Costs, names: Groups) -> Averages:
+    """Sums over the slices of each group."""
+    slices = trace.slices
+    start, dur = slices.start[cost.row], cost.cpu + cost.device
+    member = some_member(names)
+    first = start[names.smallest(start)]
+    at_first = np.flatnonzero(start == first[names.member])
+    length = np.zeros(len(names), np.int64)
+    np.maximum.at(length, names.member[at_first], dur[at_first])
+    return Averages(
+        cost.name[member],
+        _kind_words()[slices.kind[cost.row[member]]],
+        names.calls,
+        _sum(names, cost.self_cpu),
+        _sum(names, cost.cpu),
+        _sum(names, cost.self_device),
+        _sum(names, cost.device),
+        _sum(names, cost.kernels),
+        first,
+        length,
+        cost.row[names.largest(dur)],
+    )
+
+
+def some_member(names: Groups) -> Int64:
+    """One of the rows of each group."""
+    member = np.zeros(len(names), np.int64)
+    member[names.member] = np.arange(len(names.member))
+    return member
+
+
+def _sum(names: Groups, values: Int64) -> Int64:
+    return names.sum(values).astype(np.int64)
+
+
+def _kind_words() -> Int64:
+    numbers = np.zeros(max(Kind) + 1, np.int64)
+    for kind, word in _WORDS.items():
+        numbers[kind] = KIND_WORDS.find(word)
+    return numbers

@@ -1,0 +1,191 @@
+"""The ops pane: calls and times by name, as torch's `key_averages()` sums them (semantics 3(d)).
+
+Rows are the slices of threads; `by="event"` lists what ran on a device as well and so is torch's table row by row.
+Beside torch's sums, in which work that ran side by side is added, stands the time that passed on the GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from tracetui.analysis.common.groups import Groups, group
+from tracetui.analysis.linking.links import links, no_gpu
+from tracetui.analysis.linking.placement import chosen, step_index
+from tracetui.analysis.operators.costs import Costs, costs, device_costs, self_times
+from tracetui.analysis.operators.gpu_walls import backward_walls, gpu_walls
+from tracetui.analysis.operators.key_averages import KIND_WORDS, Averages, averages, grouped, some_member
+from tracetui.analysis.operators.loose_memory import loose_memory
+from tracetui.analysis.operators.signatures import Signature, signatures
+from tracetui.model.intervals import Int64
+from tracetui.model.strings import Strings
+from tracetui.model.table import NULL, Column, Table, coded, micros, numbers
+from tracetui.model.trace import Kind, Trace
+
+__all__ = ["GROUPS", "HELP", "Costs", "costs", "ops", "self_times", "torch_time"]
+
+GROUPS = ("shape", "event", "frame")
+"""By name and input shapes; by name with the rows of the device; the same with Python frames."""
+
+HELP = (
+    "One row is an operator name, as in key_averages(); by event there is every row of torch's table, by frame with "
+    "Python frames, which torch lists since 2.12."
+)
+"""What a row is."""
+
+FRAMES_SINCE = (2, 12)
+"""From this torch on `key_averages()` lists Python frames."""
+
+
+def ops(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+    """Calls and times by name; an op and an annotation of one name are two rows.
+
+    `by` is one of `GROUPS`. A step holds the slices that began in it and the work that was launched in it.
+    """
+    frames = by == "frame" or (by == "event" and _torch_lists_frames(trace))
+    cost = _of_step(trace, costs(trace, frames), step)
+    device = _of_step(trace, device_costs(trace), step)
+    note = " ".join((*_totals(trace, cost, device), *_remarks(trace, by, frames)))
+    if by in ("event", "frame"):
+        return _as_torch(trace, cost, device, note, step is None)
+    shapes = _shapes(trace, cost.row) if by == "shape" else None
+    names = grouped(trace, cost, None if shapes is None else shapes.values.astype(np.int64))
+    sums = averages(trace, cost, names)
+    columns = _torch_columns(trace, cost.texts, sums)
+    if shapes is not None:
+        columns = (columns[0], shapes.take(some_member(names)), *columns[1:])
+    table = Table(
+        (*columns, *_wall_columns(trace, cost, names)), sums.longest, note if len(cost.row) else no_gpu(trace)
+    )
+    table = table.take(table.order("cpu_total_us", descending=True))
+    return table.take(table.order("device_total_us", descending=True))
+
+
+def _as_torch(trace: Trace, cost: Costs, device: Costs, note: str, whole: bool) -> Table:
+    """The rows of torch's table and no others, in its order; of the allocator's only in the `whole` trace."""
+    every = cost.joined(device)
+    sums = averages(trace, every, grouped(trace, every))
+    if whole:
+        sums = sums.with_instants(trace, loose_memory(trace, cost))
+    table = Table(_torch_columns(trace, cost.texts, sums), sums.longest, note if len(sums.name) else no_gpu(trace))
+    return table.take(sums.in_order())
+
+
+def _torch_columns(trace: Trace, texts: Strings, sums: Averages) -> tuple[Column, ...]:
+    absent = np.full(len(sums.name), len(links(trace).gpu) == 0)
+    return (
+        coded("name", sums.name, texts, "Name; all steps are one."),
+        numbers("calls", sums.calls, "", "How often it was called."),
+        micros("self_cpu_us", sums.self_cpu, "CPU time outside of what it called; below 0 where that overlaps."),
+        micros("cpu_total_us", sums.cpu, "CPU time with what it called; an op inside an op of its name counts twice."),
+        micros("self_device_us", sums.self_device, "Time of the GPU work that it launched itself.", absent),
+        micros(
+            "device_total_us",
+            sums.device,
+            "Time of the GPU work that it and what it called launched; what ran side by side is added.",
+            absent,
+        ),
+        numbers(
+            "kernels",
+            np.where(absent, NULL, sums.kernels),
+            "",
+            "GPU activities that it and what it called launched.",
+        ),
+        coded(
+            "kind",
+            sums.kind,
+            KIND_WORDS,
+            "Op, annotation, runtime call, overhead or what ran on the device; slice in traces of other programs.",
+        ),
+    )
+
+
+def _wall_columns(trace: Trace, cost: Costs, names: Groups) -> tuple[Column, Column]:
+    """What no table of torch has: time that passed on the GPU."""
+    backward = backward_walls(trace)
+    later = np.zeros(len(names)) if backward is None else names.sum(backward[cost.row])
+    return (
+        micros(
+            "gpu_wall_us",
+            names.sum(gpu_walls(trace)[cost.row]),
+            "Time in which something ran on the GPU that was launched inside of it; what ran side by side counts once.",
+            np.full(len(names), len(links(trace).launches) == 0),
+        ),
+        micros(
+            "backward_gpu_us",
+            later,
+            "Time in which the GPU ran the backward pass of it and of what it called, likewise.",
+            np.full(len(names), backward is None),
+        ),
+    )
+
+
+def _of_step(trace: Trace, cost: Costs, step: int | None) -> Costs:
+    if step is None:
+        return cost
+    return cost.take(np.flatnonzero(np.isin(step_index(trace, cost.row), chosen(trace, step))))
+
+
+def _shapes(trace: Trace, rows: Int64) -> Column:
+    """The input shapes of each row as torch's key has them: lists of tensors as `[]` (rule 10)."""
+    recorded = trace.op_args.text("Input Dims", trace.slices.event[rows])
+    dims = group(recorded)
+    examples = signatures(trace, rows[some_member(dims)])
+    known = Strings()
+    ids = [known.intern(_shape_text(signature)) for signature in examples.known]
+    ids.append(known.intern("[]") if _records_shapes(trace) else -1)
+    values = np.array(ids, np.int32)[examples.id][dims.member]
+    return coded("input_shapes", values, known, "Sizes of the inputs; [] for scalars and lists.")
+
+
+def _records_shapes(trace: Trace) -> bool:
+    """Whether shapes were asked for: the file says so, or has some."""
+    dims = trace.op_args.texts.get("Input Dims")
+    return trace.metadata.get("record_shapes") == 1 or (dims is not None and bool((dims >= 0).any()))
+
+
+def _shape_text(signature: Signature) -> str:
+    return json.dumps([() if any(isinstance(size, tuple) for size in dims) else dims for dims in signature.dims])
+
+
+def _totals(trace: Trace, cost: Costs, device: Costs) -> tuple[str, ...]:
+    """The lines below torch's table (rule 11)."""
+    if not trace.is_torch:
+        return ()
+    lines = (f"Self CPU time total: {torch_time(cost.self_cpu.sum())}.",)
+    counts = trace.slices.kind[device.row] != Kind.GPU_ANNOTATION
+    total = int(device.self_device[counts].sum())
+    if total == 0 and not cost.self_device.any():
+        return lines
+    name = "XPU" if any(category.startswith("xpu") for category in trace.categories) else "CUDA"
+    return (*lines, f"Self {name} time total: {torch_time(total)}.")
+
+
+def torch_time(nanoseconds: int) -> str:
+    """A duration as torch's tables print it (rule 14): `12.340us`, `1.234ms`, `1.000s`."""
+    time = int(nanoseconds) / 1000
+    for least, unit in ((1e6, "s"), (1e3, "ms")):
+        if time >= least:
+            return f"{time / least:.3f}{unit}"
+    return f"{time:.3f}us"
+
+
+def _remarks(trace: Trace, by: str | None, frames: bool) -> tuple[str, ...]:
+    """What a reader must know of this table."""
+    missing = (no_gpu(trace),) if no_gpu(trace) else ()
+    if by == "shape" and not _records_shapes(trace):
+        return (*missing, "The trace holds no input shapes: record with record_shapes=True.")
+    if by == "event" and not frames and len(trace.slices.of_kind(Kind.PYTHON)):
+        return (*missing, "Without Python frames, which torch lists since 2.12: --by frame.")
+    return missing
+
+
+def _torch_lists_frames(trace: Trace) -> bool:
+    """Whether the torch that recorded this has Python frames in its table; only our own recordings say which it was."""
+    about = trace.metadata.get("tracetui")
+    version = about.get("torch") if isinstance(about, Mapping) else None
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", version) if isinstance(version, str) else None
+    return match is not None and (int(match[1]), int(match[2])) >= FRAMES_SINCE

@@ -1,0 +1,111 @@
+"""Ops that put no work on the GPU, grouped by name: views of tensors, allocations, CPU work (R3.18 to R3.21)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.groups import group
+from tracetui.analysis.common.trees import inside
+from tracetui.analysis.linking.links import links, no_gpu, op_rows
+from tracetui.analysis.linking.placement import chosen, step_index, within
+from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.operators.costs import self_times
+from tracetui.model.intervals import Int64
+from tracetui.model.table import Table, coded, micros, numbers
+from tracetui.model.trace import Trace
+
+_VIEWS = """
+    t transpose permute view _unsafe_view reshape as_strided expand expand_as slice select narrow unsqueeze squeeze
+    split split_with_sizes chunk unbind unfold diagonal movedim moveaxis swapaxes swapdims flatten unflatten detach
+    alias view_as view_as_real view_as_complex _reshape_alias lift_fresh numpy_T mT mH real imag
+    t_ transpose_ unsqueeze_ squeeze_ swapaxes_ swapdims_ detach_
+"""
+VIEW_OPS = frozenset(f"aten::{name}" for name in _VIEWS.split())
+"""Ops that only make a new view of a tensor's sizes and strides; `reshape` and the like may copy all the same.
+
+Calls of these are what other panes count as view ops.
+"""
+_INNER_NAMES = ("detach",)
+"""Known to make views as well, but only called by a view op; counted with it they would count twice."""
+
+
+def view_rows(trace: Trace) -> Int64:
+    """Rows of all calls of known view ops, whether they put work on the GPU or not; ascending."""
+
+    def find() -> Int64:
+        rows = op_rows(trace)
+        known: Int64 = rows[np.isin(trace.slices.name[rows], _ids(trace, VIEW_OPS))]
+        return known
+
+    return trace.remember("view rows", find)
+
+
+def idle_rows(trace: Trace) -> Int64:
+    """Rows of the ops inside which nothing was put on the GPU, on their thread; ascending (R3.18)."""
+
+    def find() -> Int64:
+        rows = op_rows(trace)
+        found: Int64 = rows[inside(trace, rows, links(trace).launches) == 0]
+        return found
+
+    return trace.remember("idle rows", find)
+
+
+def idle_view_rows(trace: Trace) -> Int64:
+    """Rows of the calls of known view ops that put nothing on the GPU; ascending."""
+    return np.intersect1d(view_rows(trace), idle_rows(trace), assume_unique=True)
+
+
+def views(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+    """Ops that put nothing on the GPU by name; of a trace without a GPU only the known view ops."""
+    with_gpu = len(links(trace).gpu) > 0
+    rows = within(trace, idle_rows(trace) if with_gpu else idle_view_rows(trace), step)
+    slices = trace.slices
+    own = self_times(trace)[rows]
+    names = group(slices.name[rows])
+    every = within(trace, op_rows(trace), step)
+    calls = np.bincount(slices.name[every], minlength=len(trace.names))
+    total = names.sum(slices.dur[rows])
+    per_step, share = _per_step(trace, step, rows, own, names.member, len(names))
+    table = Table(
+        (
+            coded("name", names.key, trace.names, "Name of the op."),
+            numbers("calls", names.calls, "", "How many calls put nothing on the GPU."),
+            micros("self_cpu_us", names.sum(own), "CPU time outside of what they called."),
+            micros("cpu_total_us", total, "CPU time with what they called."),
+            numbers("per_step", per_step, "", "Calls within a step, on average."),
+            numbers("pct_of_step_cpu", share, "%", "Self CPU time within steps, of the duration of the steps."),
+            numbers(
+                "metadata_only",
+                np.isin(names.key, _ids(trace, (*VIEW_OPS, *_INNER_NAMES))),
+                "",
+                "Whether it is known to only make a view.",
+            ),
+            numbers("launched", calls[names.key] - names.calls, "", "Calls of this name that did launch something."),
+        ),
+        rows[names.largest(slices.dur[rows])],
+        "" if with_gpu else f"Known view ops only. {no_gpu(trace)}",
+    )
+    return table.take(table.order("self_cpu_us", descending=True))
+
+
+def _per_step(
+    trace: Trace, step: int | None, rows: Int64, own: Int64, member: Int64, size: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Calls per step and share of the steps' time of each name; NaN without steps."""
+    wanted, every = chosen(trace, step), steps(trace)
+    span = int((every.end[wanted] - every.start[wanted]).sum())
+    if len(wanted) == 0 or span == 0:
+        return np.full(size, np.nan), np.full(size, np.nan)
+    held = step_index(trace, rows) >= 0
+    count = np.bincount(member[held], minlength=size)
+    time = np.bincount(member[held], own[held].astype(np.float64), size)
+    return count / len(wanted), 100 * time / span
+
+
+def _ids(trace: Trace, names: Iterable[str]) -> list[int]:
+    """Ids of those of the names that occur in the trace."""
+    return [index for index in map(trace.names.find, names) if index >= 0]

@@ -1,0 +1,185 @@
+"""The work behind every GPU activity: operations and bytes of the operator that launched it.
+
+An operator may launch several kernels (split-K and its reduction, conversions of a layout, a workspace that is
+cleared). Its work stands at one of them, the main kernel: the longest that multiplies matrices or attends, else the
+longest. Rates divide by the time of all of them, so that a share of a peak is never flattered.
+
+Work is computed once for each different operator, signature and main kernel. Where strides, masks or types decide
+too, three calls of each such group are read again (first, middle, last); where these differ the work is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.combinations import Combinations, combinations
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.names import Family, decode
+from tracetui.analysis.operators.signatures import Signature, Signatures, signatures
+from tracetui.analysis.work import attentions, convolutions, products
+from tracetui.analysis.work import traffic as memory_bound
+from tracetui.analysis.work.attentions import attention
+from tracetui.analysis.work.convolutions import convolution
+from tracetui.analysis.work.operands import NOTHING, Work
+from tracetui.analysis.work.products import product
+from tracetui.analysis.work.traffic import traffic
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.strings import Strings
+from tracetui.model.table import NULL
+from tracetui.model.trace import Float64, Kind, Trace
+
+_NEED_VALUES = products.NEED_VALUES | convolutions.NEED_VALUES | attentions.NEED_VALUES | memory_bound.NEED_VALUES
+_HEAVY = (Family.GEMM, Family.ATTENTION)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelWork:
+    """One entry per GPU activity of the trace, in the order of `rows`."""
+
+    rows: Int64
+    """Slices, ascending."""
+    main: Int64
+    """Place in `rows` of the kernel that carries the work of the same call, often the activity itself; -1 for none."""
+    flops: Float64
+    """Operations of the call, at its main kernel; NaN elsewhere and where unknown."""
+    bytes: Float64
+    """Bytes likewise; of copies and fills as recorded."""
+    span: Int64
+    """Time in ns of all activities of the call, at its main kernel; elsewhere that of the activity."""
+    precision: Int64
+    """Id in `precisions`, -1 for none."""
+    precisions: Strings
+    group: Int64
+    """Number of the group of equal calls (operator, signature, main kernel) at main kernels, -1 elsewhere."""
+    signature: Int64
+    """Id in `known` of the signature of the call, at main kernels, -1 where none was recorded."""
+    known: Sequence[Signature]
+
+    def at(self, rows: Int64) -> Int64:
+        """Places of GPU activities in the other arrays."""
+        return np.searchsorted(self.rows, rows)
+
+
+def kernel_work(trace: Trace) -> KernelWork:
+    """The work of all GPU activities of the trace, made once."""
+    return trace.remember("kernel work", lambda: _make(trace))
+
+
+def work_of(op: str, signature: Signature, values: Sequence[str] | None = None) -> Work:
+    """The work of one call by its name, its inputs and, where they matter, the values of its arguments."""
+    for rule in (product, convolution, attention, traffic):
+        found = rule(op, signature, values)
+        if found is not None:
+            return found
+    return NOTHING
+
+
+def _make(trace: Trace) -> KernelWork:
+    found, slices = links(trace), trace.slices
+    rows = np.sort(found.gpu)
+    count = len(rows)
+    calls, call = _calls(trace, rows)
+    main = _main_of_calls(trace, rows, call, len(calls))
+    at_main, of_call = main[main >= 0], np.flatnonzero(main >= 0)
+    inputs = signatures(trace, calls[of_call])
+    ops = slices.name[calls[of_call]].astype(np.int64)
+    groups = combinations(ops, inputs.id, slices.name[rows[at_main]])
+    precisions = Strings()
+    works = _work_of_groups(trace, calls[of_call], ops, inputs, groups)
+    result = KernelWork(
+        rows=rows,
+        main=np.where(call >= 0, main[call], -1) if len(calls) else np.full(count, -1),
+        flops=np.full(count, np.nan),
+        bytes=np.full(count, np.nan),
+        span=slices.dur[rows].copy(),
+        precision=np.full(count, -1),
+        precisions=precisions,
+        group=np.full(count, -1),
+        signature=np.full(count, -1),
+        known=inputs.known,
+    )
+    _fill(result, at_main, groups, works)
+    result.signature[at_main] = inputs.id
+    result.span[at_main] = np.bincount(call[call >= 0], slices.dur[rows[call >= 0]], len(calls))[of_call]
+    copied = trace.work_args.number("bytes", slices.event[rows])
+    recorded = (copied != NULL) & np.isin(slices.kind[rows], (Kind.MEMCPY, Kind.MEMSET))
+    result.bytes[recorded] = copied[recorded]
+    return result
+
+
+def _fill(result: KernelWork, at_main: Int64, groups: Combinations, works: list[Work]) -> None:
+    flops = np.array([np.nan if work.flops is None else work.flops for work in works])
+    moved = np.array([np.nan if work.bytes is None else work.bytes for work in works])
+    kinds = np.array([result.precisions.intern(work.precision) if work.precision else -1 for work in works], np.int64)
+    result.group[at_main] = groups.member
+    if works:
+        result.flops[at_main] = flops[groups.member]
+        result.bytes[at_main] = moved[groups.member]
+        result.precision[at_main] = kinds[groups.member]
+
+
+def _calls(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
+    """The calls of operators that launched work, and the number of the call of each activity, -1 for none.
+
+    What a graph replays was not asked for by the operator around the replay.
+    """
+    found = links(trace)
+    replayed = np.zeros(len(trace.slices), bool)
+    counts = found.counts
+    replayed[found.work[np.repeat(counts > 1, counts)]] = True
+    owner = np.where(replayed[rows], -1, found.owner[rows])
+    # A copy has its own number of bytes.
+    owner[trace.slices.kind[rows] == Kind.MEMCPY] = -1
+    calls, call = np.unique(owner, return_inverse=True)
+    has_none = len(calls) > 0 and calls[0] < 0
+    return calls[1:] if has_none else calls, call.astype(np.int64) - int(has_none)
+
+
+def _main_of_calls(trace: Trace, rows: Int64, call: Int64, count: int) -> Int64:
+    """Place in `rows` of the main kernel of each call, -1 where it launched no kernel."""
+    places = np.flatnonzero((call >= 0) & (trace.slices.kind[rows] == Kind.KERNEL))
+    order = places[np.lexsort((trace.slices.dur[rows[places]], _is_heavy(trace, rows[places]), call[places]))]
+    main = np.full(count, -1, np.int64)
+    main[call[order]] = order
+    return main
+
+
+def _is_heavy(trace: Trace, rows: Int64) -> Bool:
+    used, place = np.unique(trace.slices.name[rows], return_inverse=True)
+    decoded = [decode(trace.names[name]) for name in used.tolist()]
+    heavy: Bool = np.array([each.family in _HEAVY and "helper" not in each.sort for each in decoded], bool)
+    return heavy[place]
+
+
+def _work_of_groups(trace: Trace, calls: Int64, ops: Int64, inputs: Signatures, groups: Combinations) -> list[Work]:
+    values = _values(trace, calls, ops, groups)
+    works = []
+    for number, place in enumerate(groups.first.tolist()):
+        signature = inputs.of(place)
+        op = trace.names[int(ops[place])]
+        works.append(NOTHING if signature is None else work_of(op, signature, values.get(number)))
+    return works
+
+
+def _values(trace: Trace, calls: Int64, ops: Int64, groups: Combinations) -> dict[int, list[str]]:
+    """The values of arguments of the groups where they matter and are the same in three calls."""
+    wanted = [number for number in np.unique(ops).tolist() if trace.names[number] in _NEED_VALUES]
+    concerned = np.flatnonzero(np.isin(ops, wanted))
+    if len(concerned) == 0:
+        return {}
+    order = concerned[np.argsort(groups.member[concerned], kind="stable")]
+    member = groups.member[order]
+    first = np.flatnonzero(np.diff(member, prepend=-1))
+    last = np.append(first[1:], len(order)) - 1
+    samples = order[np.stack([first, (first + last) // 2, last])]
+    used, place = np.unique(samples.ravel(), return_inverse=True)
+    given = trace.args_of(calls[used], ["Concrete Inputs"])[0]
+    result = {}
+    for column, number in zip(place.reshape(3, -1).T.tolist(), member[first].tolist(), strict=True):
+        found = [given[sample] for sample in column]
+        if isinstance(found[0], list) and found[0] == found[1] == found[2]:
+            result[number] = [text if isinstance(text, str) else "" for text in found[0]]
+    return result

@@ -1,0 +1,176 @@
+"""Operators that are bound by memory: what they must read and write, from the shapes and types of their inputs.
+
+Inputs count with all their elements, also where strides repeat some. Results of reductions are left out, since a
+trace does not hold their shape: that makes a lower bound, as for kernels of the compiler, whose results are unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from tracetui.analysis.operators.signatures import Signature
+from tracetui.analysis.work.operands import NOTHING, Operands, Work, broadcast, total
+from tracetui.analysis.work.tensor_types import is_floating, size_of
+
+Values = Sequence[str] | None
+COMPILED = "triton_"
+"""What names of operators start with that the compiler writes around its kernels."""
+
+_UNARY = """
+    abs neg exp exp2 log log2 log10 log1p expm1 sqrt rsqrt reciprocal sigmoid tanh relu silu gelu elu leaky_relu
+    hardswish hardsigmoid hardtanh softplus mish erf erfc sin cos clamp clamp_min clamp_max nan_to_num bitwise_not
+    sign sgn floor ceil round trunc triu tril cumsum flip roll _softmax _log_softmax log_sigmoid_forward threshold
+"""
+_BINARY = """
+    add sub rsub mul div true_divide floor_divide remainder fmod pow maximum minimum fmax fmin atan2 bitwise_and
+    bitwise_or bitwise_xor masked_fill lerp sigmoid_backward tanh_backward threshold_backward gelu_backward
+    silu_backward leaky_relu_backward hardswish_backward hardtanh_backward softplus_backward
+    _softmax_backward_data _log_softmax_backward_data native_dropout_backward prelu
+"""
+_TERNARY = "addcmul addcdiv mse_loss_backward smooth_l1_loss_backward"
+_TESTS = "eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf isfinite"
+"""These write one byte for each element."""
+_ARITHMETIC = ("add", "sub", "mul", "div")
+"""One operation for each element; of others the number is a matter of the implementation."""
+_ROWWISE = {
+    "native_layer_norm": (0, 2, 3),
+    "_fused_rms_norm": (0, 2),
+    "native_group_norm": (0, 1, 2),
+    "cudnn_batch_norm": (0, 1, 2),
+    "miopen_batch_norm": (0, 1, 2),
+    "native_batch_norm": (0, 1, 2),
+    "native_layer_norm_backward": (1, 0, 3, 4, 5),
+    "native_group_norm_backward": (1, 0, 2, 3, 4),
+    "cudnn_batch_norm_backward": (0, 1, 2, 5, 6),
+    "miopen_batch_norm_backward": (0, 1, 2, 5, 6),
+    "native_batch_norm_backward": (1, 0, 2, 5, 6),
+}
+"""What is read; the result is as large as the first of them."""
+_REDUCTIONS = """
+    sum mean amax amin max min prod any all argmax argmin norm linalg_vector_norm var std var_mean logsumexp
+    count_nonzero nll_loss_forward
+"""
+
+
+def traffic(op: str, signature: Signature, values: Values = None) -> Work | None:
+    """The work of an operator that moves data, None for one that is not known here."""
+    if op.startswith(COMPILED):
+        return _compiled(signature)
+    rule = _RULES.get(op.removeprefix("aten::")) if op.startswith("aten::") else None
+    return rule(Operands(signature), values) if rule else None
+
+
+def _elementwise(places: Sequence[int], base: str, in_place: bool) -> Callable[[Operands, Values], Work]:
+    def work(inputs: Operands, _: Values) -> Work:
+        shapes = [inputs.shape(place) for place in places]
+        known = [shape for shape in shapes if shape is not None]
+        result = inputs.shape(0) if in_place else broadcast(known)
+        kind = inputs.type(0) if in_place else "bool" if base in _TESTS.split() else inputs.result_type(places)
+        if result is None or not any(known):
+            return NOTHING
+        # Numbers are no traffic; a tensor of rank 0 is next to none.
+        read = [inputs.bytes(place) for place, shape in zip(places, shapes, strict=True) if shape]
+        size, count = size_of(kind), math.prod(result)
+        moved = None if size is None else total(*read, count * size)
+        if base in _ARITHMETIC and is_floating(kind):
+            return Work(float(count), moved, "fp32")
+        return Work(None, moved)
+
+    return work
+
+
+def _where(inputs: Operands, _: Values) -> Work:
+    result = broadcast([shape for place in range(3) if (shape := inputs.shape(place))])
+    size = size_of(inputs.result_type((1, 2)))
+    if not result or size is None:
+        return NOTHING
+    read = [inputs.bytes(place) for place in range(3) if inputs.shape(place)]
+    return Work(None, total(*read, math.prod(result) * size))
+
+
+def _copied(inputs: Operands, _: Values) -> Work:
+    return Work(None, total(inputs.bytes(0), inputs.bytes(1)))
+
+
+def _written(inputs: Operands, _: Values) -> Work:
+    return Work(None, inputs.bytes(0))
+
+
+def _rowwise(places: Sequence[int]) -> Callable[[Operands, Values], Work]:
+    def work(inputs: Operands, _: Values) -> Work:
+        if not inputs.shape(places[0]):
+            return NOTHING
+        read = [inputs.bytes(place) for place in places if inputs.shape(place) and inputs.type(place)]
+        return Work(None, total(*read, inputs.bytes(places[0])))
+
+    return work
+
+
+def _reduced(inputs: Operands, _: Values) -> Work:
+    return Work(None, inputs.bytes(0)) if inputs.shape(0) else NOTHING
+
+
+def _rows_of(inputs: Operands, _: Values) -> Work:
+    """`embedding`: the rows that were asked for, read and written."""
+    table, size = inputs.shape(0), size_of(inputs.type(0))
+    asked = inputs.shape(1)
+    if not table or asked is None or size is None:
+        return NOTHING
+    return Work(None, total(2.0 * math.prod(asked) * math.prod(table[1:]) * size, inputs.bytes(1)))
+
+
+def _selected(inputs: Operands, values: Values) -> Work:
+    """`index_select`: likewise along a dimension."""
+    table, asked, size = inputs.shape(0), inputs.shape(2), size_of(inputs.type(0))
+    dim = values[1] if values is not None and len(values) > 1 else ""
+    if not table or asked is None or size is None or not dim.removeprefix("-").isdecimal():
+        return NOTHING
+    if not -len(table) <= int(dim) < len(table) or table[int(dim)] == 0:
+        return NOTHING
+    rows = math.prod(table) // table[int(dim)] * math.prod(asked)
+    return Work(None, total(2.0 * rows * size, inputs.bytes(2)))
+
+
+def _gathered(inputs: Operands, _: Values) -> Work:
+    asked, size = inputs.shape(2), size_of(inputs.type(0))
+    return Work(None, total(2.0 * math.prod(asked) * size, inputs.bytes(2))) if asked and size else NOTHING
+
+
+def _put(inputs: Operands, _: Values) -> Work:
+    """`index_put_`: the values, read and written."""
+    values = inputs.bytes(2)
+    return Work(None, None if values is None else 2 * values)
+
+
+def _compiled(signature: Signature) -> Work:
+    """A kernel of the compiler: each tensor once, read or written; what is recorded does not say which."""
+    inputs = Operands(signature)
+    known = [size for place in range(len(signature.dims)) if inputs.shape(place) and (size := inputs.bytes(place))]
+    return Work(None, sum(known)) if known else NOTHING
+
+
+def _table() -> dict[str, Callable[[Operands, Values], Work]]:
+    rules: dict[str, Callable[[Operands, Values], Work]] = {
+        "where": _where,
+        "copy_": _copied,
+        "fill_": _written,
+        "zero_": _written,
+        "embedding": _rows_of,
+        "index_select": _selected,
+        "gather": _gathered,
+        "index_put_": _put,
+        "_index_put_impl_": _put,
+    }
+    rules |= {name: _rowwise(places) for name, places in _ROWWISE.items()}
+    rules |= dict.fromkeys(_REDUCTIONS.split(), _reduced)
+    for names, places in ((_UNARY, (0,)), (_BINARY, (0, 1)), (_TERNARY, (0, 1, 2)), (_TESTS, (0, 1))):
+        for name in names.split():
+            rules[name] = _elementwise(places, name, in_place=False)
+            rules[f"{name}_"] = _elementwise(places, name, in_place=True)
+    return rules
+
+
+_RULES = _table()
+NEED_VALUES = frozenset({"aten::index_select"})
+"""Operators of which the values of arguments decide too."""
