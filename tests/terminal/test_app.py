@@ -61,7 +61,7 @@ def test_steps_and_panes(start, size):
 @pytest.mark.parametrize("size", SIZES)
 def test_kernels_of_a_gpu_trace(start, size, shared_trace):
     tmux = opened(start, size, shared_trace(TINY))
-    tmux.wait_for("nvjet_sm103", "gatherTopK", "aten::topk", "▸ 1")
+    tmux.wait_for("GEMM bf16 64x8x64 TN", "topk<bf16>", "aten::topk", "▸ 1")
     tmux.press(".")
     tmux.press(".")
     tmux.wait_for("▸ 3")

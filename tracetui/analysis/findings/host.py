@@ -24,7 +24,7 @@ _COMPILING = re.compile(
 def occupancy_queries(scope: Scope) -> Iterator[Finding]:
     """cuBLAS asks how many blocks of a kernel fit before it launches it (R3.26)."""
     trace = scope.trace
-    rows = np.intersect1d(scope.calls, queries(trace))
+    rows = scope.inside(queries(trace))
     if len(rows) == 0:
         return
     cost = int(trace.slices.dur[rows].sum())

@@ -64,7 +64,7 @@ def stalled_thread(scope: Scope) -> Iterator[Finding]:
 
 def _views(scope: Scope) -> tuple[Int64, Int64, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
     """Views that put nothing on the GPU, their own time in ns, and which of them cannot have run all that time."""
-    rows = np.intersect1d(scope.ops, idle_view_rows(scope.trace))
+    rows = scope.inside(idle_view_rows(scope.trace))
     own = self_times(scope.trace)[rows]
     usual = float(np.median(own)) if len(own) else 0.0
     return rows, own, own > max(STALL, BEYOND * usual)

@@ -22,7 +22,7 @@ _PAGEABLE = re.compile(r"Pageable", re.IGNORECASE)
 def host_sync(scope: Scope) -> Iterator[Finding]:
     """The CPU stops in a step until the GPU has caught up, as `.item()` makes it do (R3.12)."""
     trace = scope.trace
-    rows = scope.inside(np.intersect1d(scope.calls, sync_calls(trace)))
+    rows = scope.inside(sync_calls(trace))
     if len(rows) == 0:
         return
     cost = int(trace.slices.dur[rows].sum())
