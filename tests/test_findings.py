@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.build import Event, annotation, kernel, launch, make_trace, memcpy, op, python, step
+from tests.conftest import SAMPLES
 from tracetui import load
 from tracetui.analysis.findings import found
 from tracetui.analysis.findings.finding import Severity
@@ -296,3 +297,32 @@ def test_kernels_that_leave_most_of_the_device_empty_are_told_with_their_waves()
     assert "1 kernel with most of the last wave empty" in one(work(220), "low-waves").evidence
     assert "low-waves" not in ids(work(200))
     assert "low-waves" not in ids(work(2000))
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "not_told"),
+    [
+        ("matmul_add_64_cold_eager_cpu", ["cold-step"], ["compile-preamble", "view-ops"]),
+        ("matmul_add_64_cold_compile_cpu", ["cold-step", "compile-preamble"], []),
+        ("matmul_add_4096_warm_eager_cpu", [], ["cold-step", "compile-preamble"]),
+        ("linear_eager_cpu", ["view-ops"], ["compile-preamble"]),
+        ("linear_compile_cpu", ["compile-preamble"], ["recompilation"]),
+        ("mlp_eager_cpu", ["view-ops"], ["compile-preamble", "cold-step"]),
+        ("mlp_compile_cpu", ["compile-preamble"], ["recompilation"]),
+        ("split_stack_eager_cpu", ["view-ops"], ["compile-preamble"]),
+    ],
+)
+def test_the_samples_are_read_as_the_tutorials_read_them(name, told, not_told):
+    """Cold steps are cold, eager pays for views, compiled code for its guards and not for the compiler."""
+    found_ids = ids(load(str(SAMPLES / f"{name}.json.gz")))
+    assert set(told) <= set(found_ids)
+    assert not set(not_told) & set(found_ids)
+
+
+def test_compiling_takes_the_views_of_a_linear_away():
+    calls = {}
+    for variant in ("eager", "compile"):
+        trace = load(str(SAMPLES / f"linear_{variant}_cpu.json.gz"))
+        transposed = [row for row in PANES["ops"].build(trace).rows() if row["name"] == "aten::t"]
+        calls[variant] = transposed[0]["calls"] if transposed else 0
+    assert calls == {"eager": 3, "compile": 0}

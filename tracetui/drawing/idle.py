@@ -90,4 +90,3 @@ class IdleBand:
 _SHORTEST = min(map(len, WORDS)) + 2
 _CLASS = np.array([0 if cause < Cause.LAUNCH else 1 if cause < Cause.LATENCY else 2 for cause in Cause], np.int64)
 """Whether the CPU was late, the launch call took long, or the work waited."""
-

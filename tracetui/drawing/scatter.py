@@ -139,7 +139,8 @@ def _letters(grid: NDArray[np.bool_]) -> list[str]:
     rows, columns = grid.shape[0] // 4, grid.shape[1] // 2
     cells = grid.reshape(rows, 4, columns, 2).transpose(0, 2, 1, 3)
     codes = (cells * _DOTS).sum(axis=(2, 3), dtype=np.uint32) + BLANK
-    return ["".join(map(chr, row)) for row in codes.tolist()]
+    # An empty braille letter is no space: some fonts draw a box for it.
+    return ["".join(map(chr, row)).replace(chr(BLANK), " ") for row in codes.tolist()]
 
 
 def _below(labels: dict[int, str], columns: int) -> str:

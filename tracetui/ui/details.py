@@ -14,11 +14,16 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
+from tracetui.drawing.scatter import roofline_lines
+from tracetui.model.table import Table
 from tracetui.model.trace import Trace
 from tracetui.ui.commands import command
 from tracetui.ui.description import describe
 from tracetui.ui.lines import LABEL, Line, said
 from tracetui.ui.scroller import Scroller
+
+PICTURE = 16
+"""Lines of the roofline."""
 
 
 class Details(Scroller, can_focus=True):
@@ -67,6 +72,7 @@ class Details(Scroller, can_focus=True):
         self._width = -1
         self._shown: tuple[Trace, int, Sequence[int]] | None = None
         self._said: tuple[str, ...] = ()
+        self._pictured: Table | None = None
 
     @property
     def text_width(self) -> int:
@@ -79,10 +85,10 @@ class Details(Scroller, can_focus=True):
         if self.display:
             self._describe()
 
-    def say(self, sentences: tuple[str, ...]) -> None:
-        """Put sentences about the current row of the list above the description."""
-        if sentences != self._said:
-            self._said = sentences
+    def say(self, sentences: tuple[str, ...], pictured: Table | None = None) -> None:
+        """Put sentences about the current row of the list above the description, and the roofline of a table."""
+        if sentences != self._said or pictured is not self._pictured:
+            self._said, self._pictured = sentences, pictured
             if self.display:
                 self._describe()
 
@@ -147,7 +153,10 @@ class Details(Scroller, can_focus=True):
         if self._shown is None:
             return
         width = max(self.text_width, 10)
-        before, self.lines = self.lines, [*said(self._said, width), *describe(*self._shown, width=width)]
+        above = said(self._said, width)
+        if self._pictured is not None:
+            above += [Line(text) for text in roofline_lines(self._pictured, width, PICTURE)]
+        before, self.lines = self.lines, [*above, *describe(*self._shown, width=width)]
         here = [index for index, line in enumerate(self.lines) if line.style == "here"]
         self.set_reactive(Details.cursor, here[0] if here else -1)
         self.set_length(len(self.lines))

@@ -339,7 +339,7 @@ class PaneList(Widget):
                 text = view.table[name].cell(view.row)
                 if text:
                     said.append(clean(f"{opening} {text}" if opening else str(text)))
-        self.query_one(Details).say(tuple(said))
+        self.query_one(Details).say(tuple(said), view.table if self.pane == "roofline" else None)
 
     def _place(self) -> None:
         """Move the cursor to the row that stands for the selection, or near it."""
