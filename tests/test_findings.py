@@ -140,8 +140,10 @@ def test_an_idle_gpu_is_a_finding_with_its_split_and_leads_to_the_longest_gap():
         [step(0, 0, 150_000), op("aten::mm", 0, 140_000), *calls, *work, kernel("c", 140_000, 10_000, correlation=3)]
     )
     finding = one(trace, "overhead-bound")
-    assert finding.title == "The GPU is idle for 81 % of the time: overhead-bound"
-    assert finding.evidence.startswith("120 µs idle: 83 % until the launch, 1 % in launch calls, 16 % waiting")
+    assert finding.title == "Overhead-bound: GPU idle for 81 %"
+    assert finding.evidence.startswith(
+        "from the first kernel to the last 120 µs idle: 83 % until the launch, 1 % in launch calls, 16 % waiting"
+    )
     assert finding.evidence.endswith("the longest gap, 90 µs: operators")
     assert trace.name_of(finding.row) == "b"
     assert finding.cost == 120_000

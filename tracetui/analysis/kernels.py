@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tracetui.analysis.common.groups import count_within, distinct, group
@@ -21,16 +23,20 @@ from tracetui.model.trace import Kind, Trace
 _KIND_NAMES = Strings(["kernel", "memcpy", "memset"])
 
 
+GROUPS = ("name", "op", "family", "annotation", "stream", "graph")
+"""What kernels can be grouped by."""
+
+
 def kernels(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Every kernel, copy and fill in the order in which they started, or grouped by name or replayed graph.
+    """Every kernel, copy and fill in the order in which they started, or grouped by one of `GROUPS`.
 
     A step holds what was launched in it (R3.3); what has no launch record is in no step.
     """
     rows = within(trace, links(trace).gpu, step)
-    if by == "name":
-        return _by_name(trace, rows)
     if by == "graph":
         return by_graph(trace, rows, no_gpu(trace))
+    if by is not None:
+        return _grouped(trace, rows, by)
     return Table(_columns(trace, rows), rows, _note(trace, rows))
 
 
@@ -129,27 +135,45 @@ def gap_before(trace: Trace, rows: Int64) -> Int64:
     return gap[np.searchsorted(known, rows)]
 
 
-def _by_name(trace: Trace, rows: Int64) -> Table:
+def _grouped(trace: Trace, rows: Int64, by: str) -> Table:
     dur = trace.slices.dur[rows]
-    names = group(trace.slices.name[rows])
-    total = names.sum(dur)
-    longest = rows[names.largest(dur)]
+    ids, texts, help = _key(trace, rows, by)
+    alike = group(ids)
+    total = alike.sum(dur)
+    longest = rows[alike.largest(dur)]
     whole = max(float(total.sum()), 1.0)
     table = Table(
         (
-            coded("name", names.key, trace.names, "Name as recorded."),
-            numbers("calls", names.calls, "", "How often it ran."),
+            coded(by, alike.key, texts, help),
+            numbers("calls", alike.calls, "", "How often it ran."),
             micros("total_us", total, "Sum of the durations; what runs side by side counts twice."),
-            micros("mean_us", total / names.calls, "Mean duration."),
-            micros("min_us", dur[names.smallest(dur)], "Shortest duration."),
-            micros("median_us", names.median(dur), "Median duration."),
-            micros("max_us", dur[names.largest(dur)], "Longest duration; the row jumps to it."),
-            numbers("pct", 100 * total / whole, "%", "Share of the sum over all names."),
+            micros("mean_us", total / alike.calls, "Mean duration."),
+            micros("min_us", dur[alike.smallest(dur)], "Shortest duration."),
+            micros("median_us", alike.median(dur), "Median duration."),
+            micros("max_us", dur[alike.largest(dur)], "Longest duration; the row jumps to it."),
+            numbers("pct", 100 * total / whole, "%", "Share of the sum over all rows."),
         ),
         longest,
         _note(trace, rows),
     )
     return table.take(table.order("total_us", descending=True))
+
+
+def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]:
+    """What the rows are grouped by: an id for each, -1 for none, the texts, and what they are."""
+    found = links(trace)
+    if by == "op":
+        return names_of(trace, found.owner[rows]), trace.names, "The operator that caused the launch."
+    if by == "annotation":
+        return names_of(trace, found.annotation[rows]), trace.names, "The innermost annotation around the launch."
+    if by == "stream":
+        lanes = Strings(f"{lane.process} {lane.name}" for lane in trace.lanes)
+        ids = np.array([lanes.find(f"{lane.process} {lane.name}") for lane in trace.lanes], np.int64)
+        return ids[trace.slices.lane[rows]], lanes, "The device and the stream."
+    if by == "family":
+        family = _readings(trace, rows)[1]
+        return family.values.astype(np.int64), family.strings or (), family.help
+    return trace.slices.name[rows].astype(np.int64), trace.names, "Name as recorded."
 
 
 def _note(trace: Trace, rows: Int64) -> str:

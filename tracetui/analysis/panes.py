@@ -6,11 +6,12 @@ To add a pane, write `table(trace, step, by) -> Table` in a file of its own, imp
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tracetui.analysis.findings import findings
 from tracetui.analysis.health.health_table import health, marked
 from tracetui.analysis.idle.gaps import gaps
+from tracetui.analysis.kernels import GROUPS as KERNEL_GROUPS
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.launches import launches
 from tracetui.analysis.linking.placement import chosen
@@ -61,7 +62,10 @@ class Pane:
         return trace.remember(("pane", self.name, step, by), lambda: self._made(trace, step, by))
 
     def _made(self, trace: Trace, step: int | None, by: str | None) -> Table:
-        return marked(trace, self.name, self.make(trace, step, by))
+        table = marked(trace, self.name, self.make(trace, step, by))
+        if len(table) == 0 and not trace.is_torch:
+            return replace(table, note=f"This is no trace of the PyTorch profiler: nothing to list under {self.name}.")
+        return table
 
 
 PANES = {
@@ -69,7 +73,7 @@ PANES = {
     for pane in (
         Pane("summary", "Summary", summary, "What the file is, what it holds and how busy the GPU was."),
         Pane("steps", "Steps", step_table, "One row is a step of the profiler."),
-        Pane("kernels", "Kernels", kernels, "One row is a kernel, copy or fill, by start.", ("name", "graph")),
+        Pane("kernels", "Kernels", kernels, "One row is a kernel, copy or fill, by start.", KERNEL_GROUPS),
         Pane("ops", "Ops", ops, OPS_HELP, OP_GROUPS),
         Pane("views", "Views", views, "One row is the name of an op that put no work on the GPU."),
         Pane("occupancy", "Occupancy", occupancy, "One row is an occupancy query.", ("op",)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.cli.completion import completes_files
@@ -87,7 +88,10 @@ def narrowed(table: Table, where: str | None, sort: str | None) -> Table:
     import numpy as np
 
     if where is not None:
-        table = table.take(np.flatnonzero(table.matching(where)))
+        kept = np.flatnonzero(table.matching(where))
+        if len(kept) == 0 and len(table):
+            table = replace(table, note=f"No row contains {where!r} (of {len(table):,}).")
+        table = table.take(kept)
     if sort is None:
         return table
     name, _, direction = sort.partition(":")

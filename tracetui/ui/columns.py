@@ -23,15 +23,26 @@ ESSENTIAL = 6
 
 def layout_of(pane: str, table: Table, by: str | None = None) -> list[Shown]:
     """The columns of a table that go on screen, as wide as their values; those without any value are left out."""
-    wanted = LAYOUTS.get(f"{pane} by {by}", LAYOUTS.get(pane, ()))
-    layout = [shown for shown in wanted if shown.name in table]
+    layout = [shown for shown in _wanted(pane, by) if shown.name in table]
     if not layout:
         layout = [Shown(c.name, c.name, 20 if c.is_text else 12, int(c.is_text)) for c in table.columns]
     if pane != "steps":
         layout = [shown for shown in layout if shown.name != "step" or _varies(table["step"])]
     layout = [replace(shown, title=table.titled(shown.name).replace(shown.name, shown.title)) for shown in layout]
     filled = [shown for shown in layout if not table[shown.name].nulls().all()]
+    if pane == "steps":
+        # There are more columns than fit: what is 0 in every step says little.
+        filled = [shown for shown in filled if table[shown.name].is_text or table[shown.name].values.any()]
     return [measured(shown, table[shown.name]) for shown in filled or layout]
+
+
+def titles_of(pane: str, by: str | None) -> dict[str, str]:
+    """The titles on screen of the columns of a pane, by name."""
+    return {shown.name: shown.title for shown in _wanted(pane, by)}
+
+
+def _wanted(pane: str, by: str | None) -> tuple[Shown, ...]:
+    return LAYOUTS.get(f"{pane} by {by}", LAYOUTS.get(pane, ()))
 
 
 def _varies(column: Column) -> bool:

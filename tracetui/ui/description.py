@@ -9,6 +9,7 @@ import numpy as np
 
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.regions import region
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import asked_for, queries
 from tracetui.drawing.format import clean, duration
@@ -65,6 +66,7 @@ def _facts(trace: Trace, row: int) -> list[Fact]:
     ]
     if Kind(int(slices.kind[row])) not in GPU_WORK:
         facts.append(Fact("self time", duration(int(slices.self_time[row]))))
+    facts += _work_within(trace, row)
     launched = len(links(trace).kernels_of(row))
     if launched > 1:
         facts.append(Fact("launched", f"{launched:,} GPU activities; the first is shown"))
@@ -73,6 +75,20 @@ def _facts(trace: Trace, row: int) -> list[Fact]:
         asked = short_name(trace, kernel) if kernel >= 0 else "no launch that follows in its op"
         facts.append(Fact("asked for", asked, kernel))
     return facts
+
+
+def _work_within(trace: Trace, row: int) -> list[Fact]:
+    """What an op, an annotation or a Python frame put on the GPU."""
+    if trace.slices.kind[row] not in (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON) or len(links(trace).gpu) == 0:
+        return []
+    found = region(trace, row)
+    if len(found.rows) == 0:
+        return [Fact("GPU work", "none was launched within it")]
+    guessed = int(found.inferred.sum())
+    placed = f"; {guessed:,} of them placed by their start, for their launches are not recorded" if guessed else ""
+    count = f"{len(found.rows):,} activit{'y' if len(found.rows) == 1 else 'ies'}"
+    words = f"{count}, busy {duration(found.busy)} of {duration(found.span)} from first to last{placed}"
+    return [Fact("GPU work", words, int(found.rows[0]))]
 
 
 def _start(trace: Trace, row: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from textual.dom import DOMNode
 
 from tracetui.drawing.format import clean, count, duration, shorten
-from tracetui.model.table import Table
+from tracetui.model.table import DOUBTFUL, Table
 from tracetui.model.trace import Trace
 from tracetui.ui.bar import Part
 from tracetui.ui.commands import Command
@@ -31,12 +31,14 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part,
         number = _number(facts.get(key))
         if number:
             words.append(f"{count(number)} {word}{'' if number == 1 else 's'}")
+    # What wrong numbers went into is not said without a mark.
+    doubt = DOUBTFUL if summary is not None and summary.titled("value") != "value" else ""
     busy = _number(facts.get("gpu_busy_pct"))
     if busy is not None:
-        words.append(f"GPU busy {busy:.0f} %" if busy >= 9.5 else f"GPU busy {busy:.1f} %")
+        words.append(f"{doubt}GPU busy {busy:.0f} %" if busy >= 9.5 else f"{doubt}GPU busy {busy:.1f} %")
     verdict = facts.get("verdict")
     if verdict:
-        words.append(clean(str(verdict)))
+        words.append(doubt + clean(str(verdict)))
     if not words:
         words = [clean(trace.format), f"{count(len(trace.slices))} slices"]
     alone = _number(facts.get("without_launch"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,8 +73,8 @@ class HelpScreen(Screen[None]):
         self.dismiss()
 
 
-def help_rows(screen: Screen[Any], table: Table | None) -> list[Row]:
-    """The rows of the help for what has the focus, and for the columns of a table."""
+def help_rows(screen: Screen[Any], table: Table | None, titles: Mapping[str, str]) -> list[Row]:
+    """The rows of the help for what has the focus, and for the columns of a table; `titles` are those on screen."""
     rows: list[Row] = []
     taken: set[str] = set()
     for node, commands in commands_in_focus(screen):
@@ -85,5 +86,5 @@ def help_rows(screen: Screen[Any], table: Table | None) -> list[Row]:
             if keys:
                 rows.append((" ".join(keys), title, where, found.binding.tooltip))
     if table is not None:
-        rows += [("", column.name, "column", column.help) for column in table.columns]
+        rows += [(titles.get(column.name, ""), column.name, "column", column.help) for column in table.columns]
     return rows

@@ -28,6 +28,15 @@ _KERNEL = Shown("short_name", "kernel", 24, 3)
 _OP = Shown("op", "op", 12, 1)
 _STEP = Shown("step", "step", 6)
 """Only where rows of several steps are listed."""
+_SUMS = (
+    Shown("calls", "calls", 7),
+    Shown("total_us", "total µs", 12),
+    Shown("pct", "%", 6),
+    Shown("mean_us", "mean", 10),
+    Shown("median_us", "median", 10),
+    Shown("min_us", "min", 10),
+    Shown("max_us", "max", 10),
+)
 _LAUNCHES_GROUPED = (
     Shown("op", "op", 18, 1),
     Shown("stream", "stream", 6),
@@ -75,16 +84,11 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
         Shown("above_us", "above roof", 11),
         Shown("mean_us", "mean", 10),
     ),
-    "kernels by name": (
-        Shown("name", "kernel", 18, 1, kernels=True),
-        Shown("calls", "calls", 7),
-        Shown("total_us", "total µs", 12),
-        Shown("pct", "%", 6),
-        Shown("mean_us", "mean", 10),
-        Shown("median_us", "median", 10),
-        Shown("min_us", "min", 10),
-        Shown("max_us", "max", 10),
-    ),
+    "kernels by name": (Shown("name", "kernel", 18, 1, kernels=True), *_SUMS),
+    "kernels by op": (Shown("op", "op", 18, 1), *_SUMS),
+    "kernels by family": (Shown("family", "family", 18, 1), *_SUMS),
+    "kernels by annotation": (Shown("annotation", "annotation", 18, 1), *_SUMS),
+    "kernels by stream": (Shown("stream", "stream", 18, 1), *_SUMS),
     "kernels by graph": (
         Shown("graph", "graph", 9),
         Shown("op", "op", 18, 1),
@@ -155,13 +159,15 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
         Shown("gpu_idle_us", "GPU idle", 12),
         Shown("verdict", "verdict", 14, 1),
         Shown("idle_pct", "idle %", 7),
+        Shown("exposed_comm_us", "exposed comm", 12),
+        Shown("sync_us", "sync µs", 11),
+        Shown("late_pct", "late %", 7),
+        Shown("launch_delay_us", "med. delay", 10),
         Shown("launches", "launches", 9),
+        Shown("copies", "copies", 7),
         Shown("view_ops", "views", 7),
         Shown("occupancy_queries", "occ. queries", 12),
         Shown("cpu_ops", "ops", 7),
-        Shown("launch_delay_us", "delay", 9),
-        Shown("sync_us", "sync µs", 11),
-        Shown("copies", "copies", 7),
         Shown("fingerprint", "fingerprint", 12),
         Shown("start_us", "start µs", 13),
     ),
@@ -276,7 +282,7 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
         Shown("total_us", "total µs", 12),
         Shown("us_per_launch", "µs per launch", 14),
     ),
-    "summary": (Shown("key", "what", 20), Shown("value", "value", 20, 1), Shown("unit", "unit", 8)),
+    "summary": (Shown("key", "what", 24), Shown("value", "value", 20, 1)),
     "traces": (Shown("trace", "trace", 30, 1), Shown("size", "size", 10), Shown("changed", "changed", 14)),
     "workloads": (Shown("workload", "workload", 14), Shown("here", "here", 20, 1), Shown("summary", "what", 20, 2)),
     "marks": (

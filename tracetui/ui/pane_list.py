@@ -25,6 +25,7 @@ from tracetui.analysis.panes import PANES
 from tracetui.analysis.summary import counts
 from tracetui.drawing.export import render
 from tracetui.drawing.format import clean, count, shorten
+from tracetui.drawing.summary_words import readable
 from tracetui.errors import TracetuiError
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
@@ -309,7 +310,8 @@ class PaneList(Widget):
             arrangement = self.arrangement
             sort = (arrangement.sort, arrangement.descending)
             order = arrange(found, arrangement)
-            self.view.show(self.pane, found, order, cursor, sort, self._empty_note(found), arrangement.by)
+            shown = readable(found) if self.pane == "summary" else found
+            self.view.show(self.pane, shown, order, cursor, sort, self._empty_note(found), arrangement.by)
             self._place()
             if self._telling:
                 self._telling = False
@@ -323,7 +325,7 @@ class PaneList(Widget):
         if self.arrangement.filter:
             return f"No row contains {self.arrangement.filter!r}. F changes the filter, esc clears it."
         if not self.trace.is_torch:
-            return f"This is no trace of the PyTorch profiler: it has no {self.pane}. Lanes and search work."
+            return f"{table.note} Lanes and search work."
         if self.pane == "ops" and len(table) == 0:
             return "No operators, annotations or runtime calls in this trace. Lanes and search show what there is."
         return table.note or f"Nothing to list: {PANES[self.pane].help}"
@@ -378,6 +380,9 @@ class PaneList(Widget):
         if name == "memory" and len(found) == 0:
             return ""
         found_counts = counts(self.trace, self.step)
+        arrangement = self.arrangements[name]
+        if arrangement.by is not None:
+            return f"{count(len(found))} by {arrangement.by}"
         if name == "kernels":
             kernels, others = found_counts["kernels"], found_counts["copies"]
             return f"{count(kernels)}+{count(others)}" if others else count(kernels)

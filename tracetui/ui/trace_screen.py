@@ -14,6 +14,7 @@ from textual.widgets import Static
 from tracetui.drawing.raster import Picture
 from tracetui.model.place import Place
 from tracetui.model.trace import Trace
+from tracetui.ui.columns import titles_of
 from tracetui.ui.commands import command
 from tracetui.ui.trace_view import TraceView, too_small
 
@@ -63,4 +64,6 @@ class TraceScreen(Screen[None]):
         from tracetui.ui.help import HelpScreen, help_rows
 
         panes = self.query_one(TraceView).panes
-        self.app.push_screen(HelpScreen(help_rows(self, panes.table), f"Help: keys, and the columns of {panes.pane}"))
+        titles = titles_of(panes.pane, panes.arrangement.by)
+        rows = help_rows(self, panes.table, titles)
+        self.app.push_screen(HelpScreen(rows, f"Help: keys, and below them the columns of {panes.pane}"))

@@ -23,8 +23,9 @@ from tracetui.drawing.raster import Picture
 from tracetui.drawing.window import Window
 from tracetui.model.place import Place, view_string
 from tracetui.model.table import Table
-from tracetui.model.trace import Trace
+from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.ui.bar import Bar, Part
+from tracetui.ui.chain_lines import short_name
 from tracetui.ui.commands import commands_in_focus
 from tracetui.ui.details import Details
 from tracetui.ui.finder import Finder
@@ -248,9 +249,13 @@ class TraceView(Widget):
 
     def action_follow(self, direction: int) -> None:
         """Go from a kernel to its launch, to the op, to its forward op or a kernel; or the other way."""
-        row = (follow if direction > 0 else follow_back)(self.trace, self.selected)
+        here = self.selected
+        row = (follow if direction > 0 else follow_back)(self.trace, here)
+        name = shorten(short_name(self.trace, here), 40)
         if row < 0:
-            self.notice(f"{shorten(clean(self.trace.name_of(self.selected)), 40)} has no link to the other side.")
+            self.notice(f"{name} has no link to the other side.")
+        elif direction > 0 and self.trace.slices.kind[row] in GPU_WORK and self.trace.slices.kind[here] == Kind.CPU_OP:
+            self.notice(f"This is the first that {name} put on the GPU: the way goes round.")
         self.select(row, jump=True)
 
     def action_search(self) -> None:

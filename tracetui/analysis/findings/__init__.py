@@ -19,7 +19,7 @@ from tracetui.analysis.findings.host import (
     stack_inflation,
 )
 from tracetui.analysis.findings.kernels import low_waves, tiny_kernels, uneven_kernels
-from tracetui.analysis.findings.overall import exposed_communication, idle_gpu
+from tracetui.analysis.findings.overall import exposed_communication, idle_gpu, untrusted
 from tracetui.analysis.findings.peaks import far_from_roofline, misaligned_products
 from tracetui.analysis.findings.views import stalled_thread, view_tax
 from tracetui.analysis.findings.waiting import host_sync, pageable_copy
@@ -32,6 +32,7 @@ from tracetui.model.trace import Trace
 __all__ = ["RULES", "Finding", "Severity", "found", "findings"]
 
 RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
+    untrusted,
     idle_gpu,
     exposed_communication,
     cold_step,
@@ -61,7 +62,7 @@ def found(trace: Trace, step: int | None = None) -> list[Finding]:
     def make() -> list[Finding]:
         scope = Scope(trace, step)
         every = [finding for rule in RULES for finding in rule(scope)]
-        return sorted(every, key=lambda finding: (-finding.severity, -(finding.cost or 0)))
+        return sorted(every, key=lambda finding: (finding.id != "untrusted", -finding.severity, -(finding.cost or 0)))
 
     return trace.remember(("findings", step), make)
 

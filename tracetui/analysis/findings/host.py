@@ -20,6 +20,9 @@ _COMPILING = re.compile(
     r"inductor_codecache|PyCodeCache|CUDAGraphNode\.record"
 )
 
+FEW = 0.05
+"""Share of the slices below which Python frames are too few to slow anything."""
+
 
 def occupancy_queries(scope: Scope) -> Iterator[Finding]:
     """cuBLAS asks how many blocks of a kernel fit before it launches it (R3.26)."""
@@ -72,7 +75,7 @@ def stack_inflation(scope: Scope) -> Iterator[Finding]:
     """Recording Python frames makes the CPU slower than it is (R3.34)."""
     trace = scope.trace
     rows = trace.slices.of_kind(Kind.PYTHON)
-    if len(rows) == 0 or not trace.is_torch:
+    if len(rows) == 0 or len(rows) < FEW * len(trace.slices) or not trace.is_torch:
         return
     yield Finding(
         "stack-recording",

@@ -8,11 +8,15 @@ import numpy as np
 
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
 from tracetui.analysis.findings.words import counted, time
-from tracetui.analysis.idle.cause_words import WORDS
+from tracetui.analysis.health.checks import Severity as Wrong
+from tracetui.analysis.health.health_table import doubtful, doubts
+from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.idle.verdict import BUSY, STARVED, Verdict, verdict_on
+from tracetui.analysis.linking.placement import chosen
+from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
 
 _ADVICE = {
@@ -23,8 +27,39 @@ _ADVICE = {
     "dependency": "Work was queued and did not run: it waited for another stream, a peer or a copy. See which event "
     "the stream waits for, and start what it waits for earlier.",
 }
+_STALLS = {
+    Cause.DATA_LOADING: "The step waits for its data. Give the DataLoader workers (num_workers, prefetch_factor, "
+    "persistent_workers), pin the memory, or load the next batch while this one computes.",
+    Cause.HOST_SYNC: "The CPU waits for the GPU, and then the GPU for the CPU. Read values less often (.item(), "
+    ".cpu(), printing), or a step later.",
+    Cause.MEMORY: "Memory is taken from or given back to the driver. Warm up before, keep shapes alike, leave out "
+    "empty_cache(), or set expandable_segments in PYTORCH_CUDA_ALLOC_CONF.",
+    Cause.COMPILATION: "Something is compiled inside the step. Warm up until nothing is compiled any more, and look "
+    "with TORCH_LOGS=recompiles where it happens again.",
+    Cause.SLOW_LAUNCH: "A launch call took long: modules are loaded lazily, or a graph is uploaded. A warm-up step "
+    "takes that out of the measurement.",
+}
+"""By what the CPU did meanwhile."""
 _EXPOSED = 10.0
 """Percent of the time from which on exposed communication is worth a word."""
+
+
+def untrusted(scope: Scope) -> Iterator[Finding]:
+    """Some numbers of the trace are wrong, whatever else is found (see the Health pane)."""
+    wrong = [check for check in doubtful(scope.trace) if check.severity == Wrong.WRONG]
+    if not wrong:
+        return
+    told = [(check, doubts(scope.trace)[check.name]) for check in wrong]
+    counts = ", ".join(f"{check.name} {doubt.count:,}" for check, doubt in told if doubt is not None)
+    row = next((doubt.row for _, doubt in told if doubt is not None and doubt.row >= 0), -1)
+    yield Finding(
+        "untrusted",
+        Severity.MAJOR,
+        "Some numbers of this trace are wrong",
+        counts,
+        f"{wrong[0].effect} The Health pane says which columns are touched; these carry a ~.",
+        row,
+    )
 
 
 def idle_gpu(scope: Scope) -> Iterator[Finding]:
@@ -36,10 +71,11 @@ def idle_gpu(scope: Scope) -> Iterator[Finding]:
     yield Finding(
         f"{said.cause}-bound" if said.idle_pct >= STARVED else f"{said.cause}-gaps",
         Severity.MAJOR if said.idle_pct >= STARVED else Severity.MINOR,
-        f"The GPU is idle for {said.idle_pct:.0f} % of the time: {said.words}",
-        _split(said) + (f"; the longest gap, {_described(scope, largest)}" if largest >= 0 else ""),
-        _ADVICE.get(said.cause, "See the Gaps pane for the causes, one by one.")
-        + "".join(f" {r}" for r in said.remarks),
+        f"{said.words[0].upper()}{said.words[1:]}: GPU idle for {said.idle_pct:.0f} %",
+        f"from the first kernel to the last {_split(said)}"
+        + (f"; the longest gap, {_described(scope, largest)}" if largest >= 0 else "")
+        + _lead_in(scope),
+        " ".join((_advice(said), *said.remarks)),
         int(idleness(scope.trace).after[largest]) if largest >= 0 else -1,
         said.idle,
     )
@@ -62,6 +98,24 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
         longest(scope.trace, rows),
         said.exposed_comm,
     )
+
+
+def _advice(said: Verdict) -> str:
+    if said.cause == "host-stall" and said.host_cause in _STALLS:
+        return _STALLS[said.host_cause]
+    return _ADVICE.get(said.cause, "See the Gaps pane for the causes, one by one.")
+
+
+def _lead_in(scope: Scope) -> str:
+    """How long the first step had lasted when the GPU began, which is no gap; empty where that is little."""
+    every, picked = steps(scope.trace), chosen(scope.trace, scope.step)
+    if len(picked) == 0 or len(scope.work) == 0 or picked[0] != 0:
+        return ""
+    begin, row = int(every.start[0]), int(every.row[0])
+    waited = int(scope.trace.slices.start[scope.work[0]]) - begin
+    if waited * 10 < int(scope.trace.slices.dur[row]):
+        return ""
+    return f"; before the first kernel another {time(waited)} of the step passed, which count in no gap"
 
 
 def _split(said: Verdict) -> str:

@@ -13,6 +13,9 @@ from tracetui.model.trace import Kind, Trace
 RUNS_PAST = 3
 """Work of a stream inside which so many later ones start and end cannot have taken that long."""
 
+FEW = 0.05
+"""Share of the slices below which Python frames are too few to slow anything."""
+
 
 def before_launch(trace: Trace) -> Doubt | None:
     """GPU work that starts before the call that launched it: the clocks disagree."""
@@ -83,6 +86,9 @@ def stack_cost(trace: Trace) -> Doubt | None:
     if not trace.is_torch:
         return None
     frames = trace.slices.of_kind(Kind.PYTHON)
+    if len(frames) < FEW * len(trace.slices):
+        # A handful is what `record_function` and hooks leave behind.
+        return Doubt(0)
     row = int(frames[0]) if len(frames) else -1
     return Doubt(len(frames), len(trace.slices), trace.name_of(row) if row >= 0 else "", row)
 

@@ -41,12 +41,24 @@ def region(trace: Trace, row: int) -> Region:
     record is placed by its own start, which is a guess and marked (R3.3).
     """
     slices, found = trace.slices, links(trace)
-    low, high = slices.start[row], slices.end[row]
-    launch = found.launch[found.gpu].astype(np.int64)
-    source = np.where(launch >= 0, launch, found.gpu)
-    held = (slices.start[source] >= low) & (slices.start[source] < high)
+    moment, work = trace.remember("work by cause", lambda: _by_cause(trace))
+    first, last = np.searchsorted(moment, [slices.start[row], slices.end[row]])
+    rows = np.sort(work[first:last])
+    launch = found.launch[rows].astype(np.int64)
     process = lane_numbers(trace).process
-    held &= (launch < 0) | (process[slices.lane[source]] == process[slices.lane[row]])
-    rows = found.gpu[held]
-    first, last = span(trace, rows)
-    return Region(rows, launch[held] < 0, first, last, busy_time(trace, rows))
+    source = np.where(launch >= 0, launch, rows)
+    held = (launch < 0) | (process[slices.lane[source]] == process[slices.lane[row]])
+    rows, launch = rows[held], launch[held]
+    order = np.argsort(slices.start[rows], kind="stable")
+    rows, launch = rows[order], launch[order]
+    begin, end = span(trace, rows)
+    return Region(rows, launch < 0, begin, end, busy_time(trace, rows))
+
+
+def _by_cause(trace: Trace) -> tuple[Int64, Int64]:
+    """When each GPU activity was launched, or began where that is not known, ascending; and the activities."""
+    found, start = links(trace), trace.slices.start
+    launch = found.launch[found.gpu].astype(np.int64)
+    moment = start[np.where(launch >= 0, launch, found.gpu)]
+    order = np.argsort(moment, kind="stable")
+    return moment[order], found.gpu[order]

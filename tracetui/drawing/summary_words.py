@@ -1,0 +1,43 @@
+"""The summary as people read it: keys as words, and every number with its unit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tracetui.drawing.format import count, duration, percent, size
+from tracetui.model.table import Cell, Table, texts
+
+_UNITS = re.compile(r"_(us|bytes)$")
+_CAPITALS = {"gpu": "GPU", "cpu": "CPU"}
+
+
+def readable(table: Table) -> Table:
+    """The same rows with words for keys and values; text output and scripts have the keys and plain numbers."""
+    rows = list(table.rows())
+    keys = texts("key", [words(str(row["key"])) for row in rows], table["key"].help)
+    values = texts("value", [_value(row) for row in rows], table["value"].help)
+    others = [column for column in table.columns if column.name not in ("key", "value", "unit")]
+    return replace(table, columns=(keys, values, *others))
+
+
+def words(key: str) -> str:
+    """`gpu_busy_pct` as `GPU busy share`."""
+    plain = _UNITS.sub("", key)
+    plain = plain[: -len("_pct")] + "_share" if plain.endswith("_pct") else plain
+    return " ".join(_CAPITALS.get(word, word) for word in plain.split("_"))
+
+
+def _value(row: dict[str, Cell]) -> str | None:
+    number, text = row["number"], row["value"]
+    if not isinstance(number, int | float):
+        return None if text is None else str(text)
+    match row["unit"]:
+        case "us":
+            return duration(1000 * number)
+        case "%":
+            return percent(number)
+        case "bytes":
+            return size(number)
+        case _:
+            return count(number) if float(number).is_integer() else str(text)
