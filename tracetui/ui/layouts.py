@@ -207,7 +207,6 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
         Shown("allocated", "allocated", 10),
         Shown("allocs", "allocs", 8),
         Shown("freed", "freed", 10),
-        Shown("net", "net", 10),
         Shown("largest", "largest", 10),
     ),
     "memory by device": (

@@ -21,6 +21,8 @@ from tracetui.model.table import NULL, Table, coded, micros, numbers, texts
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
 NO_MEMORY = "No allocations were recorded. Record with profile_memory=True."
+OLDER = "(older than the recording)"
+"""Stands for the op of what had been allocated before."""
 _EVENTS = Strings(["alloc", "free", "out of memory"])
 _CHAIN = 4
 """So many ops of a chain are named."""
@@ -88,33 +90,54 @@ def _by_op(trace: Trace, found: Allocator, rows: Int64) -> Table:
     size = np.where(inside & ~found.failed, found.bytes, 0)[rows]
     wide = len(trace.names) + 1
     pairs = group((found.device[rows] + 1) * wide + _op_names(trace, behind.op[rows]) + 1)
-    at_peak = pairs.sum(held[rows])
-    device = pairs.key // wide - 1
-    given, taken = pairs.sum(np.maximum(size, 0)), pairs.sum(np.minimum(size, 0))
-    known = np.append(full, np.nan)[device]
+    device, op = pairs.key // wide - 1, pairs.key % wide - 1
     largest = pairs.largest(size)
+    older = _older(device, pairs.sum(held[rows]), full)
+    names = Strings(trace.names)
+    op = np.append(op, np.full(len(older), names.intern(OLDER)))
+    device = np.append(device, np.array(list(older), np.int64))
+    at_peak = np.append(pairs.sum(held[rows]), list(older.values()))
+    known = np.append(full, np.nan)[device]
+
+    def counts(values: np.ndarray) -> Int64:
+        """One number per op, null for what is older."""
+        return np.append(values.astype(np.int64), np.full(len(older), NULL))
+
     table = Table(
         (
-            coded("op", pairs.key % wide - 1, trace.names, "The op that needed the memory, or in which it was freed."),
+            coded("op", op, names, "The op that needed the memory, or in which it was freed."),
             coded("device", device, found.devices, "The device whose memory it is."),
-            numbers("allocs", pairs.sum(size > 0).astype(np.int64), "", "How often it allocated."),
-            numbers("allocated", given.astype(np.int64), "bytes", "Bytes that it allocated."),
-            numbers("freed", -taken.astype(np.int64), "bytes", "Bytes that were freed in it, whoever allocated them."),
-            numbers("net", (given + taken).astype(np.int64), "bytes", "Allocated less freed."),
+            numbers("allocs", counts(pairs.sum(size > 0)), "", "How often it allocated."),
+            numbers("allocated", counts(pairs.sum(np.maximum(size, 0))), "bytes", "Bytes that it allocated."),
+            numbers(
+                "freed",
+                counts(-pairs.sum(np.minimum(size, 0))),
+                "bytes",
+                "Bytes that were freed in it, whoever allocated them; what Python lets go of is freed in no op.",
+            ),
             numbers(
                 "at_peak",
                 np.where(np.isnan(known), np.nan, at_peak),
                 "bytes",
                 "Bytes that it had allocated and that were in use when the device was fullest.",
             ),
-            numbers("at_peak_pct", 100 * at_peak / known, "%", "Their share of what was in use then."),
-            numbers("largest", np.maximum(size[largest], 0), "bytes", "Largest allocation; the row jumps to it."),
+            numbers("at_peak_pct", 100 * at_peak / known, "%", "Their share of what was in use then on that device."),
+            numbers(
+                "largest", counts(np.maximum(size[largest], 0)), "bytes", "Largest allocation; the row jumps to it."
+            ),
         ),
-        behind.op[rows][largest],
+        np.append(behind.op[rows][largest], np.full(len(older), -1)),
         note,
     )
     table = table.take(table.order("allocated", descending=True))
     return table.take(table.order("at_peak", descending=True))
+
+
+def _older(device: Int64, at_peak: np.ndarray, full: np.ndarray) -> dict[int, int]:
+    """By device the bytes in use at its peak that no recorded allocation accounts for."""
+    told = np.bincount(device, at_peak, len(full)) if len(device) else np.zeros(len(full))
+    rest = np.nan_to_num(full - told)
+    return {place: int(rest[place]) for place in np.flatnonzero(rest > 0).tolist()}
 
 
 def _held_at_peak(found: Allocator, rows: Int64) -> tuple[Int64, np.ndarray]:
