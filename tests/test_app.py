@@ -12,10 +12,11 @@ from textual.pilot import Pilot
 
 from tests.build import kernel, launch, make_trace, op, step
 from tracetui.drawing.raster import Picture
+from tracetui.errors import UsageError
 from tracetui.importers.load import Progress
 from tracetui.model.place import Place, read_view_string
 from tracetui.model.trace import Trace
-from tracetui.ui.app import TraceApp
+from tracetui.ui.app import TraceApp, run
 from tracetui.ui.bar import Bar
 from tracetui.ui.details import Details
 from tracetui.ui.lanes import LanesView
@@ -344,3 +345,19 @@ def test_progress_is_said_in_words() -> None:
     words = progress_words(Progress(2**20, 4 * 2**20, 12_345, "reading"), 0.5)
     assert words == "1.0 MiB of 4.0 MiB · 12,345 events · 2.0 MiB/s · 2 s left"
     assert "left" not in progress_words(Progress(2**20, None, 5, "reading"), 1)
+
+
+def test_a_view_string_with_an_unknown_pane_is_refused() -> None:
+    with pytest.raises(UsageError, match="names no pane 'garbage'; there are summary"):
+        run(["trace.json"], at="garbage")
+
+
+async def test_following_a_link_says_where_one_is_now() -> None:
+    trace = make_trace([op("aten::mm", 0, 100), launch(10, 20, 1), kernel("gemm", 200, 50, correlation=1)])
+    async with shown(trace, (120, 40)) as (app, pilot):
+        await pilot.press("1", "f")
+        await settle(pilot)
+        assert "Now at cudaLaunchKernel" in app.text("#hints")
+        await pilot.press("f", "f")
+        await settle(pilot)
+        assert "the first that aten::mm put on the GPU" in app.text("#hints")

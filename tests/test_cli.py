@@ -218,3 +218,11 @@ def test_an_annotation_can_stand_for_steps(shared_trace, capsys):
     assert [(row["step"], row["kernels"]) for row in rows] == [(1, 14), (2, 14), (3, 14)]
     assert main(["show", "steps", path, "--steps-by", "no such"]) == 2
     assert "cannot mark the steps" in capsys.readouterr().err
+
+
+def test_output_that_cannot_be_written_is_one_sentence():
+    command = [sys.executable, "-m", "tracetui", "show", "ops", str(SAMPLES / "mlp_eager_cpu.json.gz")]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == ["tracetui: The output cannot be written: No space left on device."]

@@ -216,3 +216,8 @@ def test_nothing_is_made_of_an_empty_trace():
     trace: Trace = make_trace([], devices=[H100])
     assert len(PANES["kernels"].build(trace)) == 0
     assert len(PANES["roofline"].build(trace)) == 0
+
+
+def test_a_device_is_not_renamed_where_the_trace_says_what_it_is():
+    with pytest.raises(UsageError, match="it ran on NVIDIA"):
+        with_device(make_trace([kernel("k", 0, 10)], devices=[Device(0, "NVIDIA B200", {})]), "h100")

@@ -52,8 +52,8 @@ async def test_the_tab_of_health_and_the_header_count_what_is_doubtful() -> None
 
 def test_the_header_says_what_reading_found_until_the_checks_are_done() -> None:
     trace = plain(quality=Quality(truncated_at=9, dropped=2, skipped_phases={"V": 3}))
-    assert damage(trace) == ["TRUNCATED", "⚠2"]
-    assert damage(trace, 5) == ["TRUNCATED", "⚠5"]
+    assert damage(trace) == ["TRUNCATED", "⚠2 doubts"]
+    assert damage(trace, 1) == ["TRUNCATED", "⚠1 doubt"]
 
 
 @pytest.mark.parametrize(

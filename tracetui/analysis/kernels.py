@@ -145,6 +145,7 @@ def _grouped(trace: Trace, rows: Int64, by: str) -> Table:
     table = Table(
         (
             coded(by, alike.key, texts, help),
+            *((_readings(trace, longest)[0],) if by == "name" else ()),
             numbers("calls", alike.calls, "", "How often it ran."),
             micros("total_us", total, "Sum of the durations; what runs side by side counts twice."),
             micros("mean_us", total / alike.calls, "Mean duration."),

@@ -54,6 +54,9 @@ exit codes:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; errors become one sentence on standard error."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:
+        # Started with a closed standard output.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         options = parsed(_with_command(words))
         code = int(options.run(options))
@@ -66,8 +69,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return CANCELLED
     except BrokenPipeError:
         # The reader, for example `head`, has seen enough; Python must not complain when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         return 0
+    except OSError as error:
+        print(f"tracetui: The output cannot be written: {error.strerror}.", file=sys.stderr)
+        _forget_output()
+        return 1
+
+
+def _forget_output() -> None:
+    """Drop what is still to be written, so that Python does not try again at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parsed(words: list[str]) -> argparse.Namespace:

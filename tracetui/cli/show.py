@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sort", metavar="COL", help="sort by a column, numbers largest first; COL:asc and COL:desc say how"
     )
-    parser.add_argument("--limit", type=_count, metavar="N", help="print at most N rows")
+    parser.add_argument("--limit", type=whole_number, metavar="N", help="print at most N rows")
     parser.add_argument("--where", metavar="TEXT", help="only rows in which some text holds TEXT")
     parser.add_argument("--by", metavar="GROUP", help="group rows, for example kernels by name")
     parser.add_argument("--steps-by", metavar="NAME", help="an annotation that marks the steps, where there are none")
@@ -131,9 +131,12 @@ def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None) -
         print(f"tracetui: {table.note}", file=sys.stderr)
 
 
-def _count(text: str) -> int:
+def whole_number(text: str) -> int:
     """An argument that is a whole number of rows, none being fine."""
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}") from None
     if number < 0:
         raise argparse.ArgumentTypeError("must not be negative")
     return number

@@ -236,7 +236,7 @@ class Layout:
         ]
         self._scroll = tops
         hidden = len(above) - upper
-        note = f"{tops[0]} rows above, {hidden - tops[0]} below" if hidden > 0 else ""
+        note = f"{tops[0]} row{'' if tops[0] == 1 else 's'} above, {hidden - tops[0]} below" if hidden > 0 else ""
         if len(below) > lower:
             more = len(below) - lower
             note += f"{'; ' if note else ''}devices: {more} row{'' if more == 1 else 's'} hidden"

@@ -12,7 +12,8 @@ from textual.binding import BindingType
 from textual.command import Provider
 from textual.screen import Screen
 
-from tracetui.errors import TracetuiError
+from tracetui.analysis.panes import PANES
+from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.place import Place, read_view_string
 from tracetui.ui.commands import CommandProvider, command
 from tracetui.ui.loading import LoadingScreen
@@ -126,6 +127,8 @@ def run(paths: list[str], step: int | None = None, at: str | None = None) -> int
     Raises: UsageError for a view string that cannot be understood.
     """
     place = read_view_string(at) if at else Place()
+    if place.pane is not None and place.pane not in PANES:
+        raise UsageError(f"the view {at!r} names no pane {place.pane!r}; there are {', '.join(PANES)}")
     if step is not None:
         place = Place(step, place.pane, place.event, place.kernel, place.start_ns, place.length_ns)
     app = TraceApp(paths, place)

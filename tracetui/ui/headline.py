@@ -40,7 +40,7 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part,
     if verdict:
         words.append(doubt + clean(str(verdict)))
     if not words:
-        words = [clean(trace.format), f"{count(len(trace.slices))} slices"]
+        words = [clean(trace.format), f"{count(len(trace.slices))} slice{'' if len(trace.slices) == 1 else 's'}"]
     alone = _number(facts.get("without_launch"))
     doubts = [*damage(trace, _number(facts.get("doubts"))), *([f"⚠{count(alone)} without launch"] if alone else [])]
     marks = [Part(f"  {mark}", "warn") for mark in doubts]
@@ -64,7 +64,7 @@ def damage(trace: Trace, doubts: float | None = None) -> list[str]:
     if doubts is None:
         found = (quality.dropped, quality.repaired, quality.negative, quality.clipped)
         doubts = sum(map(bool, found)) + len(quality.skipped_phases)
-    return [*marks, f"⚠{doubts:.0f}"] if doubts else marks
+    return [*marks, f"⚠{doubts:.0f} doubt{'' if doubts == 1 else 's'}"] if doubts else marks
 
 
 def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[Part, ...]:
@@ -74,7 +74,7 @@ def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[P
     if step is None:
         parts = [
             Part("all steps ", "strong"),
-            Part(f"{numbers[0]} … {numbers[-1]}", "plain", str(numbers[0])),
+            Part(f"{numbers[0]} … {numbers[-1]}" if len(numbers) > 1 else str(numbers[0]), "plain", str(numbers[0])),
         ]
         return *parts, Part("   A shows one", "dim", "all")
     place = numbers.index(step) if step in numbers else 0

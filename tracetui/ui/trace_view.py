@@ -23,7 +23,7 @@ from tracetui.drawing.raster import Picture
 from tracetui.drawing.window import Window
 from tracetui.model.place import Place, view_string
 from tracetui.model.table import Table
-from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.ui.bar import Bar, Part
 from tracetui.ui.chain_lines import short_name
 from tracetui.ui.commands import commands_in_focus
@@ -254,9 +254,11 @@ class TraceView(Widget):
         name = shorten(short_name(self.trace, here), 40)
         if row < 0:
             self.notice(f"{name} has no link to the other side.")
-        elif direction > 0 and self.trace.slices.kind[row] in GPU_WORK and self.trace.slices.kind[here] == Kind.CPU_OP:
-            self.notice(f"This is the first that {name} put on the GPU: the way goes round.")
         self.select(row, jump=True)
+        if row >= 0:
+            down = direction > 0 and self.trace.slices.kind[row] in GPU_WORK
+            first = f", the first that {name} put on the GPU" if down else ""
+            self.notice(f"Now at {shorten(short_name(self.trace, row), 60)}{first}.")
 
     def action_search(self) -> None:
         """Open the search line, for the lanes or for the list."""
@@ -348,7 +350,7 @@ class TraceView(Widget):
         table = message.view.table
         if table is None:
             return
-        if self.panes.groups_names:
+        if self.panes.groups_names and "input_shapes" not in table:
             self.finder.go_into(str(table.columns[0].cell(message.row)))
         elif self.panes.pane == "steps":
             self.navigator.leave()

@@ -122,11 +122,14 @@ def device_index(trace: Trace, rows: Int64) -> Int64:
 def with_device(trace: Trace, name: str) -> Trace:
     """The same trace as if all its devices were of a kind named by the user, for traces that do not describe them.
 
-    Raises: UsageError for a name that is not known.
+    Raises: UsageError for a name that is not known, and where the trace says what its devices are.
     """
     peaks = peaks_named(name)
     if peaks is None:
         raise UsageError(f"The device {name!r} is not known here: name it as `H100`, `A100-SXM4-80GB` or `RTX 4090`.")
+    described = [device.name for device in trace.devices if device.name]
+    if described:
+        raise UsageError(f"The trace says that it ran on {described[0]}; --device is for traces that do not say.")
     major, minor = peaks.capability
     properties: dict[str, Any] = {"numSms": peaks.units}
     if peaks.is_amd:

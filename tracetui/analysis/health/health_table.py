@@ -106,6 +106,9 @@ def _note(trace: Trace) -> str:
     return f"Of {len(CHECKS)} checks {' and '.join(words)}; other panes mark the columns with ~."
 
 
+CUT = "Every complete event could be read as it stands; the file is cut off in the middle of the one after them."
+
+
 def _offenders(trace: Trace) -> Table:
     """The first events that could not be read as they stand, at most 20."""
     examples = trace.quality.examples
@@ -115,5 +118,5 @@ def _offenders(trace: Trace) -> Table:
             texts("offender", [text for _, text in examples], "How it begins."),
         ),
         None,
-        "" if examples else PLAIN,
+        "" if examples else CUT if trace.quality.truncated_at is not None else PLAIN,
     )

@@ -105,7 +105,8 @@ def chosen(trace: Trace, step: int | None) -> Int64:
     if len(every) == 0:
         raise UsageError("This trace has no steps: call prof.step() in the loop to record them.")
     known = ", ".join(map(str, np.unique(every.number)[:8])) + (" ..." if len(every) > 8 else "")
-    raise UsageError(f"There is no step {step}; the steps of this trace are numbered {known}.")
+    numbered = "the only one is" if len(every) == 1 else "the steps of this trace are numbered"
+    raise UsageError(f"There is no step {step}; {numbered} {known}.")
 
 
 def step_column(trace: Trace, rows: Int64, help: str) -> Column:

@@ -87,9 +87,15 @@ def views(trace: Trace, step: int | None = None, by: str | None = None) -> Table
             numbers("launched", calls[names.key] - names.calls, "", "Calls of this name that did launch something."),
         ),
         rows[names.largest(slices.dur[rows])],
-        "" if with_gpu else f"Known view ops only. {no_gpu(trace)}",
+        _note(trace, len(names)),
     )
     return table.take(table.order("self_cpu_us", descending=True))
+
+
+def _note(trace: Trace, listed: int) -> str:
+    if len(links(trace).gpu) == 0:
+        return f"Known view ops only. {no_gpu(trace)}"
+    return "" if listed else "Every op put something on the GPU, or none was recorded (ProfilerActivity.CPU)."
 
 
 def _per_step(
