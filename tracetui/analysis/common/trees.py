@@ -46,16 +46,21 @@ def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:
     return parent
 
 
-def subtree_sums(parent: Int64, values: NDArray[np.number]) -> NDArray[np.float64]:
-    """The value of every node plus those of everything below it."""
-    total = np.array(values, np.float64)
+def subtree_sums(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.float64]]:
+    """For each of the columns the value of every node plus those of everything below it."""
+    totals = [np.array(column, np.float64) for column in values]
     depth = tree_depth(parent).astype(np.int16)  # numpy sorts 16 bits by radix
     order = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[order], np.arange(1, int(depth.max(initial=0)) + 2))
     for first, last in zip(bounds[-2::-1], bounds[:0:-1], strict=True):
         rows = order[first:last]
-        total += np.bincount(parent[rows], total[rows], len(total))
-    return total
+        # Sums into a few parents only: a column as long as all nodes, for every depth, would be mostly zeros.
+        low = int(parent[rows].min())
+        above = parent[rows] - low
+        for total in totals:
+            sums = np.bincount(above, total[rows])
+            total[low : low + len(sums)] += sums
+    return totals
 
 
 def inside(trace: Trace, rows: Int64, marked: Int64) -> Int64:

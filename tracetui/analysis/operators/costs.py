@@ -74,10 +74,17 @@ class Costs:
 
     def merged(self, other: Costs) -> Costs:
         """The slices of both in the order of their rows, which ascend in either; they share their texts."""
-        place = np.searchsorted(self.row, other.row)
-        row, name = np.insert(self.row, place, other.row), np.insert(self.name, place, other.name)
-        columns = (np.insert(mine, place, new) for mine, new in zip(self._times, other._times, strict=True))
-        return Costs(row, name, self.texts, *columns)
+        is_new = np.zeros(len(self.row) + len(other.row), bool)
+        is_new[np.searchsorted(self.row, other.row) + np.arange(len(other.row))] = True
+        is_old = ~is_new
+
+        def both(mine: Int64, new: Int64) -> Int64:
+            column = np.empty(len(is_new), np.int64)
+            column[is_old], column[is_new] = mine, new
+            return column
+
+        columns = (both(mine, new) for mine, new in zip(self._times, other._times, strict=True))
+        return Costs(both(self.row, other.row), both(self.name, other.name), self.texts, *columns)
 
     @property
     def _times(self) -> tuple[Int64, ...]:
@@ -145,7 +152,7 @@ def _count(trace: Trace, frames: bool) -> Costs:
     own_time, own_count = _own_work(trace, rows, named)
     keep, parent, source = _without_repeats(trace, rows, parent, name)
     own_time, own_count = own_time[source], own_count[source]
-    device, kernels = subtree_sums(parent, own_time), subtree_sums(parent, own_count)
+    device, kernels = subtree_sums(parent, own_time, own_count)
     rows = rows[keep]
     launched = np.searchsorted(rows, found.launches)
     there = rows[np.minimum(launched, len(rows) - 1)] == found.launches if len(rows) else launched >= 0
