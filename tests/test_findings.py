@@ -39,18 +39,37 @@ def test_a_value_that_is_read_in_a_step_is_a_host_sync_and_the_last_wait_is_the_
             launch(100, 1000, 1, "cudaMemcpyAsync"),
             launch(2000, 3 * MS, 7, "cudaStreamSynchronize"),
             memcpy("Memcpy DtoH (Device -> Pageable)", 1500, 900, correlation=1, args={"bytes": 4}),
+            launch(4 * MS, 1000, 3),
+            kernel("next", 4 * MS + 5000, 1000, correlation=3),
             launch(9 * MS, MS // 2, 8, "cudaDeviceSynchronize"),
         ]
     )
     finding = one(trace, "host-sync")
-    assert (finding.cost, finding.severity) == (3 * MS, Severity.MAJOR)
-    assert (
-        "1 wait, 3 ms, 30.0 % of the time of the steps; 1 of them inside aten::_local_scalar_dense" in finding.evidence
-    )
+    # The copy ended at 2,400 ns, the next kernel began at 4,005,000.
+    assert (finding.cost, finding.severity) == (4_002_600, Severity.MAJOR)
+    assert "1 wait, 3 ms, 30.0 % of the time of the steps, 1 of them inside aten::_local" in finding.evidence
+    assert finding.evidence.endswith("the GPU then had nothing to do for 4 ms")
     assert trace.name_of(finding.row) == "cudaStreamSynchronize"
     copied = one(trace, "pageable-copy")
     assert copied.evidence == "1 copy, 900 ns, 4 bytes at 4.44 MB/s"
+    assert ".item()" in copied.advice
     assert "cudaDeviceSynchronize at the end, 500 µs" in one(trace, "profiler").evidence
+
+
+def test_a_cpu_that_waits_for_a_busy_gpu_loses_nothing():
+    calls = [launch(0, 1000, 1), launch(2_000, 1_000, 2), launch(5_000, 9 * MS, 7, "cudaStreamSynchronize")]
+    work = [kernel("a", 4_000, 4 * MS, correlation=1), kernel("b", 4_000 + 4 * MS, 4 * MS, correlation=2)]
+    more = [launch(9 * MS + 6_000, 500, 3)]
+    trace = make_trace([step(0, 0, 10 * MS), *calls, *work, *more])
+    finding = one(trace, "host-sync")
+    assert (finding.cost, finding.severity) == (0, Severity.NOTE)
+
+
+def test_work_in_no_step_is_not_counted_per_step():
+    add = "void at::native::vectorized_elementwise_kernel<4, x>(int)"
+    alone = [kernel(add, 10_000 + 5_000 * i, 2_000) for i in range(5)]
+    trace = make_trace([step(0, 0, MS), launch(100, 50, 1), kernel("k", 200, 20_000, correlation=1), *alone])
+    assert "tiny-kernels" not in ids(trace)
 
 
 def test_pinned_copies_and_waits_between_steps_are_no_findings():
@@ -93,7 +112,7 @@ def test_small_elementwise_kernels_in_a_row_are_one_finding_and_a_product_ends_t
     work = [kernel(name, 10_000 + 4_000 * i, 2_000, correlation=i + 1) for i, name in enumerate(names)]
     trace = make_trace([step(0, 0, 50_000), *calls, *work])
     finding = one(trace, "tiny-kernels")
-    assert finding.evidence.startswith("4 kernels in 1 run of up to 4, 2 µs each; 14 µs from first to last, 28.0 %")
+    assert finding.evidence.startswith("4 kernels in 1 run of up to 4, median 2 µs, 8 µs together, 16.0 %")
     assert trace.slices.start[finding.row] == 10_000
     large = [kernel(add, 10_000 + 40_000 * i, 20_000, correlation=i + 1) for i in range(4)]
     assert "tiny-kernels" not in ids(make_trace([step(0, 0, 50_000), *calls[:4], *large]))
@@ -158,7 +177,7 @@ def test_communication_that_nothing_hides_is_told_apart_from_what_runs_beside_a_
     assert "exposed-communication" not in ids(make_trace([step(0, 0, 70_000), *calls, *beside]))
     after = [kernel("gemm", 1_000, 60_000, correlation=1), kernel(nccl, 61_000, 20_000, "stream 20", correlation=2)]
     finding = one(make_trace([step(0, 0, 90_000), *calls, *after]), "exposed-communication")
-    assert finding.evidence == "20 µs, 25 % of the time; 1 collective kernel in all"
+    assert finding.evidence == "20 µs, 25 % of the time from the first kernel to the last; 1 collective kernel"
     assert finding.severity == Severity.MAJOR
 
 

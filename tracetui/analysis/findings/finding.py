@@ -62,8 +62,8 @@ class Scope:
 
     @cached_property
     def work(self) -> Int64:
-        """Kernels, copies and fills in order of their start."""
-        return within(self.trace, links(self.trace).gpu, self.step)
+        """Kernels, copies and fills that a step launched, in order of their start; all of a trace without steps."""
+        return self.inside(links(self.trace).gpu)
 
     @cached_property
     def wall(self) -> int:

@@ -47,14 +47,16 @@ def tiny_kernels(scope: Scope) -> Iterator[Finding]:
     first, last = runs.T
     spent = slices.end[rows[last - 1]] - slices.start[rows[first]]
     longest = int(np.argmax(last - first))
-    count, cost = int((last - first).sum()), int(spent.sum())
+    count = int((last - first).sum())
     members = rows[np.repeat(first, last - first) + _ramp(last - first)]
+    cost = int(slices.dur[members].sum())
     yield Finding(
         "tiny-kernels",
         scope.weigh(cost),
         "Small kernels in a row that could be fewer",
-        f"{scope.per_step(count, 'kernel')} in {counted(len(runs), 'run')} of up to {int((last - first).max())}, "
-        f"{time(float(np.median(slices.dur[members])))} each; {time(cost)} from first to last, {scope.share(cost)}",
+        f"{scope.per_step(count, 'kernel')} in {counted(len(runs), 'run')} of up to {int((last - first).max()):,}, "
+        f"median {time(float(np.median(slices.dur[members])))}, {time(cost)} together, {scope.share(cost)}; "
+        f"{time(int(spent.sum()))} from the first of a run to its last, with what lies between",
         "Each is read from and written to memory and launched on its own. torch.compile fuses them; by hand, write "
         "the expression as one kernel or use a fused op.",
         int(rows[first[longest]]),

@@ -32,8 +32,8 @@ _STALLS = {
     "persistent_workers), pin the memory, or load the next batch while this one computes.",
     Cause.HOST_SYNC: "The CPU waits for the GPU, and then the GPU for the CPU. Read values less often (.item(), "
     ".cpu(), printing), or a step later.",
-    Cause.MEMORY: "Memory is taken from or given back to the driver. Warm up before, keep shapes alike, leave out "
-    "empty_cache(), or set expandable_segments in PYTORCH_CUDA_ALLOC_CONF.",
+    Cause.MEMORY: "Memory is taken from or given back to the driver; a cudaFree of a second in the first operator is "
+    "CUDA starting up. Warm up before, keep shapes alike, leave out empty_cache().",
     Cause.COMPILATION: "Something is compiled inside the step. Warm up until nothing is compiled any more, and look "
     "with TORCH_LOGS=recompiles where it happens again.",
     Cause.SLOW_LAUNCH: "A launch call took long: modules are loaded lazily, or a graph is uploaded. A warm-up step "
@@ -70,7 +70,7 @@ def idle_gpu(scope: Scope) -> Iterator[Finding]:
     largest = _longest_gap(scope)
     yield Finding(
         f"{said.cause}-bound" if said.idle_pct >= STARVED else f"{said.cause}-gaps",
-        Severity.MAJOR if said.idle_pct >= STARVED else Severity.MINOR,
+        scope.weigh(said.idle),
         f"{said.words[0].upper()}{said.words[1:]}: GPU idle for {said.idle_pct:.0f} %",
         f"from the first kernel to the last {_split(said)}"
         + (f"; the longest gap, {_described(scope, largest)}" if largest >= 0 else "")
@@ -89,10 +89,10 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
     rows = scope.work[communicates(scope.trace, scope.work)]
     yield Finding(
         "exposed-communication",
-        Severity.MAJOR if said.exposed_comm_pct >= 2 * _EXPOSED else Severity.MINOR,
+        scope.weigh(said.exposed_comm),
         "Communication that no computation hides",
-        f"{time(said.exposed_comm)}, {said.exposed_comm_pct:.0f} % of the time; "
-        f"{counted(len(rows), 'collective kernel')} in all",
+        f"{time(said.exposed_comm)}, {said.exposed_comm_pct:.0f} % of the time from the "
+        f"first kernel to the last; {counted(len(rows), 'collective kernel')}",
         "A collective lasts until the slowest rank has come: compare ranks before blaming the network. Overlap it with "
         "computation (bucket sizes, prefetch), or send less.",
         longest(scope.trace, rows),
@@ -101,6 +101,8 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
 
 
 def _advice(said: Verdict) -> str:
+    if 2 * said.after_sync >= said.idle:
+        return _STALLS[Cause.HOST_SYNC]
     if said.cause == "host-stall" and said.host_cause in _STALLS:
         return _STALLS[said.host_cause]
     return _ADVICE.get(said.cause, "See the Gaps pane for the causes, one by one.")

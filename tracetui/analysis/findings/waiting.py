@@ -8,14 +8,26 @@ from collections.abc import Iterator
 import numpy as np
 
 from tracetui.analysis.common.groups import group
-from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
+from tracetui.analysis.findings.finding import Finding, Scope, longest
 from tracetui.analysis.findings.words import rate, size, time
+from tracetui.analysis.idle.cause_words import Cause
+from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.idle.waits import sync_calls
 from tracetui.analysis.linking.links import links, names_of
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
+_OTHER_REASONS = (Cause.MEMORY, Cause.PROFILER, Cause.COMPILATION, Cause.SLOW_LAUNCH)
+"""Causes of a gap that would be there without the wait."""
 _ITEM = re.compile(r"^aten::(item|_local_scalar_dense|is_nonzero|nonzero|equal)$")
+_COPY_ADVICE = {
+    False: "Such a copy goes through a staging buffer and cannot run beside the CPU. Pin the memory (pin_memory=True "
+    "in the DataLoader, or .pin_memory()) and copy with non_blocking=True.",
+    True: "The CPU waits for each such copy from the GPU (.item(), .cpu(), .tolist()). Do it less often, gather "
+    "values on the GPU first, or copy into pinned memory with non_blocking=True.",
+}
+"""Whether most was read from the GPU."""
 _PAGEABLE = re.compile(r"Pageable", re.IGNORECASE)
 
 
@@ -25,14 +37,17 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
     rows = scope.inside(sync_calls(trace))
     if len(rows) == 0:
         return
-    cost = int(trace.slices.dur[rows].sum())
+    waited = int(trace.slices.dur[rows].sum())
     culprits, count = _culprits(trace, rows)
+    # A CPU that waits for a busy GPU loses nothing: what counts is how long the GPU then had nothing to do.
+    cost = _idle_after(scope)
     yield Finding(
         "host-sync",
-        max(scope.weigh(cost), Severity.MINOR if count else Severity.NOTE),
+        scope.weigh(cost),
         "The CPU waits for the GPU inside the step",
-        f"{scope.per_step(len(rows), 'wait')}, {time(cost)}, {scope.share(cost)}"
-        + (f"; {count:,} of them inside {culprits}" if count else ""),
+        f"{scope.per_step(len(rows), 'wait')}, {time(waited)}, {scope.share(waited)}"
+        + (f", {count:,} of them inside {culprits}" if count else "")
+        + f"; the GPU then had nothing to do for {time(cost)}",
         "Nothing can be queued while the CPU waits. Read values less often (.item(), .cpu(), print, an if on a "
         "tensor), keep them on the GPU, or read them a step later.",
         longest(trace, rows),
@@ -58,11 +73,25 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
         scope.weigh(cost),
         "Copies between the GPU and memory that is not pinned",
         f"{scope.per_step(len(rows), 'copy')}, {time(cost)}{moved_words}",
-        "Such a copy goes through a staging buffer and cannot run beside the CPU. Pin the memory (pin_memory=True in "
-        "the DataLoader, or .pin_memory()) and copy with non_blocking=True.",
+        _COPY_ADVICE[_mostly_read(trace, rows)],
         longest(trace, rows),
         cost,
     )
+
+
+def _idle_after(scope: Scope) -> int:
+    """For how long (ns) the GPU ran nothing after the CPU had waited for it, other than for a reason of its own."""
+    idle, causes = idleness(scope.trace), gap_causes(scope.trace)
+    held = causes.after_sync & ~np.isin(causes.cause, _OTHER_REASONS) & np.isin(idle.after, scope.work)
+    return int(idle.dur[held].sum())
+
+
+def _mostly_read(trace: Trace, rows: Int64) -> bool:
+    """Whether more time went into copies from the GPU than to it."""
+    names = trace.slices.name[rows]
+    back = np.isin(names, [number for number in np.unique(names).tolist() if "DtoH" in trace.names[number]])
+    dur = trace.slices.dur[rows]
+    return bool(2 * dur[back].sum() > dur.sum())
 
 
 def _culprits(trace: Trace, rows: Int64) -> tuple[str, int]:

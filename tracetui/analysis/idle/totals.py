@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import within
-from tracetui.analysis.operators.costs import self_times
-from tracetui.model.trace import Kind, Trace
+from tracetui.analysis.operators.costs import costs
+from tracetui.model.trace import Trace
 
 FAR = 2.0
 """So many times the GPU's time is much more CPU time."""
@@ -39,7 +41,7 @@ class Totals:
 
 def totals(trace: Trace, step: int | None = None) -> Totals:
     """The sums over the trace or the step with a number."""
-    slices, every = trace.slices, self_times(trace)
-    rows = slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME)
+    cost = costs(trace)
+    held = np.isin(cost.row, within(trace, cost.row, step), assume_unique=True) if step is not None else slice(None)
     work = within(trace, links(trace).gpu, step)
-    return Totals(int(every[within(trace, rows, step)].sum()), int(slices.dur[work].sum()))
+    return Totals(int(cost.self_cpu[held].sum()), int(trace.slices.dur[work].sum()))

@@ -9,7 +9,7 @@ from tracetui.analysis.devices.limits import device_note
 from tracetui.analysis.linking.links import links, names_of, no_gpu
 from tracetui.analysis.linking.placement import within
 from tracetui.analysis.work.kernel_work import KernelWork, kernel_work
-from tracetui.analysis.work.roofline import BOUNDS, COMPUTE, MEMORY, Roofline, roofline
+from tracetui.analysis.work.roofline import BELIEVABLE, BOUNDS, CACHE, COMPUTE, MEMORY, Roofline, roofline
 from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
 from tracetui.model.table import Table, coded, micros, numbers
@@ -38,6 +38,8 @@ def _table(trace: Trace, work: KernelWork, found: Roofline, at: Int64) -> Table:
     with np.errstate(invalid="ignore", divide="ignore"):
         intensity, tflops, gbps, share = flops / moved, flops / span / 1000, moved / span, 100 * least / span
     bound = _most_time(alike, work.span[at], found.bound[at])
+    # Some calls of a group may have come from the cache and others not.
+    bound[(bound == MEMORY) & (share > 100 * BELIEVABLE)] = CACHE
     believed = np.isin(bound, (COMPUTE, MEMORY)) | (share <= 100)
     rows = work.rows[sample]
     return Table(
