@@ -281,3 +281,14 @@ def test_equal_shapes_with_other_strides_are_unknown_and_not_guessed():
     same = make_trace([*convolve(0, 1), *convolve(2_000, 1)])
     assert kernel_work(same).flops.tolist() == [2.0 * 4 * 49 * 36] * 2
     assert np.isnan(kernel_work(make_trace([*convolve(0, 1), *convolve(2_000, 2)])).flops).all()
+
+
+def test_what_a_reduction_leaves_is_written_too():
+    def moved(name, shape, *values, kind=BF16):
+        return work(f"aten::{name}", [list(shape), [], []], [kind, "", "Scalar"], list(values)).bytes
+
+    assert moved("sum", (8192, 1, 7168), "", "[1]", "False") == 234_881_024
+    assert moved("mean", (32, 2048, 7, 7), "", "[-1, -2]", "True") == 2 * (32 * 2048 * 49 + 32 * 2048)
+    assert moved("sum", (16, 16), "", "", "False") == moved("sum", (16, 16), "", "[]", "") == 512
+    assert moved("sum", (16, 16), "", "[7]", "") == 512
+    assert moved("sum", (16, 4), "", "[1]", "", kind="long int") == 512

@@ -52,6 +52,9 @@ _REDUCTIONS = """
     count_nonzero nll_loss_forward
 """
 
+_ALONG = ("sum", "mean", "amax", "amin")
+"""Those of them that say in their second argument along which dimensions."""
+
 
 def traffic(op: str, signature: Signature, values: Values = None) -> Work | None:
     """The work of an operator that moves data, None for one that is not known here."""
@@ -111,6 +114,21 @@ def _reduced(inputs: Operands, _: Values) -> Work:
     return Work(None, inputs.bytes(0)) if inputs.shape(0) else NOTHING
 
 
+def _along(inputs: Operands, values: Values) -> Work:
+    """`sum` and the like along some dimensions: what is left is written; along all it is one number."""
+    shape, size = inputs.shape(0), size_of(inputs.type(0))
+    if not shape or size is None:
+        return NOTHING
+    given = values[1].strip("[]").split(",") if values is not None and len(values) > 1 else []
+    dims = [int(text) for text in given if text.strip().removeprefix("-").isdecimal()]
+    if len(dims) < len(given) or not dims or not all(-len(shape) <= dim < len(shape) for dim in dims):
+        return _reduced(inputs, values)
+    reduced = {dim % len(shape) for dim in dims}
+    left = math.prod(length for dim, length in enumerate(shape) if dim not in reduced)
+    # Sums of whole numbers are wider than these.
+    return Work(None, total(inputs.bytes(0), left * size if is_floating(inputs.type(0)) else 0))
+
+
 def _rows_of(inputs: Operands, _: Values) -> Work:
     """`embedding`: the rows that were asked for, read and written."""
     table, size = inputs.shape(0), size_of(inputs.type(0))
@@ -164,6 +182,7 @@ def _table() -> dict[str, Callable[[Operands, Values], Work]]:
     }
     rules |= {name: _rowwise(places) for name, places in _ROWWISE.items()}
     rules |= dict.fromkeys(_REDUCTIONS.split(), _reduced)
+    rules |= dict.fromkeys(_ALONG, _along)
     for names, places in ((_UNARY, (0,)), (_BINARY, (0, 1)), (_TERNARY, (0, 1, 2)), (_TESTS, (0, 1))):
         for name in names.split():
             rules[name] = _elementwise(places, name, in_place=False)
@@ -172,5 +191,5 @@ def _table() -> dict[str, Callable[[Operands, Values], Work]]:
 
 
 _RULES = _table()
-NEED_VALUES = frozenset({"aten::index_select"})
+NEED_VALUES = frozenset({"aten::index_select", *(f"aten::{name}" for name in _ALONG)})
 """Operators of which the values of arguments decide too."""
