@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.naming import is_named
 from tracetui.analysis.linking.busy import busy_stretches, span
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.placement import step_index
@@ -197,8 +197,7 @@ def _range(counts: Sequence[int], rows: Int64) -> Observed:
 def _named(trace: Trace, rows: Int64, expected: Expectation) -> Observed:
     """The last of the slices whose name the pattern finds."""
     pattern = re.compile(expected.of if expected.want == NOTHING else str(expected.want))
-    used = distinct(trace.slices.name[rows]).tolist()
-    matching = rows[np.isin(trace.slices.name[rows], [i for i in used if pattern.search(trace.names[i])])]
+    matching = rows[is_named(trace, rows, pattern.search)]
     if len(matching) == 0:
         return Observed(name="")
     return Observed(name=trace.name_of(int(matching[-1])), row=int(matching[-1]))

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tracetui.analysis.common.naming import is_named
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest, most_common
 from tracetui.analysis.findings.words import counted, time
+from tracetui.analysis.health.time_checks import stack_cost
 from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.occupancy import queries
 from tracetui.model.intervals import Int64, covered
@@ -19,9 +21,6 @@ _COMPILING = re.compile(
     r"_compile\.compile_inner|compile_fx|entire_frame_compile|create_aot_dispatcher_function|GraphLowering|"
     r"inductor_codecache|PyCodeCache|CUDAGraphNode\.record"
 )
-
-FEW = 0.05
-"""Share of the slices below which Python frames are too few to slow anything."""
 
 
 def occupancy_queries(scope: Scope) -> Iterator[Finding]:
@@ -73,18 +72,17 @@ def profiler_events(scope: Scope) -> Iterator[Finding]:
 
 def stack_inflation(scope: Scope) -> Iterator[Finding]:
     """Recording Python frames makes the CPU slower than it is (R3.34)."""
-    trace = scope.trace
-    rows = trace.slices.of_kind(Kind.PYTHON)
-    if len(rows) == 0 or len(rows) < FEW * len(trace.slices) or not trace.is_torch:
+    doubt = stack_cost(scope.trace)
+    if doubt is None or doubt.count == 0:
         return
     yield Finding(
         "stack-recording",
         Severity.NOTE,
         "CPU times are inflated: Python frames were recorded",
-        counted(len(rows), "frame"),
+        counted(doubt.count, "frame"),
         "with_stack=True can double the time of Python code and more. Do not conclude from this trace that the CPU "
         "limits: record once more without stacks.",
-        int(rows[0]),
+        doubt.row,
     )
 
 
@@ -131,6 +129,4 @@ def _named(trace: Trace, scope: Scope, pattern: re.Pattern[str]) -> Int64:
     """Ops and annotations of the scope in whose names the pattern is found, ascending."""
     notes = scope.inside(trace.slices.of_kind(Kind.ANNOTATION))
     rows = np.sort(np.concatenate([scope.ops, notes]))
-    used = np.unique(trace.slices.name[rows]).tolist()
-    found: Int64 = rows[np.isin(trace.slices.name[rows], [i for i in used if pattern.search(trace.names[i])])]
-    return found
+    return rows[is_named(trace, rows, pattern.search)]

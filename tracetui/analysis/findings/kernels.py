@@ -8,10 +8,12 @@ import numpy as np
 
 from tracetui.analysis.common.combinations import combinations
 from tracetui.analysis.common.groups import group
+from tracetui.analysis.common.naming import is_named
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import residency
 from tracetui.analysis.findings.finding import Finding, Scope, Severity
 from tracetui.analysis.findings.words import counted, time
+from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.kernel_names import Family, family, short_kernel
 from tracetui.analysis.linking.placement import step_index
 from tracetui.model.intervals import Bool, Int64
@@ -68,7 +70,7 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
     """The same kernel, launched the same way, takes very different times."""
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
-    rows = rows[~_communicates(trace, rows)]
+    rows = rows[~communicates(trace, rows)]
     if len(rows) == 0:
         return
     setup = configuration(trace, rows)
@@ -102,7 +104,7 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
     """Kernels whose grid is too small for the device, or just too large for a whole number of waves."""
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
-    rows = rows[(slices.dur[rows] >= TINY) & ~_communicates(trace, rows)]
+    rows = rows[(slices.dur[rows] >= TINY) & ~communicates(trace, rows)]
     if len(rows) == 0:
         return
     fit = residency(trace, rows, configuration(trace, rows))
@@ -134,16 +136,7 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
 
 
 def _fusible(trace: Trace, rows: Int64) -> Bool:
-    names = trace.slices.name[rows]
-    used = np.unique(names).tolist()
-    return np.isin(names, [i for i in used if family(trace.names[i], Kind.KERNEL) in _FUSIBLE])
-
-
-def _communicates(trace: Trace, rows: Int64) -> Bool:
-    """Collectives wait for their peers: their times differ by nature."""
-    names = trace.slices.name[rows]
-    used = np.unique(names).tolist()
-    return np.isin(names, [i for i in used if family(trace.names[i], Kind.KERNEL) == Family.COMMUNICATION])
+    return is_named(trace, rows, lambda name: family(name, Kind.KERNEL) in _FUSIBLE)
 
 
 def _runs(good: Bool, *same: np.ndarray[tuple[int], np.dtype[np.integer]]) -> Int64:

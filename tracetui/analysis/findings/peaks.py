@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tracetui.analysis.common.naming import is_named
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
 from tracetui.analysis.findings.words import counted, time
 from tracetui.analysis.kernel_names import short_kernel
@@ -59,9 +60,7 @@ def misaligned_products(scope: Scope) -> Iterator[Finding]:
     """Matrix kernels for operands that are not aligned, because a size is odd."""
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
-    used = np.unique(slices.name[rows]).tolist()
-    slow = [number for number in used if _is_misaligned(trace.names[number])]
-    rows = rows[np.isin(slices.name[rows], slow)]
+    rows = rows[is_named(trace, rows, _is_misaligned)]
     cost = int(slices.dur[rows].sum())
     if cost == 0 or cost < NOTEWORTHY * int(slices.dur[scope.work].sum()):
         return

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tracetui.analysis.common.groups import group
+from tracetui.analysis.common.naming import is_named
 from tracetui.analysis.findings.finding import Finding, Scope, longest
 from tracetui.analysis.findings.words import rate, size, time
 from tracetui.analysis.idle.cause_words import Cause
@@ -15,6 +16,7 @@ from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.idle.waits import sync_calls
 from tracetui.analysis.linking.links import links, names_of
+from tracetui.analysis.memory.copies import PAGEABLE, bytes_of
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
@@ -28,7 +30,6 @@ _COPY_ADVICE = {
     "values on the GPU first, or copy into pinned memory with non_blocking=True.",
 }
 """Whether most was read from the GPU."""
-_PAGEABLE = re.compile(r"Pageable", re.IGNORECASE)
 
 
 def host_sync(scope: Scope) -> Iterator[Finding]:
@@ -59,13 +60,11 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
     """Copies from or to memory that is not pinned are staged, and those to the host block."""
     trace = scope.trace
     rows = scope.work[trace.slices.kind[scope.work] == Kind.MEMCPY]
-    names = trace.slices.name[rows]
-    hits = [number for number in np.unique(names).tolist() if _PAGEABLE.search(trace.names[number])]
-    rows = rows[np.isin(names, hits)]
+    rows = rows[is_named(trace, rows, PAGEABLE.search)]
     if len(rows) == 0:
         return
     cost = int(trace.slices.dur[rows].sum())
-    moved = trace.work_args.number("bytes", trace.slices.event[rows])
+    moved = bytes_of(trace, rows)
     total = int(moved[moved > 0].sum())
     moved_words = f", {size(total)} at {rate(total, cost)}" if total else ""
     yield Finding(
@@ -88,8 +87,7 @@ def _idle_after(scope: Scope) -> int:
 
 def _mostly_read(trace: Trace, rows: Int64) -> bool:
     """Whether more time went into copies from the GPU than to it."""
-    names = trace.slices.name[rows]
-    back = np.isin(names, [number for number in np.unique(names).tolist() if "DtoH" in trace.names[number]])
+    back = is_named(trace, rows, lambda name: "DtoH" in name)
     dur = trace.slices.dur[rows]
     return bool(2 * dur[back].sum() > dur.sum())
 

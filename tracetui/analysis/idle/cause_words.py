@@ -8,8 +8,9 @@ from enum import IntEnum
 
 import numpy as np
 
+from tracetui.analysis.common.naming import is_named
 from tracetui.analysis.idle.waits import SYNC_NAME, flush
-from tracetui.analysis.linking.links import op_rows
+from tracetui.analysis.linking.links import calls_named, op_rows
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
@@ -112,21 +113,11 @@ def sorts_of(trace: Trace, causes: Sequence[Cause] = LATE[:-1]) -> Iterator[tupl
         mask = np.zeros(len(slices), bool)
         for _, kinds, pattern in (sort for sort in _SORTS if sort[0] == cause):
             rows = rows_of[kinds]
-            mask[rows if pattern == "" else _named(trace, rows, re.compile(pattern))] = True
+            mask[rows if pattern == "" else rows[is_named(trace, rows, re.compile(pattern).search)]] = True
         mask[flush(trace)] = False
         yield cause, np.flatnonzero(mask)
 
 
 def stream_waits(trace: Trace) -> Int64:
     """Calls that tell a stream to wait for an event, ascending."""
-    return _named(trace, trace.slices.of_kind(Kind.RUNTIME), _STREAM_WAIT)
-
-
-def _named(trace: Trace, rows: Int64, pattern: re.Pattern[str]) -> Int64:
-    """Those of the slices in whose names the pattern is found."""
-    name = trace.slices.name[rows]
-    used = np.flatnonzero(np.bincount(name, minlength=1))
-    hits = np.zeros(len(trace.names) + 1, bool)
-    hits[[number for number in used.tolist() if pattern.search(trace.names[number])]] = True
-    found: Int64 = rows[hits[name]]
-    return found
+    return calls_named(trace, _STREAM_WAIT)

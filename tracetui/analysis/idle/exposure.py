@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.naming import is_named
 from tracetui.analysis.common.stretches import Axis
 from tracetui.analysis.idle.idleness import device_order
 from tracetui.analysis.kernel_names import Family, family
@@ -69,9 +70,7 @@ def step_exposure(trace: Trace) -> Exposure:
 def communicates(trace: Trace, rows: Int64) -> Bool:
     """Which GPU activities are kernels that move data between devices, by their names."""
     kernel = trace.slices.kind[rows] == Kind.KERNEL
-    names = distinct(trace.slices.name[rows[kernel]])
-    wanted = [name for name in names.tolist() if family(trace.names[name], Kind.KERNEL) == Family.COMMUNICATION]
-    found: Bool = kernel & np.isin(trace.slices.name[rows], wanted)
+    found: Bool = kernel & is_named(trace, rows, lambda name: family(name, Kind.KERNEL) == Family.COMMUNICATION)
     return found
 
 

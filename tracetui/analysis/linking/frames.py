@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.naming import is_named
 from tracetui.analysis.common.trees import forest, nearest
 from tracetui.analysis.linking.autograd import autograd
 from tracetui.analysis.linking.joining import pass_on, row_of
@@ -98,7 +99,7 @@ def _find(trace: Trace) -> Frames:
 
     def innermost(wanted: Callable[[str], bool]) -> Int32:
         mask = np.zeros(len(trace.slices), bool)
-        mask[_named(trace, python, wanted)] = True
+        mask[python[is_named(trace, python, wanted)]] = True
         found = np.full(len(trace.slices), -1, np.int32)
         found[rows] = row_of(rows, nearest(parent, mask[rows]))
         pass_on(found, links(trace).gpu, links(trace).launch)
@@ -115,13 +116,8 @@ def _endless(trace: Trace, python: Int64) -> Int64:
     last = np.full(len(trace.lanes), np.iinfo(np.int64).min)
     np.maximum.at(last, slices.lane[python], slices.end[python])
     ending = python[slices.end[python] == last[slices.lane[python]]]
-    return _named(trace, ending, lambda name: name.startswith(_C_CALL))
-
-
-def _named(trace: Trace, rows: Int64, wanted: Callable[[str], bool]) -> Int64:
-    name = trace.slices.name[rows]
-    used = [number for number in distinct(name).tolist() if wanted(trace.names[number])]
-    return rows[np.isin(name, used)]
+    found: Int64 = ending[is_named(trace, ending, lambda name: name.startswith(_C_CALL))]
+    return found
 
 
 def _from_forward(trace: Trace, found: Int32) -> tuple[Int32, Bool]:
@@ -139,7 +135,8 @@ def _paths(trace: Trace) -> ModulePaths:
     """Paths level by level: a path is that of the module around and a name, and the same pair the same path."""
     module, backward = frames(trace).module, frames(trace).of_forward
     texts = Strings()
-    called = _named(trace, trace.slices.of_kind(Kind.PYTHON), lambda name: name.startswith(MODULE))
+    every = trace.slices.of_kind(Kind.PYTHON)
+    called = every[is_named(trace, every, lambda name: name.startswith(MODULE))]
     path = np.full(len(trace.slices) + 1, -1, np.int64)
     level, rest = called[module[called] < 0], called[module[called] >= 0]
     while len(level):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.naming import is_named
 from tracetui.analysis.linking.joining import around, external_ids_name_ops, join_launches, pass_on, prefer_named
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
@@ -113,8 +113,7 @@ def calls_named(trace: Trace, pattern: re.Pattern[str]) -> Int64:
 
     def find() -> Int64:
         rows = trace.slices.of_kind(Kind.RUNTIME)
-        used = distinct(trace.slices.name[rows]).tolist()
-        return rows[np.isin(trace.slices.name[rows], [i for i in used if pattern.search(trace.names[i])])]
+        return rows[is_named(trace, rows, pattern.search)]
 
     return trace.remember(("calls named", pattern.pattern), find)
 

@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.naming import is_named
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
@@ -27,8 +27,7 @@ def asynchronous(trace: Trace) -> tuple[Int64, Int64]:
 def _find(trace: Trace) -> tuple[Int64, Int64]:
     slices = trace.slices
     notes = slices.of_kind(Kind.ANNOTATION)
-    used = [number for number in distinct(slices.name[notes]).tolist() if COLLECTIVE.match(trace.names[number])]
-    collectives = notes[np.isin(slices.name[notes], used)]
+    collectives = notes[is_named(trace, notes, COLLECTIVE.match)]
     open_rows, ends = _unfinished(trace)
     rows = np.union1d(collectives, open_rows)
     moments = slices.end[rows]
