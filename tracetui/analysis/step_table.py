@@ -34,12 +34,6 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
     busy = np.array([busy_time(trace, rows) for rows in parts], np.int64)
     extent, empty = spans[:, 1] - spans[:, 0], np.array([len(rows) == 0 for rows in parts], bool)
     verdicts = step_verdicts(trace)
-    counts = {
-        "launches": (found.launches, "Calls that put work on a GPU."),
-        "cpu_ops": (op_rows(trace), "Operators on all threads."),
-        "view_ops": (idle_view_rows(trace), "Calls of known view ops that put nothing on the GPU."),
-        "occupancy_queries": (queries(trace), "Calls that ask how many blocks fit on a multiprocessor."),
-    }
     return Table(
         (
             numbers("step", every.number[picked], "", "Number of the step."),
@@ -50,10 +44,7 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
             micros("gpu_busy_us", busy, "For how long any device ran work of the step.", empty),
             micros("gpu_span_us", extent, "From the first start to the last end of that work.", empty),
             micros("gpu_idle_us", extent - busy, "Span less busy time.", empty),
-            *(
-                numbers(name, _count(trace, rows, len(every))[picked], "", help)
-                for name, (rows, help) in counts.items()
-            ),
+            *_counts(trace, len(every), picked),
             micros("sync_us", _sync_time(trace, len(every))[picked], "Time in calls that wait for the GPU."),
             micros(
                 "launch_delay_us",
@@ -76,6 +67,17 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
         every.row[picked],
         "" if len(every) else NO_STEPS,
     )
+
+
+def _counts(trace: Trace, count: int, picked: Int64) -> tuple[Column, ...]:
+    """How much of what there is in each of the picked steps."""
+    counted = {
+        "launches": (links(trace).launches, "Calls that put work on a GPU."),
+        "cpu_ops": (op_rows(trace), "Operators on all threads."),
+        "view_ops": (idle_view_rows(trace), "Calls of known view ops that put nothing on the GPU."),
+        "occupancy_queries": (queries(trace), "Calls that ask how many blocks fit on a multiprocessor."),
+    }
+    return tuple(numbers(name, _count(trace, rows, count)[picked], "", help) for name, (rows, help) in counted.items())
 
 
 def _judged(verdicts: list[Verdict | None]) -> tuple[Column, ...]:

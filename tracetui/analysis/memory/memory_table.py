@@ -91,12 +91,12 @@ def _by_op(trace: Trace, found: Allocator, rows: Int64) -> Table:
     wide = len(trace.names) + 1
     pairs = group((found.device[rows] + 1) * wide + _op_names(trace, behind.op[rows]) + 1)
     device, op = pairs.key // wide - 1, pairs.key % wide - 1
-    largest = pairs.largest(size)
-    older = _older(device, pairs.sum(held[rows]), full)
+    largest, at_peak = pairs.largest(size), pairs.sum(held[rows])
+    older = _older(device, at_peak, full)
     names = Strings(trace.names)
     op = np.append(op, np.full(len(older), names.intern(OLDER)))
     device = np.append(device, np.array(list(older), np.int64))
-    at_peak = np.append(pairs.sum(held[rows]), list(older.values()))
+    at_peak = np.append(at_peak, list(older.values()))
     known = np.append(full, np.nan)[device]
 
     def counts(values: np.ndarray) -> Int64:
