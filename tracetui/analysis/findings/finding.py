@@ -14,7 +14,7 @@ from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.placement import chosen, step_index, within
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
-from tracetui.model.trace import Kind, Trace
+from tracetui.model.trace import Trace
 
 
 class Severity(IntEnum):
@@ -49,11 +49,6 @@ class Scope:
     def __init__(self, trace: Trace, step: int | None) -> None:
         self.trace = trace
         self.step = step
-
-    @cached_property
-    def calls(self) -> Int64:
-        """Rows of the runtime and driver calls, ascending."""
-        return self._within(self.trace.slices.of_kind(Kind.RUNTIME))
 
     @cached_property
     def ops(self) -> Int64:
