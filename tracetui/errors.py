@@ -5,6 +5,7 @@ TracetuiError
 │   ├── NotFound        no such file, or it cannot be read
 │   ├── NotATrace       the bytes are something else, or nothing
 │   └── NoEvents        a trace without one usable event
+├── CannotWrite         the disk is full, or nothing may be written there (1)
 ├── Unanswerable        the trace is fine but does not hold what was asked (1)
 ├── UsageError          the command was not understood (2)
 ├── CannotRun           torch, a GPU or a compiler is missing (3)
@@ -36,6 +37,10 @@ class NotATrace(TraceError):
 
 class NoEvents(TraceError):
     """The file is a trace, but not one event in it can be placed in time."""
+
+
+class CannotWrite(TracetuiError):
+    """A file could not be written; the message says which, why, and what is left of it."""
 
 
 class Unanswerable(TracetuiError):

@@ -173,8 +173,7 @@ def _evident_options(trace: Trace) -> set[str]:
         found.add("with_stack")
     if (trace.instants.name == trace.names.find("[memory]")).any():
         found.add("profile_memory")
-    sample = op_rows(trace)[:SAMPLE]
-    if any(shape for shapes in trace.args_of(sample, ("Input Dims", "Input dims")) for shape in shapes):
+    if (trace.op_args.text("Input Dims", trace.slices.event[op_rows(trace)[:SAMPLE]]) >= 0).any():
         found.add("record_shapes")
     return found
 

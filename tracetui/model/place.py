@@ -2,7 +2,8 @@
 
 Jumping back, marks and view strings all keep places. As text a place is a *view string* such as
 `s3/kernels/e1234@12.5us+250us`: step 3, the pane, event 1234 of the file, and the window's start and length.
-Every part may be left out; `k42` instead of `e1234` means the 42nd kernel of the step.
+Every part may be left out; `all` instead of `s3` lists the rows of every step, and `k42` instead of `e1234` means the
+42nd kernel of the step.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class Place:
     """Where a person is looking; what is None or -1 stays as it is when the place is visited."""
 
     step: int | None = None
-    """Number of the step; None for all of them."""
+    """Number of the step whose rows are listed."""
     pane: str | None = None
     event: int = -1
     """Number of the selected event in the file."""
@@ -26,8 +27,12 @@ class Place:
     """Number of the selected kernel within the step, from 1; only in view strings written by hand."""
     start_ns: float | None = None
     length_ns: float | None = None
+    every_step: bool = False
+    """Whether the rows of all steps are listed."""
 
 
+ALL = "all"
+"""Stands for every step."""
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _TIME = r"(-?\d+(?:\.\d+)?)(ns|us|µs|ms|s)"
 _WINDOW = re.compile(rf"{_TIME}(?:\+{_TIME})?\Z")
@@ -36,7 +41,9 @@ _WINDOW = re.compile(rf"{_TIME}(?:\+{_TIME})?\Z")
 def view_string(place: Place) -> str:
     """The place as text that `--at` opens again."""
     parts = []
-    if place.step is not None:
+    if place.every_step:
+        parts.append(ALL)
+    elif place.step is not None:
         parts.append(f"s{place.step}")
     if place.pane:
         parts.append(place.pane)
@@ -64,9 +71,12 @@ def read_view_string(text: str) -> Place:
     step: int | None = None
     pane: str | None = None
     event = kernel = -1
+    every_step = False
     for part in filter(None, where.split("/")):
-        numbered = re.fullmatch(r"([sek])(\d+)", part)
-        if numbered is None and part.isalpha():
+        numbered = re.fullmatch(r"([sek])(\d{1,18})", part)
+        if part == ALL:
+            every_step = True
+        elif numbered is None and part.isalpha():
             pane = part
         elif numbered is None:
             raise UsageError(f"the view {text!r} has a part {part!r}; expected s3, e120, k42 or a pane's name")
@@ -76,7 +86,7 @@ def read_view_string(text: str) -> Place:
             event = int(numbered[2])
         else:
             kernel = int(numbered[2])
-    return Place(step, pane, event, kernel, start, length)
+    return Place(step, pane, event, kernel, start, length, every_step)
 
 
 def _window(text: str, when: str) -> tuple[float, float | None]:

@@ -178,6 +178,8 @@ class Flows:
     """Id of (category, name); arrows join within it."""
     id: Int64
     """The arrow's id; textual ids are numbered below zero."""
+    event: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
+    """Which event of the file each end is; empty in a trace that was made in memory."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -194,6 +196,10 @@ class Counter:
     value: Float64
     unit: str = ""
     """`bytes`, or nothing where the file does not say."""
+    pid: str = ""
+    """The process's id, as in `Lane`."""
+    event: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
+    """Which event of the file each sample is; empty where it was worked out from something else."""
 
 
 @dataclass(slots=True)

@@ -60,7 +60,7 @@ def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     after, slices = idle.after[kept], trace.slices
     lane = lane_numbers(trace)
     unknown = ~idle.known[kept]
-    doing, chains = _cpu_doing(trace)
+    told, chains = _cpu_doing(trace)
     return Table(
         (
             numbers("index", count_within(step_index(trace, after)), "", "Place in the step, by start."),
@@ -69,7 +69,7 @@ def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
             micros("start_us", idle.start[kept], "Start, from the first event of the trace."),
             micros("dur_us", idle.dur[kept], "For how long the device ran nothing."),
             coded("cause", causes.cause[kept], WORDS, "What most of it is put down to."),
-            coded("cpu_doing", doing[kept], chains, "What the launching thread was in, innermost last."),
+            coded("cpu_doing", told[kept], chains, "What the launching thread was in, innermost last."),
             coded("before", names_of(trace, idle.before[kept]), trace.names, "The activity that ended last before it."),
             coded("after", names_of(trace, after), trace.names, "The activity that ended the gap."),
             micros("cpu_late_us", idle.cpu_late[kept], "Of it: until the launch call began.", unknown),
@@ -112,10 +112,10 @@ def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: int | None) -> Ta
     return table.take(table.order("total_us", descending=True))
 
 
-def _cpu_doing(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
-    """Ids and texts: the chain on the launching thread in the middle of what held up each gap most; -1 for none."""
+def doing(trace: Trace) -> Int64:
+    """For every gap the slice that the launching thread was in, in the middle of what held the gap up most; or -1."""
 
-    def make() -> tuple[NDArray[np.int32], list[str]]:
+    def make() -> Int64:
         idle, cause = idleness(trace), gap_causes(trace).cause
         late, launched = idle.start + idle.cpu_late, idle.start + idle.cpu_late + idle.in_launch
         low = np.select([cause < Cause.LAUNCH, cause < Cause.LATENCY], [idle.start, late], launched)
@@ -127,7 +127,16 @@ def _cpu_doing(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
         rows = np.full(len(idle), -1, np.int64)
         known = np.flatnonzero(idle.known)
         rows[known] = open_at(trace, lane[known], (low[known] + high[known]) // 2)
-        ids, texts = chain_texts(trace, rows)
+        return rows
+
+    return trace.remember("doing", make)
+
+
+def _cpu_doing(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
+    """Ids and texts: the chain of what the launching thread was in during each gap; -1 for nothing."""
+
+    def make() -> tuple[NDArray[np.int32], list[str]]:
+        ids, texts = chain_texts(trace, doing(trace))
         return ids, list(texts)
 
     return trace.remember("cpu doing", make)

@@ -135,7 +135,8 @@ def _by_op(trace: Trace, found: Allocator, rows: Int64) -> Table:
 
 def _older(device: Int64, at_peak: np.ndarray, full: np.ndarray) -> dict[int, int]:
     """By device the bytes in use at its peak that no recorded allocation accounts for."""
-    told = np.bincount(device, at_peak, len(full)) if len(device) else np.zeros(len(full))
+    placed = device >= 0
+    told = np.bincount(device[placed], at_peak[placed], len(full))
     rest = np.nan_to_num(full - told)
     return {place: int(rest[place]) for place in np.flatnonzero(rest > 0).tolist()}
 

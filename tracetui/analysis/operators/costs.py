@@ -147,7 +147,7 @@ def _count(trace: Trace, frames: bool) -> Costs:
     slices, found = trace.slices, links(trace)
     rows = _synchronous(trace, counted_rows(trace, frames))
     texts, name = _merged_steps(trace, rows)
-    named = _named(trace)
+    named = named_ops(trace)
     parent = _tree(trace, rows, threads(trace, rows, named))
     own_time, own_count = _own_work(trace, rows, named)
     keep, parent, source = _without_repeats(trace, rows, parent, name)
@@ -179,7 +179,7 @@ def _with_asynchronous(trace: Trace, cost: Costs) -> Costs:
     return cost.merged(added.take(np.argsort(rows)))
 
 
-def _named(trace: Trace) -> Int64:
+def named_ops(trace: Trace) -> Int64:
     """For every slice the op or annotation that its `External id` names; where ids cannot be trusted, its owner."""
     slices, found = trace.slices, links(trace)
     if not found.trusted:
@@ -211,13 +211,21 @@ def _own_work(trace: Trace, rows: Int64, named: Int64) -> tuple[Int64, Int64]:
     time = np.bincount(owner, slices.dur[work].astype(np.float64), len(slices)).astype(np.int64)
     count = np.bincount(owner, is_work, len(slices)).astype(np.int64)
     if found.trusted:
-        # torch takes a call that belongs to no op for an op with the call's own id, and adds that op's work to it.
-        lone = slices.of_kind(Kind.RUNTIME)
-        lone = lone[(named[lone] < 0) & (slices.correlation[lone] > 0)]
-        twin = _with_id(trace, slices.correlation[lone], slices.start[lone])
-        lone, twin = lone[twin >= 0], twin[twin >= 0]
+        lone, twin = twins(trace, named)
         time[lone], count[lone] = time[twin], count[twin]
     return time[rows], count[rows]
+
+
+def twins(trace: Trace, named: Int64) -> tuple[Int64, Int64]:
+    """Runtime calls that belong to no op, and for each the op for which torch takes it.
+
+    It is the op with the call's own id, whose work torch adds to the call. `named` is `named_ops(trace)`.
+    """
+    slices = trace.slices
+    lone = slices.of_kind(Kind.RUNTIME)
+    lone = lone[(named[lone] < 0) & (slices.correlation[lone] > 0)]
+    twin = _with_id(trace, slices.correlation[lone], slices.start[lone])
+    return lone[twin >= 0], twin[twin >= 0]
 
 
 def _tree(trace: Trace, rows: Int64, thread: Int64) -> Int64:

@@ -1,0 +1,343 @@
+"""From the tree of an expression to its value in a trace: a walk over the tree, which nothing else is run for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+
+from tracetui.analysis.checking import calls
+from tracetui.analysis.checking.arithmetic import added, compared, divided, kind_of, multiplied, negative
+from tracetui.analysis.checking.beside_baseline import not_slower
+from tracetui.analysis.checking.calls import FUNCTIONS, OVER_ROWS
+from tracetui.analysis.checking.listing import LISTS, Listing
+from tracetui.analysis.checking.logic import both, either, opposite
+from tracetui.analysis.checking.mistake import NO_COMMAS, Mistake, nearest
+from tracetui.analysis.checking.namespace import Namespace, Unknown
+from tracetui.analysis.checking.other_steps import other_steps, reach
+from tracetui.analysis.checking.selection import SELECTIONS
+from tracetui.analysis.checking.tree import (
+    COMPARISON,
+    OR,
+    PRODUCT,
+    SUM,
+    Figure,
+    Node,
+    Part,
+    Path,
+    Prefixed,
+    Quoted,
+    Row,
+    bare_words,
+    written,
+)
+from tracetui.analysis.checking.units import BARE, LITERALS, Misfit
+from tracetui.analysis.checking.values import UNKNOWN, Number, Rows, Truth, Value, Words, truth
+from tracetui.analysis.comparing.side import Side
+
+STEP_USE = "A step is written step[3].dur_us, with its number and a name of it."
+BASELINE = "baseline"
+"""Before a name: that of the other trace."""
+Given = TypeVar("Given", Number, Words, Truth)
+_NAMES = {Number: "a number", Words: "a text", Truth: "a condition, such as a comparison"}
+
+
+class Evaluator:
+    """Gives expressions their values in a trace, and in a baseline where there is one."""
+
+    def __init__(self, of: Side, baseline: Side | None = None, tolerance: Number | None = None) -> None:
+        self._here = Namespace(of)
+        self._there = Namespace(baseline, "the baseline") if baseline else None
+        self._tolerance = tolerance
+        self._lists: dict[Rows, tuple[Namespace, Listing]] = {}
+
+    @property
+    def used(self) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, tuple[str, ...]]]:
+        """The names that were looked up in the trace and in the baseline, with the columns behind each."""
+        return self._here.used, self._there.used if self._there else {}
+
+    def value(self, node: Node, row: Listing | None = None) -> Value:
+        """The value of an expression; `row` is the list whose columns the names stand for.
+
+        Raises: Mistake for names that do not exist and for values that do not fit together.
+        """
+        match node:
+            case Figure():
+                unit = LITERALS[node.unit] if node.unit else BARE
+                return Number(np.array(node.value), unit, fixed=True)
+            case Quoted():
+                return Words(np.array(0, np.int64), (node.text,), fixed=True)
+            case Path():
+                return self._path(node, row)
+            case Prefixed(sign="not"):
+                return opposite(self._given(Truth, node.operand, row, "not"))
+            case Prefixed():
+                value = self._given(Number, node.operand, row, node.sign)
+                return negative(value) if node.sign == "-" else value
+            case Row():
+                return self._row(node, row)
+
+    def compared(self, node: Row, row: Listing | None = None) -> tuple[Truth, list[Value]]:
+        """Whether a chain of comparisons holds, and the values in it.
+
+        Raises: Mistake for values that cannot be compared.
+        """
+        values = self._compared_values(node, row)
+        links = []
+        for (left, right), (sign, operand) in zip(pairwise(values), node.rest, strict=True):
+            with _placed(operand.at, "cannot be compared"):
+                links.append(compared(sign, left, right))
+        with _placed(node.at, "cannot be compared"):
+            return both(links), values
+
+    def _compared_values(self, node: Row, row: Listing | None) -> list[Value]:
+        """What is compared; a word that is no name, and stands beside a text, was meant as one."""
+        values: list[Value | Mistake] = []
+        for each in node.operands:
+            try:
+                values.append(self.value(each, row))
+            except Mistake as mistake:
+                values.append(mistake)
+        for each, value in zip(node.operands, values, strict=True):
+            word = bare_words(each)
+            if isinstance(value, Mistake) and word and any(isinstance(other, Words) for other in values):
+                raise Mistake(f'{word} is no name; a text stands in quotes: "{word}".', each.at)
+        for value in values:
+            if isinstance(value, Mistake):
+                raise value
+        return [value for value in values if not isinstance(value, Mistake)]
+
+    def _row(self, node: Row, row: Listing | None) -> Value:
+        if node.level == COMPARISON:
+            return self.compared(node, row)[0]
+        if node.level < COMPARISON:
+            answers = [self._given(Truth, each, row, node.rest[0][0]) for each in node.operands]
+            with _placed(node.at, "cannot be joined"):
+                return either(answers) if node.level == OR else both(answers)
+        value = self._given(Number, node.first, row, node.rest[0][0])
+        for sign, operand in node.rest:
+            other = self._given(Number, operand, row, sign)
+            with _placed(operand.at, "cannot be added" if node.level == SUM else "cannot be multiplied"):
+                value = _OPERATORS[sign](value, other) if node.level == PRODUCT else added(value, other, sign)
+        return value
+
+    def _given(self, kind: type[Given], node: Node, row: Listing | None, taker: str) -> Given:
+        """A value that must be of a kind, for an operator or a function that takes no other."""
+        value = self.value(node, row)
+        if not isinstance(value, kind):
+            raise Mistake(f"{taker} takes {_NAMES[kind]}, and {written(node)} is {kind_of(value)}.", node.at)
+        return value
+
+    def _path(self, path: Path, row: Listing | None) -> Value:
+        names, parts = self._names(path)
+        head, rest = parts[0], parts[1:]
+        with _named(head if len(parts) == 1 else rest[0], written(path)):
+            if head.arguments is not None:
+                return self._called(names, head, rest, row, path)
+            if head.index is not None or (head.name == "step" and rest):
+                if head.index is None or head.name != "step" or not _plain(rest):
+                    raise Mistake(STEP_USE, head.at)
+                return names.of_step(head.index, rest[0].name)
+            if not rest:
+                return self._single(names, head, row if parts is path.parts else None)
+            if not _plain(rest):
+                raise Mistake(f"{written(Path(rest))} cannot stand behind {head.name}.", rest[0].at)
+            if head.name == "summary":
+                return names.summary(rest[0].name)
+            if head.name in LISTS:
+                return self._column(self._list(names, head.name), rest[0])
+            if head.name in names.names:
+                raise Mistake(f"{head.name} is one value: nothing can stand behind it.", rest[0].at)
+            known = [*LISTS, "summary", BASELINE, "step[3]", *(f"{each}('...')" for each in SELECTIONS)]
+            raise Mistake(f"There is no {head.name!r} with parts. {nearest(head.name, known)}", head.at)
+
+    def _names(self, path: Path) -> tuple[Namespace, tuple[Part, ...]]:
+        """Whose names a path is made of, and the path without the word that says so."""
+        head = path.parts[0]
+        if head.name != BASELINE:
+            return self._here, path.parts
+        if not _plain((head,)) or len(path.parts) == 1:
+            raise Mistake("baseline stands before a name: baseline.dur_us.", head.at)
+        if self._there is None:
+            raise Mistake(f"{written(path)} needs a baseline: --baseline TRACE.", head.at)
+        return self._there, path.parts[1:]
+
+    def _single(self, names: Namespace, part: Part, row: Listing | None) -> Value:
+        """A name that stands alone: a column where rows are looked at, else a value of the trace."""
+        if row is not None:
+            return self._column(row, part)
+        try:
+            return names.bare(part.name)
+        except Unknown:
+            if part.name in LISTS:
+                hint = f"{part.name} is a list: write count({part.name}), or a function of a column of it."
+            elif part.name in FUNCTIONS:
+                hint = f"{part.name} is a function: {FUNCTIONS[part.name].use}."
+            elif part.name in SELECTIONS:
+                hint = f"Write {part.name}('NAME').calls."
+            elif part.name == "step":
+                hint = STEP_USE
+            elif part.name in ("true", "false"):
+                hint = "A condition is true by itself, and false with the word not before it."
+            else:
+                raise
+            raise Mistake(hint, part.at) from None
+
+    def _list(self, names: Namespace, name: str) -> Listing:
+        found = names.listing(name)
+        self._lists[found.rows] = names, found
+        return found
+
+    def _column(self, of: Listing, part: Part) -> Value:
+        if part.name not in of.columns:
+            offer = nearest(part.name, of.columns)
+            raise Mistake(f"{of.rows.name} has no column {part.name!r}. {offer}", part.at)
+        return self._lists[of.rows][0].column(of, part.name)
+
+    def _called(self, names: Namespace, head: Part, rest: tuple[Part, ...], row: Listing | None, path: Path) -> Value:
+        given = head.arguments or ()
+        if head.name in SELECTIONS:
+            if len(given) != 1 or not isinstance(given[0], Quoted) or not _plain(rest):
+                raise Mistake(f"It is written {head.name}('NAME').calls, with the name in quotes.", head.at)
+            return names.selected(head.name, given[0].text, rest[0].name)
+        if rest:
+            raise Mistake(f"Nothing can stand behind {head.name}(...).", rest[0].at)
+        if head.name == "findings":
+            if len(given) > 1 or (given and not isinstance(given[0], Quoted)):
+                raise Mistake("It is written findings('major'), or findings() for all of them.", head.at)
+            return names.findings(*(each.text for each in given if isinstance(each, Quoted)))
+        if head.name not in FUNCTIONS:
+            known = [*FUNCTIONS, *SELECTIONS, "findings"]
+            raise Mistake(f"There is no function {head.name!r}. {nearest(head.name, known)}", head.at)
+        if names is not self._here:
+            raise Mistake(f"baseline stands before a name within {head.name}(...), and not before a function.", path.at)
+        with _placed(head.at, "cannot be used here", f"{FUNCTIONS[head.name].use}: "):
+            return self._function(head, given, row)
+
+    def _function(self, head: Part, given: tuple[Node, ...], row: Listing | None) -> Value:
+        name, use = head.name, FUNCTIONS[head.name].use
+        least, most = _COUNTS.get(name, (1, len(given)))
+        if not least <= len(given) <= most:
+            raise Mistake(f"{name} is written {use}.", head.at)
+        if name in OVER_ROWS:
+            return self._over_rows(name, given, row)
+        if name == "abs":
+            return calls.absolute(self._given(Number, given[0], row, name))
+        if name == "within":
+            return calls.within(*(self._single_number(each, row, name) for each in given))
+        if name == "has":
+            return self._has(given[0], row)
+        return self._not_slower(given, row)
+
+    def _has(self, node: Node, row: Listing | None) -> Truth:
+        """Whether there is a value, or where no value has the name a list."""
+        whole = self._whole_list(node)
+        if whole is not None and whole.rows.name not in self._here.names:
+            return calls.known(Truth(np.zeros(whole.rows.count, np.int8), whole.rows))
+        return calls.known(self.value(node, row))
+
+    def _over_rows(self, name: str, given: tuple[Node, ...], row: Listing | None) -> Value:
+        """A function of a list or of a column of one, over the rows that a condition lets through."""
+        whole = self._whole_list(given[0])
+        if name == "count" and whole is not None:
+            rows = self._lists[whole.rows][0].rows(whole.rows.name)
+            return calls.counted_rows(rows, self._condition(name, given[1:], whole))
+        value = self.value(given[0], row)
+        if value.rows is None and name in ("min", "max") and isinstance(value, Number):
+            return calls.chosen(name, [self._single_number(each, row, name) for each in given])
+        if value.rows is None:
+            raise Mistake(
+                f"{name} looks at a list, and {written(given[0])} is one value; a list is steps.dur_us.", given[0].at
+            )
+        return calls.over_rows(name, value, self._condition(name, given[1:], self._lists[value.rows][1]))
+
+    def _condition(self, name: str, given: Sequence[Node], of: Listing) -> Truth | None:
+        """For which rows of a list a condition holds."""
+        if not given:
+            return None
+        if len(given) > 1:
+            raise Mistake("One condition is enough: join several with and.", given[1].at)
+        if isinstance(given[0], Figure) and not given[0].unit:
+            raise Mistake(f"{name} over a list takes a condition behind the comma. {NO_COMMAS}", given[0].at)
+        answer = self._given(Truth, given[0], of, f"{name} over a list")
+        if answer.rows is not of.rows:
+            raise Mistake(f"The condition says nothing about the rows of {of.rows.name}.", given[0].at)
+        return answer
+
+    def _whole_list(self, node: Node) -> Listing | None:
+        """The list that a name stands for where it is the first thing in a function; None for anything else."""
+        if not isinstance(node, Path):
+            return None
+        names, parts = self._names(node)
+        if len(parts) == 1 and _plain(parts) and parts[0].name in LISTS:
+            return self._list(names, parts[0].name)
+        return None
+
+    def _single_number(self, node: Node, row: Listing | None, taker: str) -> Number:
+        value = self._given(Number, node, row, taker)
+        if value.rows is not None:
+            raise Mistake(f"{taker} takes single values, and {written(node)} is a list.", node.at)
+        return value
+
+    def _not_slower(self, given: tuple[Node, ...], row: Listing | None) -> Truth:
+        if self._there is None:
+            raise Mistake("not_slower needs something to compare with: --baseline TRACE.", given[0].at)
+        if row is not None or not isinstance(given[0], Path) or given[0].parts[0].name == BASELINE:
+            raise Mistake("not_slower takes a name of the trace, such as dur_us, and looks it up in both.", given[0].at)
+        beyond = Evaluator(self._there.side)
+        beyond._here = self._there
+        new, old = (each._given(Number, given[0], None, "not_slower") for each in (self, beyond))
+        if self._here.side.sort != self._there.side.sort:
+            sorts = f"{self._here.side.name} has {self._here.side.sort}s and the baseline {self._there.side.sort}s"
+            return truth(UNKNOWN, f"The two cannot be compared: {sorts}.")
+        known = [value for value in (new, old) if not np.isnan(value.values).all()]
+        if new.rows is not None or any(value.sample is None for value in known):
+            raise Mistake(
+                f"not_slower compares what is measured of every step, which {written(given[0])} is not; "
+                f"write {written(given[0])} <= baseline.{written(given[0])} + 5%.",
+                given[0].at,
+            )
+        tolerance = self._single_number(given[1], None, "not_slower") if len(given) > 1 else self._tolerance
+        return not_slower(new, old, tolerance, self._reach(given[0], self._there))
+
+    def _reach(self, name: Path, there: Namespace) -> float:
+        """How far single steps may lie apart by the other steps of the files, where each side is one; else NaN."""
+        here, found = self._here.side, []
+        for of, beside in ((here, there.side), (there.side, here)):
+            others = other_steps(of, beside)
+            if others is not None:
+                found.append(reach(Evaluator(others)._given(Number, name, None, "not_slower").sample))
+        known = [each for each in found if each == each]
+        return max(known, default=float("nan"))
+
+
+_OPERATORS: dict[str, Callable[[Number, Number], Number]] = {"*": multiplied, "/": divided}
+_COUNTS = {"abs": (1, 1), "has": (1, 1), "within": (3, 3), "not_slower": (1, 2)}
+"""How many arguments a function takes; the others take one and a condition, or several values."""
+
+
+def _plain(parts: Sequence[Part]) -> bool:
+    """Whether it is one name with nothing behind it."""
+    return len(parts) == 1 and parts[0].index is None and parts[0].arguments is None
+
+
+@contextmanager
+def _placed(at: int, verdict: str, before: str = "") -> Iterator[None]:
+    """Turns what does not fit together into a mistake at a place."""
+    try:
+        yield
+    except Misfit as misfit:
+        said = f"{misfit} {verdict}."
+        raise Mistake(f"{before}{said if before else said[:1].upper() + said[1:]}", at) from None
+
+
+@contextmanager
+def _named(part: Part, whole: str) -> Iterator[None]:
+    """Turns an unknown name into a mistake at its place."""
+    try:
+        yield
+    except Unknown as unknown:
+        raise Mistake(f"There is no {whole!r}. {unknown}", part.at) from None

@@ -1,0 +1,62 @@
+"""An expression that cannot be understood, and where in it the trouble is."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from tracetui.errors import UsageError
+
+NEAREST = 4
+"""So many names are offered for one that does not exist."""
+FEW = 24
+"""So many names are told where none is like it."""
+EVERY = "`tracetui check --names TRACE` lists all names."
+NO_COMMAS = "A number has no comma in it: 3,874 is written 3874 or 3_874."
+"""What is said where thousands were set apart as in print."""
+WINDOW = 76
+"""Characters of a long expression that are shown around the trouble."""
+
+
+class Mistake(UsageError):
+    """An expression that is not understood: a sentence, and the place in the text at which it speaks of."""
+
+    def __init__(self, sentence: str, at: int) -> None:
+        super().__init__(sentence)
+        self.at = at
+        """Characters before the trouble."""
+        self.text = ""
+        """The whole expression, once it is known."""
+        self.place = ""
+        """Where the expression stands, as `limits.txt, line 3`; empty for the command line."""
+        self.others: tuple[Mistake, ...] = ()
+        """What else was not understood, where several expressions were looked at."""
+
+
+def together(mistakes: Sequence[Mistake]) -> Mistake:
+    """The first of several mistakes, with the others at its side."""
+    first = mistakes[0]
+    first.others = tuple(mistakes[1:])
+    return first
+
+
+def pointed(text: str, at: int) -> tuple[str, str]:
+    """The expression, cut to a line where it is long, and a caret below the place."""
+    first = max(0, min(at - WINDOW // 2, len(text) - WINDOW))
+    shown = text[first : first + WINDOW]
+    head, tail = "… " if first else "", " …" if first + WINDOW < len(text) else ""
+    return f"{head}{shown}{tail}", " " * (len(head) + min(at, len(text)) - first) + "^"
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """A sentence that offers the names most like one that does not exist, or what to do where none is like it."""
+    names = list(dict.fromkeys(known))
+    wanted = name.casefold()
+    held = [each for each in names if wanted and wanted in each.casefold()]
+    like = difflib.get_close_matches(name, names, NEAREST, 0.6)
+    found = list(dict.fromkeys([*like, *sorted(held, key=len)]))[:NEAREST]
+    if found:
+        return f"Did you mean {' or '.join(found)}?"
+    if otherwise or len(names) > FEW:
+        return otherwise or EVERY
+    return f"There are {', '.join(names)}."

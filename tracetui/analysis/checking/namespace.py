@@ -1,0 +1,221 @@
+"""What the names of an expression stand for in one trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from tracetui.analysis.checking import touched
+from tracetui.analysis.checking.holdings import whole_or_step
+from tracetui.analysis.checking.listing import LISTS, Listing, listing
+from tracetui.analysis.checking.measured import lacking, measured
+from tracetui.analysis.checking.mistake import EVERY, nearest
+from tracetui.analysis.checking.offenders import of_names
+from tracetui.analysis.checking.selection import FIELDS, SELECTIONS
+from tracetui.analysis.checking.units import THINGS, unit_of
+from tracetui.analysis.checking.values import Number, Rows, Value, number, words
+from tracetui.analysis.comparing.measures import Measure
+from tracetui.analysis.comparing.side import STEP, Side, side
+from tracetui.analysis.findings import Severity, found
+from tracetui.analysis.health.health_table import doubtful
+from tracetui.analysis.linking.links import no_gpu
+from tracetui.analysis.step_table import NO_STEPS
+from tracetui.analysis.summary import Fact, facts
+from tracetui.errors import UsageError
+from tracetui.model.table import Cell, Column
+from tracetui.model.trace import Trace
+
+PER_STEP = "_per_step"
+"""Behind the name of a measure: the parts must be steps."""
+OF_GPU = ("kernels", "copies", "launches", "occupancy_queries", "without_launch")
+"""Lines of the summary that count 0 where no GPU was recorded."""
+OF_FILE = ("recorded_with", "workload")
+"""Lines that have no value where the file does not say."""
+MARKERS = "step_markers"
+"""A line that the summary has only where there are some."""
+DOUBTS = "doubts"
+"""The line that counts the checks of the trace that found something."""
+NOTHING_THERE = "Nothing of it was recorded."
+
+
+class Unknown(Exception):
+    """There is no such name; the message offers others."""
+
+
+class Namespace:
+    """The names of one side."""
+
+    def __init__(self, of: Side, title: str = "this trace") -> None:
+        self.side = of
+        self.title = title
+        """What a sentence calls it."""
+        self.used: dict[str, tuple[str, ...]] = {}
+        """The names that were looked up, each with the columns of the panes behind it."""
+        self._lists: dict[str, Listing] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """Every name that stands for one value."""
+        return list(dict.fromkeys([*measured(self.side), *summary_facts(self.side.trace), "findings"]))
+
+    def bare(self, name: str) -> Value:
+        """A measure, or a line of the summary.
+
+        Raises: Unknown for a name that is neither.
+        """
+        known = measured(self.side)
+        if name in known:
+            return self._of_measure(name, known[name], self.side)
+        if name.endswith(PER_STEP) and name.removesuffix(PER_STEP) in known:
+            return self._per_step(name, known[name.removesuffix(PER_STEP)])
+        if name == "findings":
+            return self.findings()
+        step, why = whole_or_step(self.side)
+        lines = summary_facts(self.side.trace, step)
+        if name not in lines:
+            behind = PER_STEP if "_per" in name else ""
+            raise Unknown(nearest(name, [*(f"{each}{behind}" for each in known), *self.names, *LISTS], EVERY))
+        return self._fact(name, lines[name], why)
+
+    def summary(self, name: str) -> Value:
+        """A line of the summary of the whole trace.
+
+        Raises: Unknown for a line that it has not.
+        """
+        lines = summary_facts(self.side.trace)
+        if name not in lines:
+            raise Unknown(nearest(name, lines))
+        return self._fact(f"summary.{name}", lines[name])
+
+    def listing(self, name: str) -> Listing:
+        """A list, the same each time; KeyError for a name that is not in `LISTS`."""
+        if name not in self._lists:
+            table, why = listing(self.side, name)
+            kept = table.take(np.empty(0, np.int64)) if why else table
+            rows = Rows(name, len(kept), self._absent(f"The list {name}", why) if why else "", kept)
+            self._lists[name] = Listing(rows, {column.name: column for column in kept.columns})
+        return self._lists[name]
+
+    def column(self, of: Listing, name: str) -> Value:
+        """A column of a list of this side; KeyError for one that it has not."""
+        self.used[f"{of.rows.name}.{name}"] = touched.of_column(of.rows.name, name)
+        return of[name]
+
+    def rows(self, name: str) -> Rows:
+        """The rows of a list, to be counted; KeyError for a name that is not in `LISTS`."""
+        self.used[name] = touched.of_rows(name)
+        return self.listing(name).rows
+
+    def of_step(self, step: int, name: str) -> Value:
+        """A number or a text of the step with a number.
+
+        Raises: Unknown for a name that a step has not.
+        """
+        title = f"step[{step}].{name}"
+        columns = _columns(side(self.side.trace))
+        if name not in columns:
+            raise Unknown(nearest(name, columns))
+        try:
+            one = side(self.side.trace, str(step))
+        except UsageError as error:
+            return _value(columns[name], None, self._absent(title, str(error)))
+        if name in measured(one):
+            return self._of_measure(title, measured(one)[name], one)
+        column = _columns(one)[name]
+        self.used[title] = touched.of_column("steps", name)
+        return _value(column, column.cell(0), self._absent(title, no_gpu(one.trace) or NOTHING_THERE))
+
+    def selected(self, kind: str, pattern: str, field: str) -> Number:
+        """A number about the kernels, copies or operators of a name; `kind` is of `SELECTIONS`.
+
+        Raises: Unknown for a field that they have not.
+        """
+        field = field.removesuffix(PER_STEP)
+        if field not in FIELDS[kind]:
+            raise Unknown(nearest(field, FIELDS[kind]))
+        value = SELECTIONS[kind](self.side, pattern, field)
+        title = f'{kind}("{pattern}").{field}'
+        self.used[title] = touched.of_selected(kind, field)
+        reason = self._absent(title, value.why)
+        return replace(number(value.one, value.unit, reason, value.sample), offenders=value.offenders)
+
+    def findings(self, severity: str | None = None) -> Value:
+        """How many findings there are, of a severity where one is named.
+
+        Raises: Unknown for another word.
+        """
+        severities = [each.name.lower() for each in Severity]
+        if severity is not None and severity not in severities:
+            raise Unknown(
+                f"A finding is {', '.join(severities[:-1])} or {severities[-1]}; "
+                "those of a rule are count(findings, id == 'host-sync')."
+            )
+        step, why = whole_or_step(self.side)
+        if why:
+            return number(None, THINGS, self._absent("findings", why))
+        every = found(self.side.trace, step)
+        ids = [each.id for each in every if severity in (None, each.severity.name.lower())]
+        return replace(number(len(ids), THINGS), offenders=of_names("findings", ids).counted())
+
+    def _per_step(self, name: str, measure: Measure) -> Value:
+        if self.side.sort == STEP:
+            return self._of_measure(name, measure, self.side)
+        why = NO_STEPS if self.side.scope == "" else f"#{self.side.scope} is no step."
+        return number(None, unit_of(measure.unit), self._absent(name, why))
+
+    def _of_measure(self, title: str, measure: Measure, of: Side) -> Value:
+        """The median over the parts."""
+        self.used[title] = touched.of_measure(measure.name)
+        sample = measure.values[~np.isnan(measure.values)]
+        value = float(np.median(sample)) if len(sample) else None
+        return number(value, unit_of(measure.unit), self._absent(title, lacking(of, measure.name)), sample)
+
+    def _fact(self, title: str, fact: Fact, why: str = "") -> Value:
+        """A line of the summary; `why` it is not known of these parts."""
+        without_gpu = "" if fact.key in OF_FILE else no_gpu(self.side.trace)
+        if why or (fact.key in OF_GPU and without_gpu):
+            hidden = Fact(fact.key, None, fact.unit)
+        else:
+            hidden = fact
+        reason = self._absent(title, why or without_gpu or NOTHING_THERE)
+        self.used[title] = touched.of_line(fact.key)
+        if isinstance(fact.value, str) or (fact.value is None and not fact.unit):
+            return words(None if hidden.value is None else str(hidden.value), reason)
+        figure = number(_figure(hidden.value), unit_of(fact.unit), reason)
+        if fact.key != DOUBTS:
+            return figure
+        names = [check.name for check in doubtful(self.side.trace)]
+        return replace(figure, offenders=of_names("health", names).counted())
+
+    def _absent(self, title: str, why: str) -> str:
+        """The sentence of an assertion about something that is not there."""
+        said = why.replace(" in this trace", " in it", 1).replace("This trace has", "It has", 1)
+        return f"{title} is not in {self.title}: {said[:1].lower()}{said[1:]}"
+
+
+def summary_facts(trace: Trace, step: int | None = None) -> dict[str, Fact]:
+    """The lines of the summary of a trace or a step, by name, and that of the markers wherever it is not."""
+
+    def make() -> dict[str, Fact]:
+        lines = {fact.key: fact for fact in facts(trace, step)}
+        return {**lines, MARKERS: lines.get(MARKERS, Fact(MARKERS, None))}
+
+    return trace.remember(("facts to check", step), make)
+
+
+def _columns(of: Side) -> dict[str, Column]:
+    columns: Iterable[Column] = listing(of, "steps")[0].columns
+    return {column.name: column for column in columns}
+
+
+def _value(column: Column, cell: Cell, why: str) -> Value:
+    """One cell of a column as a value."""
+    if column.is_text:
+        return words(None if cell is None else str(cell), why)
+    return number(_figure(cell), unit_of(column.unit), why)
+
+
+def _figure(cell: Cell) -> float | None:
+    return float(cell) if isinstance(cell, int | float) else None

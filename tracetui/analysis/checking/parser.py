@@ -1,0 +1,173 @@
+"""From the text of an expression to its tree, by recursive descent; nothing is evaluated here.
+
+expression  two of a level with an operator between: or, and, comparisons, + -, * /
+prefixed    `not`, or a sign
+path        names joined by points, each with a [number] or (arguments) behind it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracetui.analysis.checking.mistake import NO_COMMAS, Mistake
+from tracetui.analysis.checking.tokens import END, NAME, NUMBER, SIGN, TEXT, Token, tokens
+from tracetui.analysis.checking.tree import (
+    COMPARISON,
+    LEVELS,
+    PRODUCT,
+    Figure,
+    Node,
+    Part,
+    Path,
+    Prefixed,
+    Quoted,
+    Row,
+)
+
+DEEPEST = 30
+"""So many parentheses, calls and prefixes may stand within each other."""
+LONGEST_INDEX = 9
+"""Digits of the number of a step."""
+
+
+def parsed(text: str) -> Node:
+    """The tree of an expression.
+
+    Raises: Mistake for what is no expression, with the place.
+    """
+    return _Parser(tokens(text)).whole()
+
+
+class _Parser:
+    def __init__(self, words: list[Token]) -> None:
+        self._words = words
+        self._place = 0
+        self._depth = 0
+
+    def whole(self) -> Node:
+        if self._next.sort == END:
+            raise Mistake("There is no expression here; an example is kernels == 5.", self._next.at)
+        node = self._level(0)
+        if self._next.sort != END:
+            raise self._unexpected("an operator or the end")
+        return node
+
+    @property
+    def _next(self) -> Token:
+        return self._words[self._place]
+
+    def _take(self) -> Token:
+        self._place += 1
+        return self._words[self._place - 1]
+
+    def _is(self, sign: str) -> bool:
+        return self._next.sort == SIGN and self._next.text == sign
+
+    def _unexpected(self, wanted: str) -> Mistake:
+        if self._next.sort == END:
+            return Mistake(f"The expression ends where {wanted} should follow.", self._next.at)
+        hint = f" {NO_COMMAS}" if self._has_comma_in_number else ""
+        return Mistake(f"{self._next.text!r} stands where {wanted} should.{hint}", self._next.at)
+
+    @property
+    def _has_comma_in_number(self) -> bool:
+        """Whether the next word is a comma with a number before it and three digits behind it."""
+        if not (self._is(",") and self._place and self._words[self._place - 1].sort == NUMBER):
+            return False
+        behind = self._words[self._place + 1]
+        return behind.sort == NUMBER and len(behind.text) == 3 and behind.at == self._next.at + 1
+
+    def _deeper(self, parse: Callable[[], Node]) -> Node:
+        """What stands within something; raises a Mistake where that is too deep."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise Mistake(f"More than {DEEPEST} parentheses or prefixes stand within each other.", self._next.at)
+        node = parse()
+        self._depth -= 1
+        return node
+
+    def _level(self, level: int) -> Node:
+        """A chain of operators that bind as tightly as `LEVELS[level]`, or what binds more tightly."""
+        if level > PRODUCT:
+            return self._signed()
+        if level == COMPARISON and self._is("not"):
+            return self._prefixed(lambda: self._level(COMPARISON))
+        first = self._level(level + 1)
+        rest = []
+        while self._next.sort == SIGN and self._next.text in LEVELS[level]:
+            sign = self._take().text
+            rest.append((sign, self._level(level + 1)))
+        return Row(first, tuple(rest)) if rest else first
+
+    def _signed(self) -> Node:
+        return self._prefixed(self._signed) if self._is("-") or self._is("+") else self._single()
+
+    def _prefixed(self, operand: Callable[[], Node]) -> Node:
+        sign = self._take()
+        return Prefixed(sign.text, self._deeper(operand), sign.at)
+
+    def _single(self) -> Node:
+        token = self._next
+        if token.sort == NUMBER:
+            self._take()
+            return Figure(token.value, token.unit, token.at)
+        if token.sort == TEXT:
+            self._take()
+            return Quoted(token.text, token.at)
+        if token.sort == NAME:
+            return self._path()
+        if self._is("("):
+            self._take()
+            node = self._deeper(lambda: self._level(0))
+            self._close(")", token)
+            return node
+        if self._is("not"):
+            raise Mistake("not stands before a whole condition: put parentheses around it.", token.at)
+        raise self._unexpected("a value")
+
+    def _path(self) -> Node:
+        parts = [self._part()]
+        while self._is("."):
+            self._take()
+            if self._next.sort != NAME:
+                raise self._unexpected("a name")
+            parts.append(self._part())
+        return Path(tuple(parts))
+
+    def _part(self) -> Part:
+        name, index, arguments = self._take(), None, None
+        if self._is("["):
+            opening = self._take()
+            index = self._index()
+            self._close("]", opening)
+        if self._is("("):
+            arguments = self._arguments(self._take())
+        return Part(name.text, index, arguments, name.at)
+
+    def _index(self) -> int:
+        token = self._next
+        plain = token.sort == NUMBER and token.unit == "" and token.text.isdigit() and len(token.text) <= LONGEST_INDEX
+        if not plain:
+            raise self._unexpected("the number of a step")
+        return int(self._take().text)
+
+    def _arguments(self, opening: Token) -> tuple[Node, ...]:
+        found: list[Node] = []
+        while not self._is(")"):
+            if found:
+                if not self._is(","):
+                    raise self._unclosed(")", opening, "a comma or )")
+                self._take()
+            found.append(self._deeper(lambda: self._level(0)))
+        self._take()
+        return tuple(found)
+
+    def _close(self, sign: str, opening: Token) -> None:
+        if not self._is(sign):
+            raise self._unclosed(sign, opening, f"{sign} or an operator")
+        self._take()
+
+    def _unclosed(self, sign: str, opening: Token, wanted: str) -> Mistake:
+        if self._next.sort == END:
+            return Mistake(f"The {opening.text} here has no {sign} to close it.", opening.at)
+        return self._unexpected(wanted)

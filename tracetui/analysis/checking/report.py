@@ -1,0 +1,129 @@
+"""A whole check: what was asked of which trace, what became of it, and what a reader must know about the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.checking.evaluate import Evaluator
+from tracetui.analysis.checking.measured import measured
+from tracetui.analysis.checking.parser import parsed
+from tracetui.analysis.checking.touched import touching
+from tracetui.analysis.checking.tree import Figure, Node, Part, Path, written
+from tracetui.analysis.checking.units import LITERALS
+from tracetui.analysis.checking.values import Number
+from tracetui.analysis.checking.verdict import Assertion, Outcome, Status, checked, whole_file
+from tracetui.analysis.comparing.fairness import is_same, unfair
+from tracetui.analysis.comparing.side import Side
+from tracetui.errors import UsageError
+
+COMPARED = ("dur_us", "cpu_us", "gpu_busy_us", "kernels", "launches")
+"""What must not be worse than in a baseline, where nothing else is asked."""
+
+MOST = 3
+"""So many doubts are told, and of each so many names that it touches."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcomes of a check, in the order in which the assertions were given."""
+
+    side: Side
+    baseline: Side | None
+    outcomes: tuple[Outcome, ...]
+    unfair: tuple[str, ...] = ()
+    """What differs between the trace and the baseline beside the program, as sentences."""
+    remarks: tuple[str, ...] = ()
+    strict: bool = False
+    """Whether a difference that noise hides counts as a failure."""
+
+    def count(self, *statuses: Status) -> int:
+        """How many assertions became that."""
+        return sum(outcome.status in statuses for outcome in self.outcomes)
+
+    @property
+    def passes(self) -> bool:
+        """Whether nothing fails, nothing is missing, and where it is `strict` everything can be told."""
+        bad = (Status.FAILS, Status.MISSING, *((Status.UNTOLD,) if self.strict else ()))
+        return self.count(*bad) == 0
+
+
+def report(
+    side: Side,
+    assertions: Sequence[Assertion],
+    baseline: Side | None = None,
+    tolerance: str | None = None,
+    strict: bool = False,
+) -> Report:
+    """Check assertions about a side; `tolerance` is a percentage or a value that differences may have.
+
+    Raises: Mistake for names that do not exist, UsageError for a tolerance that is none.
+    """
+    margin = tolerance_of(tolerance) if tolerance is not None else None
+    evaluator = Evaluator(side, baseline, margin)
+    outcomes = checked(assertions, evaluator)
+    cut = [whole_file(each.trace) for each in (side, baseline) if each is not None]
+    sides = zip((side, baseline), evaluator.used, strict=True)
+    remarks = [remark for each, used in sides if each for remark in _remarks(each, used)]
+    return Report(
+        side,
+        baseline,
+        (*outcomes, *dict.fromkeys(outcome for outcome in cut if outcome)),
+        tuple(_unfair(baseline, side)) if baseline else (),
+        tuple(dict.fromkeys(remarks)),
+        strict,
+    )
+
+
+def beside(name: str) -> Assertion:
+    """The assertion that something is not above the baseline.
+
+    Raises: Mistake for what is no name.
+    """
+    tree: Node = Path((Part("not_slower", None, (parsed(name),)),))
+    return Assertion(written(tree), tree)
+
+
+def usual(side: Side, baseline: Side) -> list[Assertion]:
+    """What is compared with a baseline where nothing else is asked: what at least one of the two holds."""
+    both = (measured(side), measured(baseline))
+    return [beside(name) for name in COMPARED if not all(np.isnan(each[name].values).all() for each in both)]
+
+
+def tolerance_of(text: str) -> Number:
+    """A tolerance as it is written: `5%`, or a value with a unit.
+
+    Raises: UsageError for anything else.
+    """
+    tree = parsed(text)
+    if not isinstance(tree, Figure) or not tree.unit:
+        raise UsageError(f"A tolerance is a percentage such as 5%, or a value with its unit, and not {text!r}.")
+    return Number(np.array(tree.value), LITERALS[tree.unit], fixed=True)
+
+
+def _unfair(baseline: Side, side: Side) -> list[str]:
+    """Why a comparison with the baseline says less than it seems to, the gravest first."""
+    doubts = unfair(baseline, side, ("the baseline", "this trace"))
+    # Two short recordings of other devices may agree in every time.
+    if not doubts and is_same(baseline, side):
+        return ["The baseline is the same recording: nothing can differ."]
+    return doubts
+
+
+def _remarks(side: Side, used: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """What a reader must know about the numbers of a side; `used` are the names with the columns behind each."""
+    said = [side.remark] if side.remark else []
+    if guessed := side.inferred():
+        said.append(f"{guessed:,} GPU activities of {side.name} have no launch record and are placed by their start.")
+    if bad := touching(side.trace, used):
+        checks = "; ".join(f"{check.name} ({_some(names)})" for check, names in bad[:MOST])
+        more = f"; {len(bad) - MOST} more" if len(bad) > MOST else ""
+        title = side.trace.label
+        said.append(f"Numbers of {title} may be doubtful, as `tracetui show health` says: {checks}{more}.")
+    return said
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:MOST]) + (", ..." if len(names) > MOST else "")

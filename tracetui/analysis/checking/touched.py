@@ -1,0 +1,108 @@
+"""Which doubts about a trace touch the names that expressions use.
+
+A doubt names columns of the panes that carry it; a name of an expression stands for the columns that its value is
+made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tracetui.analysis.health.checks import Check
+from tracetui.analysis.health.health_table import doubtful
+from tracetui.analysis.kernel_names import Family
+from tracetui.model.trace import Trace
+
+_BUSY = ("steps.gpu_busy_us", "kernels.dur_us")
+_IDLE = ("steps.gpu_idle_us",)
+_MEASURES: dict[str, tuple[str, ...]] = {
+    "cpu_us": ("steps.dur_us", "steps.sync_us", "ops.cpu_total_us"),
+    "launch_us": ("launches.dur_us",),
+    "query_us": ("occupancy.dur_us",),
+    "idle_op_us": ("ops.self_cpu_us", "ops.kernels"),
+    "idle_ops": ("ops.kernels",),
+    "view_ops": ("views.calls",),
+    "cpu_ops": ("ops.calls",),
+    "occupancy_queries": ("occupancy",),
+    "gpu_busy_us": _BUSY,
+    "gpu_span_us": _BUSY,
+    "gpu_work_us": _BUSY,
+    "gpu_idle_us": _IDLE,
+    "gpu_idle_pct": _IDLE,
+    "copies": ("steps.kernels",),
+    "graph_launches": ("steps.launches",),
+    "moved_bytes": ("steps.kernels", "kernels.bytes"),
+    "flops": ("steps.kernels", "kernels.flops"),
+    "moved_known_pct": _BUSY,
+    **{f"{family.name.lower()}_us": _BUSY for family in Family},
+}
+"""What a measure of a step is made of, where that is not the column of the same name."""
+_GAPS = ("gaps.cause", "gaps.dur_us")
+_SUMS = ("summary", "summary.value")
+_OF_THE_FILE = ("file", "format", "size_bytes", "processes", "threads", "streams", "devices", "steps", "step_markers")
+_SAID = (*_OF_THE_FILE, "recorded_with", "workload", "doubts", "totals_say", "without_launch")
+"""Lines of the summary that no doubt touches."""
+_COUNTS = ("cpu_ops", "launches", "occupancy_queries", "view_ops", "events")
+"""Lines that are right where durations are not."""
+_LINES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_SAID, ()),
+    **dict.fromkeys(_COUNTS, ("summary",)),
+    **dict.fromkeys(("kernels", "copies"), ("summary", "kernels")),
+    "verdict": (*_SUMS, "steps.verdict"),
+    "self_cpu_total_us": (*_SUMS, "ops.self_cpu_us"),
+}
+_CHOSEN_BY = {"kernels": "steps.kernels", "copies": "steps.kernels", "launches": "launches.step"}
+"""By what it is decided which rows of a list belong to the parts."""
+_PANES = {"copies": "kernels", "runs": "steps"}
+"""Lists that are part of a pane of another name."""
+
+
+def of_measure(name: str) -> tuple[str, ...]:
+    """The columns that a measure of a step is made of, as `pane.column`."""
+    if name.startswith("idle_") and name not in _MEASURES:
+        return _GAPS
+    return _MEASURES.get(name, (f"steps.{name}",))
+
+
+def of_line(name: str) -> tuple[str, ...]:
+    """The columns that a line of the summary is made of; `pane` alone is rows and not their values."""
+    if name.startswith("idle_"):
+        return (*_SUMS, *_GAPS)
+    return _LINES.get(name, _SUMS)
+
+
+def of_rows(name: str) -> tuple[str, ...]:
+    """What decides how many rows a list has."""
+    pane = _PANES.get(name, name)
+    return (pane, _CHOSEN_BY[name]) if name in _CHOSEN_BY else (pane,)
+
+
+def of_column(name: str, column: str) -> tuple[str, ...]:
+    """What a column of a list is made of."""
+    own = of_measure(column) if name in ("steps", "runs") else (f"{_PANES.get(name, name)}.{column}",)
+    return (*own, *of_rows(name))
+
+
+def of_selected(kind: str, field: str) -> tuple[str, ...]:
+    """What is known of kernels, copies or operators of a name."""
+    if kind == "op":
+        return (f"ops.{'device_total_us' if field == 'self_device_us' else field}",)
+    counted = ("steps.kernels",) if field in ("calls", "total_us") else ("kernels",)
+    return counted if field == "calls" else (*counted, "kernels.dur_us")
+
+
+def touching(trace: Trace, used: Mapping[str, Iterable[str]]) -> list[tuple[Check, list[str]]]:
+    """The doubts about a trace that touch what was used, the worst first, and the names that each of them touches.
+
+    `used` are the columns behind every name.
+    """
+    found = []
+    for check in doubtful(trace):
+        names = [name for name, places in used.items() if any(_is_touched(check, place) for place in places)]
+        if names:
+            found.append((check, names))
+    return found
+
+
+def _is_touched(check: Check, place: str) -> bool:
+    return place in check.touches or place.partition(".")[0] in check.touches

@@ -1,0 +1,74 @@
+"""Several sides beside the first: one table with a column for each, and what is said first of every pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from string import ascii_uppercase
+
+import numpy as np
+
+from tracetui.analysis.comparing.measures import measures
+from tracetui.analysis.comparing.op_changes import op_changes
+from tracetui.analysis.comparing.side import Side
+from tracetui.analysis.comparing.statement import opening
+from tracetui.analysis.comparing.strangers import strangers
+from tracetui.analysis.comparing.totals_table import Total, merged, paired
+from tracetui.model.table import Column, Table, numbers, texts
+
+MARKS = ascii_uppercase
+"""What the sides are called; there are no more of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Several:
+    """Sides of which the first is what the others are held against."""
+
+    sides: tuple[Side, ...]
+
+    @cached_property
+    def openings(self) -> tuple[tuple[str, ...], ...]:
+        """For each side after the first the doubts about comparing it, and its first sentence about times."""
+        first = self.sides[0]
+        return tuple(opening(first, each, (MARKS[0], MARKS[place])) for place, each in enumerate(self.sides[1:], 1))
+
+    @cached_property
+    def others(self) -> tuple[bool, ...]:
+        """For each side whether it is another program than the first, so that no factor means anything."""
+        first = self.sides[0]
+        return (False, *(bool(strangers(first, each, list(op_changes(first, each).rows()))) for each in self.sides[1:]))
+
+    @cached_property
+    def totals(self) -> Table:
+        """One row per measure: the middle of each side, and of those after the first by how much it differs."""
+        first, every = self.sides[0], reduce(merged, map(measures, self.sides))
+        marks = [(MARKS[0], MARKS[place]) for place in range(1, len(self.sides))]
+        pairs = [paired(first, other, mark, every) for other, mark in zip(self.sides[1:], marks, strict=True)]
+        names = [name for name in every if any(name in pair for pair in pairs)]
+        known = [next(pair[name] for pair in pairs if name in pair) for name in names]
+        return Table(
+            (
+                texts("measure", names, "What is measured; ends in the unit where it has one."),
+                texts("unit", [each.unit for each in known], "Unit of the numbers; empty for counts."),
+                numbers("a", [each.difference.a.median for each in known], "", "Median over the parts of A."),
+                *(column for place, pair in enumerate(pairs, 1) for column in _columns(place, pair, names)),
+                texts("about", [each.help for each in known], "What the number is."),
+            ),
+            None,
+            " ".join(dict.fromkeys(side.remark for side in self.sides if side.remark)),
+        )
+
+
+def _columns(place: int, pair: dict[str, Total], names: list[str]) -> Iterator[Column]:
+    """The columns of a side after the first; null in rows of which neither it nor the first holds anything."""
+    told, mark = [pair.get(name) for name in names], MARKS[place]
+    name, nothing = mark.lower(), np.nan
+    medians = [each.difference.b.median if each else nothing for each in told]
+    ratios = [each.difference.ratio if each else nothing for each in told]
+    yield numbers(name, medians, "", f"Median over the parts of {mark}.")
+    yield numbers(f"{name}_ratio", ratios, "", f"{mark} by A.")
+    changes = [each.change.value if each else None for each in told]
+    yield texts(f"{name}_change", changes, f"What noise lets one say of {mark} beside A.")
+    remarks = [each.remark or None if each else None for each in told]
+    yield texts(f"{name}_remark", remarks, "What stands in the way of saying more.")

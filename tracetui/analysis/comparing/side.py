@@ -1,0 +1,218 @@
+"""One side of a comparison: a trace, and the parts of it that are looked at.
+
+A part is a step, a run of an annotation or of a Python function, or the whole capture. It holds the CPU slices that
+begin in its window and the GPU work that was launched in it (R3.3), on every thread of its process.
+
+What a side is, is written behind the path: `trace.json#3` is a step and `#2:5` several; `#forward` is every run of an
+annotation or a Python function and `#forward[2]` its second run; `#e120` is the slice of an event, `#all` the capture.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.placement import before_capture, chosen, partial_steps, step_index
+from tracetui.analysis.linking.steps import Steps, steps
+from tracetui.errors import UsageError
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import Kind, Trace
+
+STEP, RUN, CAPTURE = "step", "run", "capture"
+"""What a part can be."""
+_STEPS = re.compile(r"(\d{1,18})(?::(\d{1,18}))?")
+_EVENT = re.compile(r"e(\d{1,18})")
+_ONE_RUN = re.compile(r"(.+)\[(\d{1,9})\]")
+_FRAME = re.compile(r".*\(\d+\): (.+)")
+"""How the profiler writes a Python frame: `file.py(12): function`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """A trace and the parts of it that are compared; the arrays have one entry per part, in order of time."""
+
+    trace: Trace
+    scope: str
+    """What was asked for, as it stands behind the `#`; empty for the complete steps."""
+    sort: str
+    """`step`, `run` or `capture`: what one part is."""
+    row: Int64
+    """The slice of each part; -1 for the capture."""
+    start: Int64
+    """Of the part's window on the CPU, in ns."""
+    end: Int64
+    number: Int64
+    """Number of the step, or of the run, from 1."""
+    remark: str = ""
+    """What was left out, as a sentence; empty for nothing."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def name(self) -> str:
+        """The file and the scope, as the command line has them."""
+        return f"{self.trace.label}#{self.scope}" if self.scope else self.trace.label
+
+    def part_of(self, rows: Int64) -> Int64:
+        """The part that each slice or GPU activity belongs to, -1 for none."""
+        if self.sort == CAPTURE:
+            return np.zeros(len(rows), np.int64)
+        if self.sort == STEP:
+            every = steps(self.trace)
+            part = np.full(len(every) + 1, -1, np.int64)
+            part[_places(every, self.row)] = np.arange(len(self))
+            return part[step_index(self.trace, rows)]
+        return self._run_of(rows)
+
+    def work(self) -> tuple[Int64, Int64]:
+        """The GPU work of all parts in order of its start, and the part of each."""
+
+        def make() -> tuple[Int64, Int64]:
+            gpu = links(self.trace).gpu
+            part = self.part_of(gpu)
+            return gpu[part >= 0], part[part >= 0]
+
+        return self.trace.remember(("work of parts", self.scope), make)
+
+    def inferred(self) -> int:
+        """How much of that work has no launch record and was placed by its own start: a guess (R3.3)."""
+        if self.sort != RUN:
+            return 0
+        return int((links(self.trace).launch[self.work()[0]] < 0).sum())
+
+    def unlaunched(self) -> Int64:
+        """How much of the work of each part was launched in the capture by a call that was not recorded.
+
+        Of such a part every number that rests on launches is too small, by nobody knows how much.
+        """
+
+        def count() -> Int64:
+            rows, part = self.work()
+            lone = (links(self.trace).launch[rows] < 0) & ~np.isin(rows, before_capture(self.trace))
+            return np.bincount(part[lone], minlength=len(self)).astype(np.int64)
+
+        return self.trace.remember(("unlaunched work of parts", self.scope), count)
+
+    def _run_of(self, rows: Int64) -> Int64:
+        """By the moment of the launch, or of the start where there is none, on any thread of the run's process."""
+        slices, process = self.trace.slices, lane_numbers(self.trace).process
+        launch = links(self.trace).launch[rows].astype(np.int64)
+        source = np.where(launch >= 0, launch, rows)
+        place = np.searchsorted(self.start, slices.start[source], side="right") - 1
+        held = (place >= 0) & (slices.start[source] < self.end[place])
+        unlaunched = np.isin(rows, links(self.trace).gpu) & (launch < 0)
+        held &= unlaunched | (process[slices.lane[source]] == process[slices.lane[self.row[place]]])
+        return np.where(held, place, -1)
+
+
+def side(trace: Trace, scope: str = "") -> Side:
+    """The side that a scope names; without one the complete steps, or the capture where there are no steps.
+
+    Raises: UsageError for a step, an event or a name that the trace does not hold.
+    """
+    if found := _STEPS.fullmatch(scope):
+        return _of_steps(trace, scope, int(found[1]), int(found[2] or found[1]))
+    if scope == "all" or (scope == "" and len(steps(trace)) == 0):
+        return _capture(trace, scope)
+    if scope == "":
+        return _complete_steps(trace)
+    if found := _EVENT.fullmatch(scope):
+        rows = np.flatnonzero(trace.slices.event == int(found[1]))
+        if len(rows) == 0:
+            raise UsageError(f"{trace.label} has no slice for event {found[1]}.")
+        return _runs(trace, scope, rows)
+    return _named(trace, scope)
+
+
+def _places(every: Steps, rows: Int64) -> Int64:
+    """Where slices stand among all steps."""
+    order = np.argsort(every.row)
+    return order[np.searchsorted(every.row[order], rows)]
+
+
+def _complete_steps(trace: Trace) -> Side:
+    """Every step that was recorded whole (R3.6)."""
+    cut = partial_steps(trace)
+    kept = np.flatnonzero(~cut)
+    numbers = ", ".join(map(str, steps(trace).number[cut].tolist()))
+    remark = f"Step {numbers} of {trace.label} was cut by the profiler and is left out." if numbers else ""
+    return _steps(trace, "", kept, remark)
+
+
+def _of_steps(trace: Trace, scope: str, first: int, last: int) -> Side:
+    if first == last:
+        return _steps(trace, scope, chosen(trace, first))
+    numbers = steps(trace).number
+    picked = np.flatnonzero((numbers >= first) & (numbers <= last))
+    if len(picked) == 0:
+        chosen(trace, first)
+        raise UsageError(f"{trace.label} has no steps from {first} to {last}.")
+    return _steps(trace, scope, picked)
+
+
+def _steps(trace: Trace, scope: str, picked: Int64, remark: str = "") -> Side:
+    every = steps(trace)
+    return Side(
+        trace, scope, STEP, every.row[picked], every.start[picked], every.end[picked], every.number[picked], remark
+    )
+
+
+def _capture(trace: Trace, scope: str) -> Side:
+    low, high = trace.window
+    one = np.array([1], np.int64)
+    return Side(trace, scope, CAPTURE, -one, np.array([low], np.int64), np.array([high], np.int64), one)
+
+
+def _named(trace: Trace, scope: str) -> Side:
+    """Every run of a name, or one of them."""
+    wanted = _ONE_RUN.fullmatch(scope)
+    rows = _rows_named(trace, scope)
+    if len(rows) == 0 and wanted:
+        rows = _rows_named(trace, wanted[1])
+    else:
+        wanted = None
+    if len(rows) == 0:
+        raise UsageError(
+            f"{trace.label} has no step, annotation, Python function or operator {scope!r}: `#3` is a step, "
+            "`#forward` a name, `#forward[2]` its second run, `#e120` an event, `#all` the capture."
+        )
+    runs = _runs(trace, scope, rows)
+    if wanted is None:
+        return runs
+    if not 1 <= int(wanted[2]) <= len(runs):
+        raise UsageError(f"{trace.label} holds {len(runs)} runs of {wanted[1]!r}: there is no run {wanted[2]}.")
+    one = slice(int(wanted[2]) - 1, int(wanted[2]))
+    return Side(trace, scope, RUN, runs.row[one], runs.start[one], runs.end[one], runs.number[one])
+
+
+def _rows_named(trace: Trace, name: str) -> Int64:
+    """The slices of a name: annotations, else Python frames by the function's name, else operators."""
+    for kind in (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP):
+        rows = trace.slices.of_kind(kind)
+        found = rows[is_named(trace, rows, lambda text: text == name or function_of(text) == name)]
+        if len(found):
+            return found
+    return np.empty(0, np.int64)
+
+
+def function_of(name: str) -> str:
+    """The function of a Python frame, as its name has it; any other name as it is."""
+    match = _FRAME.fullmatch(name)
+    return match[1] if match else name
+
+
+def _runs(trace: Trace, scope: str, rows: Int64) -> Side:
+    """The slices as parts, without those that begin inside another: a function that calls itself, other threads."""
+    slices = trace.slices
+    rows = rows[np.lexsort((-slices.dur[rows], slices.start[rows]))]
+    reach = np.maximum.accumulate(slices.end[rows])
+    outer = np.ones(len(rows), bool)
+    outer[1:] = slices.start[rows[1:]] >= reach[:-1]
+    kept = rows[outer]
+    return Side(trace, scope, RUN, kept, slices.start[kept], slices.end[kept], np.arange(1, len(kept) + 1))

@@ -1,0 +1,66 @@
+"""What to look at first in a trace: the middle step, or where most happens."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.analysis.linking import placement
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.steps import steps
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import Kind, Trace
+
+FEW = 200
+"""So many pieces of GPU work are shown at once where there are no steps."""
+LONGEST = 4
+"""By this factor a stretch may grow to have the GPU work in it that was launched in it."""
+
+
+def numbers(trace: Trace) -> list[int]:
+    """The numbers of the steps, in order, each once."""
+    return list(dict.fromkeys(steps(trace).number.tolist()))
+
+
+def work_of_step(trace: Trace, number: int) -> Int64:
+    """The GPU work that was launched within a step, in order of its start."""
+    return placement.work_of_step(trace, int(steps(trace).labelled(number)[0]))
+
+
+def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:
+    """Start and end in ns of a step together with the GPU work that it launched."""
+    found = steps(trace)
+    index = int(found.labelled(number)[0])
+    start, end = int(found.start[index]), int(found.end[index])
+    work = work_of_step(trace, number)
+    return start, max(end, int(trace.slices.end[work].max())) if len(work) else end
+
+
+def first_step(trace: Trace) -> int | None:
+    """The middle one of the steps, as the first is often cold; None without steps."""
+    all_numbers = numbers(trace)
+    return all_numbers[len(all_numbers) // 2] if all_numbers else None
+
+
+def busiest_stretch(trace: Trace) -> tuple[int, int]:
+    """Of fifty equal parts of the trace the one in which most GPU work is launched, until that work ends; ns.
+
+    Without launches the part in which most work starts.
+    """
+    low, high = trace.window
+    slices, found = trace.slices, links(trace)
+    rows = found.gpu
+    if len(rows) == 0:
+        rows = np.flatnonzero((slices.kind != Kind.BOOKKEEPING) & (slices.dur > 0))
+    if len(rows) == 0 or high <= low:
+        return low, max(high, low + 1)
+    launch = found.launch[rows]
+    cause = np.where(launch >= 0, launch, rows)
+    moments = slices.start[cause]
+    if len(rows) <= FEW:
+        return int(moments.min()), int(slices.end[rows].max())
+    edges = np.linspace(low, high, 51)
+    most = int(np.argmax(np.histogram(moments, edges)[0]))
+    start, end = int(edges[most]), int(edges[most + 1])
+    work = rows[(moments >= start) & (moments < end)]
+    reach = int(slices.end[work].max()) if len(found.gpu) else end
+    return start, min(max(end, reach), start + LONGEST * (end - start))
