@@ -16,15 +16,19 @@ from tracetui.errors import NotATrace
 from tracetui.importers import tolerant
 from tracetui.importers.decode import Event, Malformed, decode_strict, straighten
 from tracetui.importers.source import Source, refuse_other_content
+from tracetui.model.trace import BEGINNING, UNREADABLE
 
 BLOCK = 1 << 20
 MAX_EVENT = 1 << 28
 """A single event longer than this is taken for damage."""
 HEADER_LIMIT = 1 << 28
+FIRST_LINE = 1 << 22
+"""A longer beginning is not tried for being an event on a line of its own."""
 
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _SEPARATOR = re.compile(rb"\}\s*,\s*\{")
-_LOOSE_SEPARATOR = re.compile(rb'\}\s*,?\s*\{\s*"')
+_LOOSE_SEPARATOR = re.compile(rb'\}\s*(?:,\s*)?\{\s*"')
+_COMMA = re.compile(rb"\s*,")
 _OPEN, _CLOSE = ord("["), ord("]")
 
 
@@ -51,6 +55,8 @@ class Findings:
     trailer: bytes = b""
     """Everything behind the array."""
     truncated_at: int | None = None
+    is_closed: bool = True
+    """Whether the end of the array was met."""
     dropped: int = 0
     repaired: int = 0
     examples: list[tuple[int, str]] = field(default_factory=list)
@@ -93,7 +99,7 @@ class BlockReader:
         """Read until the array's bracket is in the buffer and return its place."""
         findings = self.findings
         while True:
-            self._read_more(self._fill + self._block)
+            self._read_more(max(self._block, 2 * self._fill))
             head = bytes(self._buffer[: self._fill])
             body = head.lstrip(b"\xef\xbb\xbf \t\r\n")
             if body[:1] == b"[":
@@ -107,7 +113,7 @@ class BlockReader:
                 refuse_other_content(body, self._source.label)
                 shown = body[:24].decode("utf-8", "replace")
                 raise NotATrace(f"{self._source.label} is not a trace: it starts with {shown!r}, not with {{ or [.")
-            if re.match(rb"\{[^{}]*\"ph\"", body):
+            if _starts_with_event(body):
                 findings.container = "lines"
                 return 0
             if self._eof or self._fill > HEADER_LIMIT:
@@ -176,11 +182,28 @@ class BlockReader:
 
     def _cut_loosely(self, start: int) -> tuple[Block, int, bool]:
         """A block for the tolerant path, up to the last place that looks like the end of an event."""
-        place = self._fill
+        end = self._loose_end(start) or self._fill
+        comma = _COMMA.match(self._buffer, end, self._fill)
+        block, parsed = self._tolerant_within(start, end)
+        # The next block's bracket is put on the comma; where there is none, on a byte that has been read.
+        return block, comma.end() - 1 if comma else end - 1, parsed.ended_at is not None
+
+    def _loose_end(self, start: int) -> int | None:
+        """Behind the last brace that looks like the end of an event, None for none."""
+        end = None
         for match in _LOOSE_SEPARATOR.finditer(self._buffer, start + 1, self._fill):
-            place = match.start() + 1
-        block, parsed = self._tolerant(start, place)
-        return block, place, parsed.ended
+            end = match.start() + 1
+        return end
+
+    def _tolerant_within(self, start: int, end: int) -> tuple[Block, tolerant.Parsed]:
+        """Likewise where the file goes on behind it: an event that does not end there is damaged, not cut off."""
+        block, parsed = self._tolerant(start, end)
+        if parsed.open_at is not None:
+            self.findings.dropped += 1
+            at = start + parsed.open_at
+            beginning = bytes(self._buffer[at : min(at + BEGINNING, end)]).decode(errors="replace")
+            self.findings.examples.append((self._base + at, f"{UNREADABLE}: {beginning}"))
+        return block, parsed
 
     def _tolerant(self, start: int, end: int) -> tuple[Block, tolerant.Parsed]:
         data = bytes(self._buffer[start:end])
@@ -230,24 +253,27 @@ class BlockReader:
             break
         block, parsed = self._tolerant(start, self._fill)
         yield block
-        if not parsed.ended:
+        if parsed.ended_at is None:
+            self.findings.is_closed = self.findings.container == "lines" and parsed.open_at is None
             at = self._fill if parsed.open_at is None else start + parsed.open_at
             whole = parsed.open_at is None and self.findings.container != "object"
             self.findings.truncated_at = None if whole else self._base + at
         else:
-            self.findings.trailer = bytes(self._buffer[start : self._fill]).rpartition(b"]")[2]
+            self.findings.trailer = bytes(self._buffer[start + parsed.ended_at + 1 : self._fill])
 
     def _read_lines(self) -> Iterator[Block]:
         """One object per line, without an array around them."""
-        start = 0
         while True:
             self._read_more()
             if self._eof:
-                yield from self._salvage(start)
+                yield from self._salvage(0)
                 return
-            block, rest, _ = self._cut_loosely(start)
-            yield block
-            self._move_up(rest)
+            if self._loose_end(0) is None and self._fill < MAX_EVENT:
+                self._read_more(2 * len(self._buffer))
+                continue
+            end = self._loose_end(0) or self._fill
+            yield self._tolerant_within(0, end)[0]
+            self._move_up(end)
 
     def _keep_trailer(self, place: int) -> None:
         """Keep what follows the array, for its metadata."""
@@ -255,3 +281,13 @@ class BlockReader:
         while not self._eof and self._fill < HEADER_LIMIT:
             self._read_more(self._fill + self._block)
         self.findings.trailer = bytes(self._buffer[: self._fill])
+
+
+def _starts_with_event(head: bytes) -> bool:
+    """Whether an event stands where the object around the events would."""
+    if re.match(rb"\{[^{}]*\"ph\"", head):
+        return True
+    if len(head) > FIRST_LINE:
+        return False
+    first, _ = tolerant.parse_value(head)
+    return isinstance(first, dict) and "ph" in first

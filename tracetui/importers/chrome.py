@@ -5,7 +5,7 @@ This is the reading of the Chrome trace event format for any producer; what is P
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,8 @@ Int64 = NDArray[np.int64]
 
 _PACKED = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC, LaneKind.ASYNC)
 _DEEPEST = np.iinfo(np.int16).max
+LONGEST_NAME = 50_000
+"""Characters of a name; the longest of real kernels have a few thousand."""
 
 
 @dataclass
@@ -62,7 +64,7 @@ def assemble(
     columns["kind"] = keys.kind_of(columns["key"])
     flows, instants = _flow_columns(collector, keys), _instant_columns(collector, keys)
     moments = instants["time"].tolist() if len(columns["start"]) == 0 else []
-    moments += [time for times, _ in collector.counters.values() for time in times]
+    moments += [time for times, _, _ in collector.counters.values() for time in times]
     origin, window = settle_times(columns, moments, quality)
     for part, time in ((columns, "start"), (flows, "time"), (instants, "time")):
         part[time] -= origin
@@ -73,7 +75,7 @@ def assemble(
         part["lane"] = place[part["lane"]]
     slices = _slices(columns, keys, order, quality, stage)
     return Parts(
-        names=Strings(NO_NAME if name is None else name for name in collector.names),
+        names=_texts(collector.names, quality),
         categories=keys.categories,
         lanes=_lanes(order, keys, naming, slices),
         slices=slices,
@@ -96,6 +98,7 @@ def _flow_columns(collector: Collector, keys: Keys) -> Columns:
         "id": gathered.take("id", "i8"),
         "key": key,
         "lane": keys.nearest_lane(key),
+        "event": gathered.take("event", "i4"),
     }
 
 
@@ -194,16 +197,49 @@ def _flows(columns: Columns, keys: Keys) -> Flows:
     key = columns["key"]
     phase = 2 * keys.phase_is(key, "f").astype(np.uint8) + keys.phase_is(key, "t")
     _, joined = np.unique(keys.category_of(key).astype(np.int64) << 32 | columns["name"], return_inverse=True)
-    return Flows(columns["time"], columns["lane"], phase.astype(np.uint8), joined.astype(np.int32), columns["id"])
+    return Flows(
+        time=columns["time"],
+        lane=columns["lane"],
+        phase=phase.astype(np.uint8),
+        key=joined.astype(np.int32),
+        id=columns["id"],
+        event=columns["event"],
+    )
 
 
 def _counters(collector: Collector, naming: Naming, origin: int) -> tuple[Counter, ...]:
     counters = []
-    for (pid, name, identity, series), (times, values) in collector.counters.items():
+    for (pid, name, identity, series), (times, values, events) in collector.counters.items():
         order = np.argsort(times, kind="stable")
         process = naming.process.get(lane_text(pid), lane_text(pid))
         moments = np.array(times, np.int64)[order] - origin
         counters.append(
-            Counter(process, f"{name} {identity}".strip(), series, moments, np.array(values, np.float64)[order])
+            Counter(
+                process=process,
+                name=f"{name} {identity}".strip(),
+                series=series,
+                time=moments,
+                value=np.array(values, np.float64)[order],
+                pid=lane_text(pid),
+                event=np.array(events, np.int32)[order],
+            )
         )
     return tuple(counters)
+
+
+def _texts(names: Iterable[str | None], quality: Quality) -> Strings:
+    """The names under the numbers that they were given; one that is too long to be a name is clipped."""
+    texts = Strings()
+    clipped = 0
+    for name in names:
+        text = NO_NAME if name is None else name
+        if len(text) > LONGEST_NAME:
+            clipped += 1
+            text = f"{text[:LONGEST_NAME]}… ({len(text):,} characters)"
+        while text in texts:
+            # Each has a number of its own, also where two come to read alike.
+            text += " "
+        texts.intern(text)
+    if clipped:
+        quality.notes.append(f"{clipped:,} names of more than {LONGEST_NAME:,} characters were clipped.")
+    return texts

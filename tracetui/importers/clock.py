@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from tracetui.importers.spans import SPAN_COLUMNS, Columns
-from tracetui.model.trace import Kind, Quality
+from tracetui.model.trace import GPU_WORK, Kind, Quality
 
 _ABSURD = 10
-"""A slice that ends this many times later than nearly all others cannot be true."""
+"""Work on a GPU that ends this many times later than nearly all other slices cannot be true."""
+_DAY = 86_400 * 10**9
+"""Any other slice must last longer than this: a frame around a whole program may outlast all that was recorded."""
 _FAR_FROM_ZERO = 10**15
 """Half of all slices start later than this many ns: what starts at 0 was not recorded there."""
 
@@ -28,6 +30,7 @@ def settle_times(columns: Columns, moments: list[int], quality: Quality) -> tupl
     end = start + columns["dur"][work] - origin
     place = int(len(end) * 0.999)
     absurd = end > _ABSURD * max(int(np.partition(end, place)[place]), 1)
+    absurd &= np.isin(columns["kind"][work], GPU_WORK) | (columns["dur"][work] > _DAY)
     if absurd.any():
         quality.clipped += int(np.count_nonzero(absurd))
         limit = origin + int(end[~absurd].max())

@@ -81,15 +81,15 @@ class Collector:
         self.names = _Ids()
         self.flow_ids = _Ids()
         self.slices = Gathered("start", "dur", "name", "key", "correlation", "external", "event")
-        self.flows = Gathered("time", "name", "key", "id")
+        self.flows = Gathered("time", "name", "key", "id", "event")
         self.instants = Gathered("time", "name", "key", "scope", "event")
         self.pairs = Gathered("time", "name", "key", "event")
         self.asyncs: list[tuple[int, int, int, int, dict[str, Any]]] = []
         """Time, name, key, event number and the event itself, for each asynchronous event."""
         self.moments: list[tuple[int, int, int, int, int]] = []
         """Time, name, key, lane and event number of instants that are found while pairing."""
-        self.counters: dict[tuple[Any, str, str, str], tuple[list[int], list[float]]] = {}
-        """Times and values by process, name, id and series."""
+        self.counters: dict[tuple[Any, str, str, str], tuple[list[int], list[float], list[int]]] = {}
+        """Times, values and event numbers by process, name, id and series."""
         self.metadata: list[tuple[Any, Any, str, dict[str, Any]]] = []
         """Process, thread, name and args of every metadata event."""
         self.arguments = ArgumentTables()
@@ -130,7 +130,8 @@ class Collector:
             self.slices.add(start=times[rows], name=name[rows], key=key[rows], event=event, **slices)
         rows = rows_of[FLOW]
         if len(rows):
-            self.flows.add(time=times[rows], name=name[rows], key=key[rows], id=flow_ids)
+            event = self._numbers_of(rows)
+            self.flows.add(time=times[rows], name=name[rows], key=key[rows], id=flow_ids, event=event)
         self._add_instants(events, rows_of[INSTANT], times, name, key)
         rows = rows_of[PAIR]
         if len(rows):
@@ -231,21 +232,22 @@ class Collector:
             if classes[row] == META:
                 self.metadata.append((event.get("pid"), event.get("tid"), str(event.get("name")), args))
             elif classes[row] == COUNTER:
-                self._add_counter(event, args, int(times[row]))
+                self._add_counter(event, args, int(times[row]), self.events + row)
             else:
                 item = (int(times[row]), int(name[row]), int(key[row]), self.events + row, event)
                 self.asyncs.append(item)
 
-    def _add_counter(self, event: dict[str, Any], args: dict[str, Any], time: int) -> None:
+    def _add_counter(self, event: dict[str, Any], args: dict[str, Any], time: int, number: int) -> None:
         for series, value in args.items():
             try:
-                number = float(value)
+                level = float(value)
             except (TypeError, ValueError):
                 continue
             place = (event.get("pid"), str(event.get("name")), str(event.get("id", "")), series)
-            moments, values = self.counters.setdefault(place, ([], []))
+            moments, values, events = self.counters.setdefault(place, ([], [], []))
             moments.append(time)
-            values.append(number)
+            values.append(level)
+            events.append(number)
 
     def key_classes(self) -> NDArray[np.uint8]:
         """The class of phase of every key."""

@@ -6,6 +6,7 @@ that is not valid JSON goes through `tolerant`.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
@@ -105,7 +106,10 @@ def decode_strict(block: bytes | bytearray | memoryview) -> list[Event]:
         try:
             return _strict.decode(block)
         except msgspec.ValidationError:
-            return [straighten(item) for item in _generic.decode(block)]
+            items = _generic.decode(block)
+            if not isinstance(items, list):
+                raise Malformed("no array") from None
+            return [straighten(item) for item in items]
     except msgspec.DecodeError as error:
         raise Malformed(str(error)) from None
     except UnicodeDecodeError:
@@ -122,13 +126,62 @@ def decode_objects(block: bytes, is_tolerant: bool) -> list[dict[str, Any]]:
     if is_tolerant:
         return tolerant.parse(block).events
     try:
-        try:
-            items = _generic.decode(block)
-        except UnicodeDecodeError:
-            items = _generic.decode(_as_utf8(block))
+        items = _decoded(block)
     except msgspec.DecodeError as error:
         raise TraceError(f"The file's events cannot be read again ({error}): open it anew.") from error
     return [item if isinstance(item, dict) else {} for item in items]
+
+
+def decode_raw(block: bytes, is_tolerant: bool) -> list[bytes]:
+    """The bytes of every event of a block, in the order and number in which loading counted them.
+
+    They are valid JSON and those of the file, but for what was read leniently (a block that is not valid JSON is
+    written anew) and for bytes that are not UTF-8.
+    Raises: TraceError when the bytes are not those that were loaded.
+    """
+    if is_tolerant:
+        return [_encoded(item) for item in tolerant.parse(block).events]
+    try:
+        try:
+            block.decode()
+        except UnicodeDecodeError:
+            block = _as_utf8(block)
+        return [bytes(item) for item in _raw.decode(block)]
+    except msgspec.DecodeError as error:
+        raise TraceError(f"The file's events cannot be read again ({error}): open it anew.") from error
+
+
+def _encoded(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, which JSON can write and UTF-8 cannot.
+        return msgspec.json.encode(_whole_text(value))
+
+
+def _whole_text(value: Any) -> Any:
+    """The same with `?` for every half of a surrogate pair."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_whole_text(item) for item in value]
+    if isinstance(value, dict):
+        return {_whole_text(key): _whole_text(item) for key, item in value.items()}
+    return value
+
+
+def _decoded(data: bytes) -> Any:
+    """The value of JSON text, whose bytes need not be UTF-8 and whose numbers need not fit.
+
+    Raises: msgspec.DecodeError when it is not JSON.
+    """
+    try:
+        return _generic.decode(data)
+    except UnicodeDecodeError:
+        return _decoded(_as_utf8(data))
+    except msgspec.ValidationError:
+        # A number out of range, as 1e999: infinite here, as it is to the standard library.
+        return json.loads(data)
 
 
 def decode_some(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[dict[str, Any]]:
@@ -140,7 +193,7 @@ def decode_some(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[di
     if not raw:
         objects = decode_objects(block, is_tolerant)
         return [objects[row] for row in rows]
-    items = [_generic.decode(raw[row]) for row in rows]
+    items = [_decoded(bytes(raw[row])) for row in rows]
     return [item if isinstance(item, dict) else {} for item in items]
 
 
@@ -186,7 +239,7 @@ def straighten(item: Any) -> Event:
     name, category, scope = item.get("name"), item.get("cat"), item.get("s")
     return Event(
         name=NO_NAME if name is None else text_of(name),
-        ph=text_of(item.get("ph") or "")[:1],
+        ph=text_of(item.get("ph") or ""),
         cat="" if category is None else text_of(category),
         pid=_lane_id(item.get("pid")),
         tid=_lane_id(item.get("tid")),
@@ -257,6 +310,9 @@ def text_of(value: Any) -> str:
 
 
 def _lane_id(value: Any) -> Number:
+    if isinstance(value, float) and not math.isfinite(value):
+        # A number that no JSON can hold is none.
+        return None
     return value if isinstance(value, (int, float, str)) or value is None else text_of(value)
 
 

@@ -16,7 +16,7 @@ from tracetui.importers.chrome import Parts, assemble
 from tracetui.importers.columns import Collector
 from tracetui.importers.garbage import collector_off
 from tracetui.importers.source import Source, open_source
-from tracetui.importers.store import FileBlocks, MemoryBlocks, Place, Store
+from tracetui.importers.store import Container, FileBlocks, MemoryBlocks, Place, Store
 from tracetui.importers.tolerant import parse_value
 from tracetui.model.trace import EXAMPLES, UNREADABLE, Quality, Trace
 
@@ -81,6 +81,9 @@ def _load(source: Source, progress: Callable[[Progress], None], cancelled: Calla
     if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0:
         raise NoEvents(_no_events(source, collector.events, metadata_events, quality))
     store.join_ends(*parts.ends)
+    store.container = Container(
+        findings.container, findings.header, findings.trailer, metadata, findings.is_closed and not source.damage
+    )
     return _trace(source, findings, metadata, collector, quality, store, parts)
 
 

@@ -7,6 +7,7 @@ reader's; damage in the wrapping ends the stream early and is told in `damage`, 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 import os
 import select
@@ -21,6 +22,8 @@ from typing import Any, Protocol
 from tracetui.errors import NotATrace, NotFound
 
 READ_SIZE = 1 << 18
+HARMLESS, MOST_INFLATED = 1 << 26, 200
+"""Beyond so many bytes what inflates to more than so many times its size is no trace; real ones reach 30 times."""
 PATIENCE = 0.2
 """Seconds of waiting for a pipe between two looks at whether that is still wanted."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -42,13 +45,15 @@ class Source:
         self.label = label
         """The file's name, for messages."""
         self.path = path
-        """Where the file lies, None for standard input."""
+        """Where the file lies, None for standard input and other pipes."""
         self.wrapping = wrapping
         """`plain`, `gzip`, `zstd`, `zip` or `utf-16`."""
         self.size = raw.size
         """Bytes on disk, None for a pipe."""
         self._raw = raw
         self._reader = reader
+        self._given = 0
+        self._bomb = ""
 
     @property
     def consumed(self) -> int:
@@ -58,7 +63,7 @@ class Source:
     @property
     def damage(self) -> str | None:
         """What is wrong with the wrapping, None when it was whole."""
-        return getattr(self._reader, "damage", None)
+        return self._bomb or getattr(self._reader, "damage", None)
 
     @property
     def rereadable(self) -> bool:
@@ -67,7 +72,16 @@ class Source:
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the buffer from its start; returns how much, 0 at the end."""
-        return self._reader.readinto(buffer) or 0
+        if self._bomb:
+            return 0
+        count = self._reader.readinto(buffer) or 0
+        self._given += count
+        if self.wrapping != "plain" and self._given > HARMLESS and self._given > MOST_INFLATED * self.consumed:
+            self._bomb = (
+                f"{self.consumed:,} bytes inflate to more than {self._given:,}, {MOST_INFLATED} times as much, "
+                "as no trace does"
+            )
+        return count
 
     def close(self) -> None:
         """Let go of the file."""
@@ -131,7 +145,7 @@ class GzipReader:
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the buffer from its start; returns how much, 0 at the end."""
-        while True:
+        while self.damage is None:
             if self._inflate.eof:
                 self._pending = self._inflate.unused_data.lstrip(b"\0") or self._pending
                 self._inflate = zlib.decompressobj(wbits=31)
@@ -140,21 +154,34 @@ class GzipReader:
             elif not self._fill():
                 self.damage = "the gzip stream stops before its end"
                 return 0
+            before = self._inflate.copy()
             try:
                 out = self._inflate.decompress(self._pending, len(buffer))
             except zlib.error as error:
                 self.damage = f"the gzip stream is damaged ({error})"
-                return 0
+                out = _up_to_damage(before, self._pending, len(buffer))
             self._pending = self._inflate.unconsumed_tail
             if out:
                 buffer[: len(out)] = out
                 return len(out)
+        return 0
 
     def _fill(self) -> bool:
         if not self._pending:
             count = self._raw.readinto(self._compressed)
             self._pending = bytes(self._compressed[:count])
         return bool(self._pending)
+
+
+def _up_to_damage(inflate: zlib._Decompress, compressed: bytes, most: int) -> bytes:
+    """What can be inflated before the damage; zlib gives nothing of a call that fails, so it is asked byte by byte."""
+    out = bytearray()
+    with contextlib.suppress(zlib.error):
+        for place in range(len(compressed)):
+            out += inflate.decompress(compressed[place : place + 1], most - len(out))
+            if len(out) >= most:
+                break
+    return bytes(out)
 
 
 class Utf16Reader:
@@ -208,7 +235,9 @@ def _unwrap(raw: CountedFile, path: str, label: str) -> Source:
     elif start[:2] in _UTF16:
         raw.readinto(memoryview(bytearray(2)))
         reader, wrapping = Utf16Reader(raw, _UTF16[start[:2]]), "utf-16"
-    return Source(label, None if path == "-" else os.path.abspath(path), raw, reader, wrapping)
+    # What has no length is a pipe, which cannot be read a second time.
+    again = None if path == "-" or raw.size is None else os.path.abspath(path)
+    return Source(label, again, raw, reader, wrapping)
 
 
 def refuse_other_content(start: bytes, label: str) -> None:

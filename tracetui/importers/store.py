@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Protocol
 
@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.errors import TraceError
-from tracetui.importers.decode import decode_objects
+from tracetui.importers.decode import decode_objects, decode_raw
 from tracetui.importers.garbage import collector_off
 
 Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,22 @@ class Place:
     offset: int
     length: int
     is_tolerant: bool
+
+
+@dataclass(frozen=True)
+class Container:
+    """What stands around the events of a file."""
+
+    kind: str = "array"
+    """`object`, `array` or `lines`."""
+    header: bytes = b""
+    """Everything in front of the array's bracket."""
+    trailer: bytes = b""
+    """Everything behind the array."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """The top-level keys other than the events, as far as they could be read."""
+    is_closed: bool = True
+    """Whether the file goes on to the end of the array, and of the object around it."""
 
 
 class BlockBytes(Protocol):
@@ -109,6 +126,8 @@ class Store:
         self._firsts: list[int] = []
         self._recent: tuple[int, list[dict[str, Any]]] | None = None
         self._begins = self._ends = np.empty(0, np.int64)
+        self.container = Container()
+        """What stood around the events."""
 
     def add(self, place: Place, data: bytes, first_event: int) -> None:
         """Take note of a block and of the number of its first event."""
@@ -119,6 +138,34 @@ class Store:
     def join_ends(self, begins: Int64, ends: Int64) -> None:
         """Let the event that begins a slice carry the arguments of the one that ends it; `begins` ascends."""
         self._begins, self._ends = begins, ends
+
+    @property
+    def pairs(self) -> tuple[Int64, Int64]:
+        """Numbers of the events that begin slices, ascending, and of those that end them."""
+        return self._begins, self._ends
+
+    def raw(self, wanted: Bool) -> Iterator[tuple[int, list[bytes]]]:
+        """The events of every block that holds a wanted one: the number of its first event, and the bytes of each.
+
+        `wanted` has an entry for every event of the file. One block is in memory at a time.
+        Raises: TraceError when the file has changed since it was read.
+        """
+        bounds = [*self._firsts, len(wanted)]
+        for number, place in enumerate(self._places):
+            first, last = bounds[number], bounds[number + 1]
+            if wanted[first:last].any():
+                events = decode_raw(self._blocks.read(number, place), place.is_tolerant)
+                if len(events) != last - first:
+                    raise TraceError("The file's events cannot be read again: open it anew.")
+                yield first, events
+
+    def blocks(self) -> Iterator[tuple[Place, bytes]]:
+        """Every block as it was read: where it stands and its bytes.
+
+        Raises: TraceError when the file has changed since it was read.
+        """
+        for number, place in enumerate(self._places):
+            yield place, self._blocks.read(number, place)
 
     def event(self, index: int) -> dict[str, Any]:
         """One event in full; a begin has the arguments of its end as well.
