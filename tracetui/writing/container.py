@@ -1,0 +1,63 @@
+"""Events put into a file again, with what stood around them: an object stays an object, an array an array.
+
+Lines without an array around them become an array, which every viewer opens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from tracetui.importers.store import Container
+
+BATCH = 1 << 20
+"""So many bytes are gathered before they are written."""
+_MARK = b"\xef\xbb\xbf"
+_SEPARATOR = b",\n"
+
+
+class Sink(Protocol):
+    """What bytes are written to."""
+
+    def write(self, data: bytes, /) -> Any:
+        """Take bytes."""
+        ...
+
+
+def write_events(sink: Sink, container: Container, events: Iterable[bytes]) -> int:
+    """Write a whole trace of events that are valid JSON each; returns how many there were."""
+    before, after = surroundings(container)
+    sink.write(before + b"[\n")
+    count, pending, size = 0, [], 0
+    for event in events:
+        pending.append(event)
+        size += len(event)
+        if size >= BATCH:
+            sink.write((_SEPARATOR if count else b"") + _SEPARATOR.join(pending))
+            count, size = count + len(pending), 0
+            pending.clear()
+    if pending:
+        sink.write((_SEPARATOR if count else b"") + _SEPARATOR.join(pending))
+    sink.write(b"\n]" + after)
+    return count + len(pending)
+
+
+def surroundings(container: Container) -> tuple[bytes, bytes]:
+    """What stands in front of and behind the array: the bytes of the file where they are valid, else their content."""
+    if container.kind != "object":
+        return b"", b"\n"
+    header = container.header.removeprefix(_MARK)
+    try:
+        (header + container.trailer).decode()
+        whole = msgspec.json.decode(header + b"[]" + container.trailer)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        whole = None
+    return (header, container.trailer) if isinstance(whole, dict) else object_around(container.metadata)
+
+
+def object_around(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The same of an object with these keys beside the events."""
+    fields = msgspec.json.encode({key: value for key, value in metadata.items() if key != "traceEvents"})
+    return fields[:-1] + (b"," if len(fields) > 2 else b"") + b'"traceEvents":', b"}\n"

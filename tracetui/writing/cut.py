@@ -1,0 +1,82 @@
+"""A part of a trace as a new trace: events are chosen by the columns and copied as the bytes that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.errors import UsageError
+from tracetui.importers.store import Container, Store
+from tracetui.model.trace import Trace
+from tracetui.writing.choice import Choice, Fate
+from tracetui.writing.container import Sink, write_events
+from tracetui.writing.hashed_names import NameHider
+from tracetui.writing.selection import Wanted, select
+from tracetui.writing.stacks import without_stack
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How much of a trace was written."""
+
+    events: int
+    beside: int
+    """Slices of other steps among them, for the numbers at the borders."""
+
+
+class Cut:
+    """A part of a trace, chosen and not yet written."""
+
+    def __init__(self, trace: Trace, wanted: Wanted, hider: NameHider | None = None) -> None:
+        """Choose the events.
+
+        Raises: UsageError when there is no such step, or nothing is left.
+        """
+        assert isinstance(trace.store, Store), "only a trace that was read from somewhere can be cut"
+        self._trace, self._store, self._wanted, self._hider = trace, trace.store, wanted, hider
+        selection = select(trace, wanted)
+        if selection.is_empty(trace):
+            raise UsageError(
+                f"Nothing of {trace.label} is left: no slice, instant or counter is in what was asked for."
+            )
+        self._beside = selection.beside
+        self._choice = Choice(trace, trace.store, wanted, selection)
+
+    def write(self, sink: Sink, progress: Callable[[int], None] = lambda _: None) -> Kept:
+        """Write it as a whole file; `progress` hears after every block how many events have been gone through.
+
+        Raises: TraceError when the file of the trace has changed since it was read.
+        """
+        events = self._events(progress)
+        container = self._container()
+        count = write_events(sink, container, events)
+        return Kept(count, self._beside)
+
+    def _container(self) -> Container:
+        container = self._store.container
+        metadata = dict(container.metadata)
+        if self._hider is not None:
+            return Container(container.kind, metadata=self._hider.metadata(metadata))
+        if not self._wanted.stacks and "stackFrames" in metadata:
+            del metadata["stackFrames"]
+            return Container(container.kind, metadata=metadata)
+        return container
+
+    def _events(self, progress: Callable[[int], None]) -> Iterator[bytes]:
+        fates = self._choice.fates
+        for first, events in self._store.raw(fates != Fate.DROPPED):
+            progress(first)
+            fate = fates[first : first + len(events)]
+            kept = [events[row] for row in np.flatnonzero(fate != Fate.DROPPED).tolist()]
+            undecided = fate[fate != Fate.DROPPED] == Fate.UNDECIDED
+            if undecided.any():
+                kept = [
+                    event
+                    for event, is_open in zip(kept, undecided.tolist(), strict=True)
+                    if not is_open or self._choice.keeps(event)
+                ]
+            if not self._wanted.stacks:
+                kept = [without_stack(event) for event in kept]
+            yield from kept if self._hider is None else self._hider.events(kept)

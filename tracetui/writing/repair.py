@@ -1,0 +1,159 @@
+"""A trace that is damaged, written anew as one that every viewer opens, and what had to be done for that.
+
+Events that are valid stay the bytes that they are. What is changed is told with the byte at which it stands, counted
+in the unpacked file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+
+from tracetui.importers import tolerant
+from tracetui.importers.decode import decode_raw
+from tracetui.importers.store import Store
+from tracetui.importers.tolerant import Piece
+from tracetui.model.trace import BEGINNING, Trace
+from tracetui.writing.container import Sink, surroundings, write_events
+
+LEFT_OUT, CUT_OFF = "left out, it cannot be read", "left out, the file ends within it"
+MENDED = "mended: quotes, escapes or bare words within it"
+REWRITTEN = "rewritten: it held what JSON does not allow, such as control characters or NaN"
+NOT_UTF8 = "rewritten: bytes that are not UTF-8 became signs"
+NO_EVENT = "left out, it is no event"
+COMMAS = "a comma was put between events, or one too many taken away"
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """One thing that was done."""
+
+    offset: int | None
+    """The byte at which it was done, None for the file as a whole."""
+    what: str
+    shown: str = ""
+    """How that which was there begins."""
+
+
+@dataclass
+class Repair:
+    """A trace written anew; `done` lists what was changed once it is written."""
+
+    trace: Trace
+    done: list[Mend] = field(default_factory=list)
+    _commas: list[int] = field(default_factory=list)
+    """Where commas were wrong."""
+
+    def write(self, sink: Sink, progress: Callable[[int], None] = lambda _: None) -> int:
+        """Write the whole trace and return the number of events.
+
+        Raises: TraceError when the file has changed since it was read.
+        """
+        store = self._store
+        count = write_events(sink, store.container, self._events(store, progress))
+        if self._commas:
+            more = f", and in {len(self._commas) - 1:,} more places" if len(self._commas) > 1 else ""
+            self.done.append(Mend(self._commas[0], COMMAS + more))
+        self.done += self._around(store)
+        return count
+
+    @property
+    def _store(self) -> Store:
+        assert isinstance(self.trace.store, Store), "only a trace that was read from somewhere can be repaired"
+        return self.trace.store
+
+    def _events(self, store: Store, progress: Callable[[int], None]) -> Iterator[bytes]:
+        count = 0
+        for place, data in store.blocks():
+            events = self._lenient(place.offset, data) if place.is_tolerant else self._strict(place.offset, data)
+            for event in events:
+                count += 1
+                yield event
+            progress(count)
+
+    def _strict(self, offset: int, data: bytes) -> list[bytes]:
+        """The events of a block that is valid JSON, but perhaps for its bytes."""
+        events = decode_raw(data, is_tolerant=False)
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            place = 0
+            for event in events:
+                # A byte that was replaced is one byte again, so that places stay true.
+                place = _place_of(event, data, place)
+                if data[place : place + len(event)] != event:
+                    self._note(offset + place, NOT_UTF8, event.decode())
+                place += len(event)
+        return events
+
+    def _lenient(self, offset: int, data: bytes) -> Iterator[bytes]:
+        """The events of a block that is not valid JSON: as they are where they are valid, else as they were read."""
+        # A block that begins elsewhere than at the bracket begins with the comma before it.
+        commas = 0 if data.startswith(b"[") else -1
+        for piece in tolerant.pieces(data):
+            if isinstance(piece, int):
+                return
+            event = self._read(offset, data, piece)
+            if event is None:
+                # What is left out may have taken a comma with it.
+                commas = -1
+                continue
+            if commas >= 0 and piece.gap.count(",") != commas and self._store.container.kind != "lines":
+                self._commas.append(offset + piece.start - len(piece.gap.encode()))
+            commas = -1 if piece.is_mended else 1
+            yield event
+
+    def _read(self, offset: int, data: bytes, piece: Piece) -> bytes | None:
+        """The event of a piece, None where it is left out."""
+        if not isinstance(piece.item, dict):
+            what = CUT_OFF if piece.is_open else LEFT_OUT if piece.item is None else NO_EVENT
+            self._note(offset + piece.start, what, piece.text)
+            return None
+        raw = data[piece.start : piece.end]
+        if not piece.is_mended and _is_valid(raw):
+            return raw
+        self._note(offset + piece.start, MENDED if piece.is_mended else REWRITTEN, piece.text)
+        return msgspec.json.encode(piece.item)
+
+    def _around(self, store: Store) -> Iterator[Mend]:
+        """What was done to the file around its events."""
+        container = store.container
+        wrapping = self.trace.format.rpartition(", ")[2]
+        if wrapping == "utf-16":
+            yield Mend(None, "written in UTF-8 instead of UTF-16")
+        if container.kind == "lines":
+            yield Mend(None, "the lines became an array")
+        elif not container.is_closed:
+            yield Mend(
+                None, f"the array{' and the object around it were' if container.kind == 'object' else ' was'} closed"
+            )
+        elif container.kind == "object" and surroundings(container)[0] != container.header.removeprefix(
+            b"\xef\xbb\xbf"
+        ):
+            kept = ", ".join(key for key in container.metadata if key != "traceEvents") or "none"
+            yield Mend(None, f"the keys beside the events were written anew: {kept}")
+        for note in self.trace.quality.notes:
+            if "stream" in note or "inflate" in note:
+                yield Mend(None, note)
+
+    def _note(self, offset: int, what: str, text: str) -> None:
+        self.done.append(Mend(offset, what, " ".join(text[: 2 * BEGINNING].split())[:BEGINNING]))
+
+
+def _is_valid(raw: bytes) -> bool:
+    try:
+        raw.decode()
+        msgspec.json.decode(raw, type=msgspec.Raw)
+        msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _place_of(event: bytes, data: bytes, place: int) -> int:
+    """Where an event stands in a block, from a place between events on."""
+    while data[place : place + 1] in (b"[", b",", b" ", b"\n", b"\r", b"\t"):
+        place += 1
+    return place
