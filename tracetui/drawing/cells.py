@@ -29,6 +29,7 @@ FROM_LEFT = np.array([ord(letter) for letter in " ▏▎▍▌▋▊▉█"], np
 _THIN = np.array([ord(letter) for letter in "▏││▕"], np.uint32)
 _HALF = np.array([ord(letter) for letter in "▌▌▐▐"], np.uint32)
 _HATCH = ord("▒")
+_STIPPLE = ord("░")
 _MARK_ATTRIBUTES = np.array([0, UNDERLINE, BOLD | UNDERLINE], np.uint8)
 
 
@@ -117,10 +118,13 @@ class Painter:
         count = touching.last - touching.first
         self._dense(frame, touching, np.diff(edges), count > 2, marks, colours)
         self._sparse(frame, touching, edges, (count > 0) & (count <= 2), marks, colours)
+        if colours.stippled:
+            _stipple(frame)
         self._letter(frame, touching, edges, colours)
         return _without_colour(frame) if colours.mono else frame
 
-    def _family(self, places: Int64) -> NDArray[np.uint8]:
+    def family(self, places: Int64) -> NDArray[np.uint8]:
+        """The family of the slices at some places."""
         rows = self._index.rows[places]
         return self._families[self._slices.name[rows], self._slices.kind[rows]]
 
@@ -137,7 +141,7 @@ class Painter:
         if not dense.any():
             return
         first, last = touching.first[dense], touching.last[dense]
-        colour = colours.shades[self._family(self._index.longest(first, last)), 0]
+        colour = colours.shades[self.family(self._index.longest(first, last)), 0]
         width = np.broadcast_to(widths, dense.shape)[dense]
         level = np.clip(-(-touching.busy[dense] * 8 // width), 1, 8)
         for places, marked, attribute in _by_mark(marks, colours):
@@ -180,6 +184,11 @@ class Painter:
         level = np.maximum(level_a, level_b)
         # A marked sliver takes its whole cell, or nobody would find it.
         sliver = (level > 0) & (low > 0) & (high < 8)
+        if colours.stippled:
+            # A pattern needs whole cells: what is short has all that it touches.
+            short = self._index.end(place) - self._index.start(place) < 2 * (edges[cell + 1] - edges[cell])
+            sliver |= (level > 0) & short
+            both &= ~sliver
         low[sliver], high[sliver] = 0, 8
         colour = self._colour(place, level, colours)
         char, fg, bg, attributes = _edges_in_cell(low, high, colour, colours)
@@ -194,7 +203,7 @@ class Painter:
             whole = np.flatnonzero((char == SPACE) & (level < 2))
             # Small letters and capitals alternate like the shades of a colour.
             capital = (place[whole] & 1).astype(np.uint32) * 32
-            char[whole] = colours.letters[self._family(place[whole])] - capital
+            char[whole] = colours.letters[self.family(place[whole])] - capital
         if colours.mono:
             char[(char == SPACE) & (level == 2)] = _HATCH
         drawn = (frame.chars, char), (frame.fg, fg), (frame.bg, bg), (frame.attributes, attributes)
@@ -209,7 +218,7 @@ class Painter:
 
     def _colour(self, places: Int64, level: NDArray[np.uint8], colours: Palette) -> NDArray[np.int16]:
         """Colours of slices; neighbours on a track get different shades."""
-        colour: NDArray[np.int16] = colours.shades[self._family(places), places & 1]
+        colour: NDArray[np.int16] = colours.shades[self.family(places), places & 1]
         colour[level == 1] = colours.lit
         colour[level == 2] = colours.selected
         return colour
@@ -237,10 +246,14 @@ class Painter:
             self._slices.kind[rows].tolist(),
             strict=True,
         ):
+            if colours.stippled and frame.chars[y, x] >= _STIPPLE:
+                # Some of the pattern is left on either side.
+                x, room = x + 1, room - 2
             label = fit(name, kind, room)
             frame.chars[y, x : x + len(label)] = label
             if colours.letters is not None:
-                frame.chars[y, x + len(label) : x + room] = SPACE
+                tail = frame.chars[y, x + len(label) : x + room]
+                tail[tail < _STIPPLE if colours.stippled else slice(None)] = SPACE
 
 
 def _edges_in_cell(
@@ -279,6 +292,13 @@ def _nested(mask: Bool, within: Bool) -> Bool:
     result = mask.copy()
     result[mask] = within
     return result
+
+
+def _stipple(frame: Frame) -> None:
+    """Fill the whole cells of lit slices with one pattern, those of the selected one with a denser one."""
+    whole = (frame.bg != GROUND) & ((frame.attributes & UNDERLINE) > 0)
+    whole &= (frame.chars < 128) | (frame.chars == _HATCH)
+    frame.chars[whole] = np.where(frame.attributes[whole] & BOLD, np.uint32(_HATCH), np.uint32(_STIPPLE))
 
 
 def _without_colour(frame: Frame) -> Frame:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import orjson
@@ -18,21 +16,25 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tracetui.drawing.format import ABSENT, cell, clean, short_kernel, shorten
-from tracetui.model.table import DOUBTFUL, Cell, Column, Table
+from tracetui.drawing.format import clean, shorten
+from tracetui.drawing.markdown import markdown
+from tracetui.drawing.origin import DECIMALS, WHOLE, Extent, facts, versions
+from tracetui.drawing.reading import remarks, shown_texts, telling
+from tracetui.model.table import Cell, Column, Table
 from tracetui.model.trace import Trace
 
-DECIMALS = 3
-"""Of every float that is written: a nanosecond, where the unit is a microsecond."""
-NAME_WIDTH = 60
-"""Characters of a name in a table."""
-PROSE = ("title", "evidence", "advice", "effect", "hint")
-"""Columns of whole sentences, which say little when they are cut."""
+__all__ = ["facts", "render", "rich_table", "versions"]
+
 NARROWEST_NAME = 16
 """Characters to which names shrink before columns are dropped."""
 GAP = "  "
 """Between two columns."""
 LESS_TELLING = (
+    "noise_us",
+    "how",
+    "remark",
+    "ratio",
+    "difference",
     "touches",
     "made_by",
     "since_start",
@@ -73,59 +75,25 @@ LESS_TELLING = (
 """Columns that a narrow terminal drops first, in this order; then the rightmost."""
 
 
-def render(table: Table, trace: Trace, pane_name: str, form: str) -> str:
+def render(table: Table, trace: Trace, pane_name: str, form: str, extent: Extent = WHOLE) -> str:
     """The table as `json`, `csv`, `md` or `table` (plain columns), with a line break at its end.
 
     Raises: KeyError for another form.
     """
-    return _FORMS[form](table, trace, pane_name)
-
-
-def facts(trace: Trace) -> dict[str, Any]:
-    """What identifies a trace in an export: file, format, sizes, devices, and versions of what recorded it."""
-    return {
-        "file": clean(trace.label),
-        "format": trace.format,
-        "size_bytes": trace.size_bytes,
-        "events": trace.events,
-        "duration_us": round((trace.window[1] - trace.window[0]) / 1000, DECIMALS),
-        "origin_us": round(trace.origin_us, DECIMALS),
-        "devices": [clean(device.name) for device in trace.devices],
-        "versions": versions(trace),
-        "partial": trace.quality.partial or trace.quality.truncated_at is not None,
-    }
-
-
-def versions(trace: Trace) -> dict[str, str]:
-    """Versions that the file names, as people write them: `{"CUDA": "13.0"}`."""
-    scales = {"cuda": (1000, 10), "hip": (10_000_000, 100_000)}
-    found = {}
-    for title, kind, key in (
-        ("CUDA", "cuda", "cuda_runtime_version"),
-        ("CUDA driver", "cuda", "cuda_driver_version"),
-        ("HIP", "hip", "hip_runtime_version"),
-    ):
-        number = trace.metadata.get(key)
-        if isinstance(number, int):
-            major, minor = scales[kind]
-            found[title] = f"{number // major}.{number % major // minor}"
-    recorder = trace.metadata.get("tracetui")
-    if isinstance(recorder, Mapping) and isinstance(recorder.get("torch"), str):
-        found["PyTorch"] = clean(recorder["torch"])
-    return found
+    return _FORMS[form](table, trace, pane_name, extent)
 
 
 def rich_table(table: Table, trace: Trace, pane_name: str, width: int = 120) -> RenderableType:
     """The table for a terminal of `width` columns, with what was left out and the table's note below it."""
     if not len(table):
         return Text(_nothing(table))
-    header, lines, remarks = _layout(table, pane_name, width)
+    header, lines, said = _layout(table, pane_name, width)
     title = Text(f"{pane_name} · {clean(trace.label)}", style="dim")
     body = [Text(line, no_wrap=True, overflow="crop") for line in lines]
-    return Group(title, Text(header, style="bold"), *body, *(Text(remark, style="dim") for remark in remarks))
+    return Group(title, Text(header, style="bold"), *body, *(Text(remark, style="dim") for remark in said))
 
 
-def _json(table: Table, trace: Trace, pane_name: str) -> str:
+def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     names = table.column_names
     values = [_values(column) for column in table.columns]
     document = {
@@ -141,7 +109,7 @@ def _json(table: Table, trace: Trace, pane_name: str) -> str:
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
 
 
-def _csv(table: Table, trace: Trace, pane_name: str) -> str:
+def _csv(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.column_names)
@@ -149,33 +117,17 @@ def _csv(table: Table, trace: Trace, pane_name: str) -> str:
     return out.getvalue()
 
 
-def _markdown(table: Table, trace: Trace, pane_name: str) -> str:
-    columns = _telling(table)
-    cells = [[_literal(text) for text in _cells(column, pane_name)] for column in columns]
-    lines = [
-        " · ".join([f"**{pane_name}** of {_literal(clean(trace.label))}", *_origin(trace)]),
-        "",
-        _row(table.titled(column.name) for column in columns),
-        _row("---" if column.is_text else "---:" for column in columns),
-        *map(_row, zip(*cells, strict=True)),
-    ]
-    remarks = _remarks(table, columns, [])
-    if remarks:
-        lines += ["", *map(_literal_prose, remarks)]
-    return "\n".join(lines) + "\n"
-
-
-def _plain(table: Table, trace: Trace, pane_name: str) -> str:
+def _plain(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     if not len(table):
         return _nothing(table) + "\n"
-    header, lines, remarks = _layout(table, pane_name, None)
-    return "\n".join([header, *lines, *([""] if remarks else []), *remarks]) + "\n"
+    header, lines, said = _layout(table, pane_name, None)
+    return "\n".join([header, *lines, *([""] if said else []), *said]) + "\n"
 
 
-_FORMS: dict[str, Callable[[Table, Trace, str], str]] = {
+_FORMS: dict[str, Callable[[Table, Trace, str, Extent], str]] = {
     "json": _json,
     "csv": _csv,
-    "md": _markdown,
+    "md": markdown,
     "table": _plain,
 }
 
@@ -197,32 +149,10 @@ def _values(column: Column) -> list[Cell]:
     return values
 
 
-def _cells(column: Column, pane_name: str) -> list[str]:
-    """The column as texts to read, names shortened."""
-    if column.strings is None:
-        return [cell(column, column.cell(row)) for row in range(len(column))]
-    kernels = column.name == "kernel" or (pane_name == "kernels" and column.name == "name")
-    shown = {-1: ABSENT}
-    for i in np.unique(column.values).tolist():
-        if i >= 0:
-            text = column.strings[i]
-            text = clean(short_kernel(text) if kernels else text)
-            shown[i] = text if column.name in PROSE else shorten(text, NAME_WIDTH)
-    return [shown[i] for i in column.values.tolist()]
-
-
-def _telling(table: Table) -> list[Column]:
-    """The columns without those that hold nothing, and without long names beside short ones."""
-    columns = [column for column in table.columns if not len(table) or not column.nulls().all()]
-    if any(column.name == "short_name" for column in columns):
-        columns = [column for column in columns if column.name != "name"]
-    return columns
-
-
 def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[str], list[str]]:
     """Header, lines and remarks of aligned columns, within a width where there is one."""
-    columns = _telling(table)
-    cells = {column.name: _cells(column, pane_name) for column in columns}
+    columns = telling(table)
+    cells = {column.name: shown_texts(column, pane_name) for column in columns}
     widths = {name: max(map(cell_len, [table.titled(name), *texts])) for name, texts in cells.items()}
     dropped = [] if width is None else _drop(columns, widths, width)
     kept = [column for column in columns if column not in dropped]
@@ -234,7 +164,7 @@ def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[
         texts = [table.titled(column.name), *(shorten(text, room) for text in cells[column.name])]
         padded.append([_pad(text, room, column.is_text) for text in texts])
     header, *lines = [GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
-    return header, lines, _remarks(table, columns, dropped)
+    return header, lines, remarks(table, columns, dropped)
 
 
 def _drop(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> list[Column]:
@@ -269,50 +199,8 @@ def _total(widths: Iterable[int]) -> int:
     return sum(parts) + len(GAP) * (len(parts) - 1)
 
 
-def _remarks(table: Table, shown: Sequence[Column], dropped: Sequence[Column]) -> list[str]:
-    """What a reader must know below a table: columns that are not there, and the table's own note."""
-    seen = {column.name for column in [*shown, *dropped]} | {"name"}
-    empty = [column.name for column in table.columns if column.name not in seen]
-    remarks = []
-    if dropped:
-        names = ", ".join(column.name for column in dropped)
-        remarks.append(f"Not shown for want of width: {names}.")
-    if empty:
-        remarks.append(f"Without a value in this trace: {', '.join(empty)}.")
-    if table.note:
-        remarks.append(clean(table.note))
-    if table.doubts:
-        doubts = (f"{words}: {', '.join(names) or 'all'}" for words, names in table.doubts.items())
-        remarks.append(f"{DOUBTFUL} Doubtful, as health says: {'; '.join(doubts)}.")
-    return remarks
-
-
-def _origin(trace: Trace) -> list[str]:
-    """Devices, versions and units in words."""
-    counts = Counter(clean(device.name) for device in trace.devices)
-    devices = [name if number == 1 else f"{name} x{number}" for name, number in counts.items()]
-    named = [f"{title} {number}" for title, number in versions(trace).items()]
-    return [*devices, *named, "columns ending in `_us` are microseconds, in `_pct` percent"]
-
-
 def _nothing(table: Table) -> str:
     return " ".join(["No rows.", *([clean(table.note)] if table.note else [])])
-
-
-def _row(texts: Iterable[str]) -> str:
-    return "| " + " | ".join(texts) + " |"
-
-
-def _literal(text: str) -> str:
-    """Text as a Markdown code span where it would otherwise be read as markup."""
-    if not any(letter in text for letter in "|<>*_[]`\\&~"):
-        return text
-    text = text.replace("`", "'").replace("|", "\\|")
-    return f"`{text}`"
-
-
-def _literal_prose(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "\\<")
 
 
 def _pad(text: str, width: int, left: bool) -> str:

@@ -56,7 +56,7 @@ def duration(nanoseconds: float) -> str:
 
 def micros(us: float) -> str:
     """Microseconds as a table cell: `48.9`, `1,203.4`; three decimals where one would read as zero."""
-    return f"{us:.3f}" if 0 < abs(us) < 0.05 else f"{us:,.1f}"
+    return _positive_zero(f"{us:.3f}" if 0 < abs(us) < 0.05 else f"{us:,.1f}")
 
 
 def count(n: float) -> str:
@@ -75,8 +75,17 @@ def size(number: float) -> str:
 
 
 def percent(x: float) -> str:
-    """A share of 0 to 100 with one decimal: `63.1 %`."""
-    return f"{x:.1f} %"
+    """A share with one decimal: `63.1 %`; without one where it is hundreds of times the whole: `1,066,565 %`."""
+    return f"{_share(x)} %"
+
+
+def _share(x: float) -> str:
+    return f"{x:,.0f}" if abs(x) >= 10_000 else _positive_zero(f"{x:.1f}")
+
+
+def _positive_zero(text: str) -> str:
+    """A number as text, `0.0` for what rounds to nothing from below."""
+    return text[1:] if text.startswith("-") and not text.strip("-0.,") else text
 
 
 def shorten(text: str, width: int) -> str:
@@ -110,7 +119,7 @@ def _number(column: Column, value: float) -> str:
     if column.unit == "us":
         return micros(value)
     if column.unit == "%":
-        return f"{value:.1f}"
+        return _share(value)
     if column.unit == "bytes":
         return size(value)
     if value.is_integer():

@@ -7,6 +7,7 @@ rows, without Python frames), or full.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -19,6 +20,8 @@ from tracetui.model.trace import Kind, LaneKind, Trace
 ON_DEVICE = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC)
 """Kinds of lanes that are kept in sight at the bottom."""
 
+RULED = 6
+"""From so many lines on one of them separates threads and devices."""
 _BUSY_LANES = (LaneKind.CPU, LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.ASYNC)
 _CAPS = (4, 5, 6, 8, 10, 12, 16, 24, 32)
 _IDLE_SHARE = 1000
@@ -56,7 +59,8 @@ class Line:
 class Layout:
     """The lines of a picture on a screen of some height; what a person folded and scrolled is kept here."""
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, only: Collection[int] | None = None) -> None:
+        """With `only`, just these lanes are shown, and neither counters nor idle time."""
         self._picture = picture
         lanes = picture.trace.lanes
         idle = idle_lanes(picture.trace)
@@ -64,15 +68,21 @@ class Layout:
             Fold.COMPACT if lane.kind in _BUSY_LANES and i not in idle else Fold.FOLDED for i, lane in enumerate(lanes)
         ]
         """The state of each lane."""
-        shown = [i for i in range(len(lanes)) if _is_shown(picture, i)]
+        shown = [i for i in range(len(lanes)) if _is_shown(picture, i) and (only is None or i in only)]
         self._above = [i for i in shown if lanes[i].kind not in ON_DEVICE]
         self._below = [i for i in shown if lanes[i].kind in ON_DEVICE]
-        self._idle = _lanes_under_idle(picture)
+        self._idle = _lanes_under_idle(picture) if only is None else {}
+        self._curves = len(picture.curves) if only is None else 0
         self._offset: dict[int, int] = {}
         self._scroll = [0, 0]
         self._height = 0
         self._lines: list[Line] | None = None
         self._split = 0
+
+    @property
+    def height(self) -> int:
+        """The number of lines that it is laid out for."""
+        return self._height
 
     def resize(self, height: int) -> None:
         """Lay out for a number of lines."""
@@ -129,7 +139,7 @@ class Layout:
 
     def scroll(self, line: int, rows: int) -> None:
         """Scroll the part of the screen that a line belongs to."""
-        part = int(bool(self._split) and line > self._split)
+        part = int(bool(self._split) and line >= self._split + self._rule_lines)
         self._scroll[part] = max(0, self._scroll[part] + rows)
         self._lines = None
 
@@ -173,7 +183,7 @@ class Layout:
         lines = self.lines
         if not self._split:
             return lines
-        return lines[self._split + 1 :] if part else lines[: self._split]
+        return lines[self._split + self._rule_lines :] if part else lines[: self._split]
 
     def _base(self, lane: int) -> range:
         """The tracks that a lane shows some of."""
@@ -196,7 +206,7 @@ class Layout:
         """How many rows a compact lane shows: as many as fit on the screen for all, and some in any case."""
         least = 8 if self._height >= 24 else 5 if self._height >= 10 else 4
         lanes = [*self._above, *self._below]
-        room = self._height - len(self._picture.curves) - len(self._idle)
+        room = self._height - self._curves - len(self._idle)
         fitting = [cap for cap in _CAPS if cap > least and sum(self._shown_rows(lane, cap) for lane in lanes) <= room]
         return max(fitting, default=least)
 
@@ -207,9 +217,9 @@ class Layout:
             if lane in self._idle:
                 lines.append(Line(-1, self._idle[lane]))
             lines += self._of_lane(lane, cap)
-        own = len(self._picture.trace.counters)
+        own = min(len(self._picture.trace.counters), self._curves)
         # What is full is a device: its curve stays in sight with its streams.
-        curves = range(own, len(self._picture.curves)) if part else range(own)
+        curves = range(own, self._curves) if part else range(own)
         return lines + [Line(-1, self._picture.counter_track(number)) for number in curves]
 
     def _of_lane(self, lane: int, cap: int) -> list[Line]:
@@ -227,8 +237,9 @@ class Layout:
         if len(above) + len(below) <= self._height:
             self._scroll = [0, 0]
             return above + below
-        lower = min(len(below), max(self._height // 2, self._height - 1 - len(above)))
-        upper = max(self._height - 1 - lower, 0)
+        room = self._height - self._rule_lines
+        lower = min(len(below), max(self._height // 2, room - len(above)))
+        upper = max(room - lower, 0)
         self._split = upper
         tops = [
             min(scroll, max(len(part) - room, 0))
@@ -244,7 +255,12 @@ class Layout:
         parts = above[tops[0] : tops[0] + upper], below[tops[1] : tops[1] + lower]
         for lines in parts:
             lines[:1] = [replace(line, head=line.lane >= 0) for line in lines[:1]]
-        return [*parts[0], rule, *parts[1]][: self._height]
+        return [*parts[0], *[rule][: self._rule_lines], *parts[1]][: self._height]
+
+    @property
+    def _rule_lines(self) -> int:
+        """Lines between the parts: none where every one is needed."""
+        return int(self._height >= RULED)
 
 
 def _lanes_under_idle(picture: Picture) -> dict[int, int]:

@@ -7,7 +7,7 @@ that touch do not read as one. Where there are 16 colours or none, a letter stan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -86,6 +86,10 @@ class Palette:
     """Code point of each family's letter, None where colours suffice."""
     colours: int
     """256, 16, or 0 for none."""
+    veil: int = GROUND
+    """Colour of slices that are not what the timeline is about; GROUND for no colour of their own."""
+    stippled: bool = False
+    """Whether lit and selected slices carry a pattern as well, so that no colour is mistaken for them."""
 
     @property
     def mono(self) -> bool:
@@ -105,17 +109,25 @@ def palette(colours: int = 256, dark: bool = True) -> Palette:
     else:
         marks = (15, 7, 8) if dark else (0, 8, 8)
     idle = np.array(_IDLE if colours == 256 else _IDLE_OF_16, np.int16)
-    return Palette(shades, ink, *marks, idle, letters, colours)
+    veil = (237 if dark else 252) if colours == 256 else GROUND
+    return Palette(shades, ink, *marks, idle, letters, colours, veil)
+
+
+@lru_cache(maxsize=8)
+def stippled(colours: int = 256, dark: bool = True) -> Palette:
+    """The palette in which lit slices carry a pattern."""
+    return replace(palette(colours, dark), stippled=True)
 
 
 def nearest_colour(red: int, green: int, blue: int) -> int:
     """The index of the colour of the 256 that comes nearest; the first 16, which terminals redefine, are left out."""
     wanted = np.array([red, green, blue])
-    known = np.array([_rgb(colour) for colour in range(16, 256)])
+    known = np.array([rgb(colour) for colour in range(16, 256)])
     return 16 + int(((known - wanted) ** 2).sum(axis=1).argmin())
 
 
-def _rgb(colour: int) -> tuple[int, int, int]:
+def rgb(colour: int) -> tuple[int, int, int]:
+    """Red, green and blue, 0 to 255, of one of the 256 colours."""
     if colour < 16:
         return _RGB_OF_16[colour]
     if colour >= 232:
@@ -128,6 +140,6 @@ def _rgb(colour: int) -> tuple[int, int, int]:
 
 def _ink(colour: int, colours: int) -> int:
     """Black or white, whichever has the larger contrast by the WCAG's measure."""
-    red, green, blue = ((channel / 255) ** 2.2 for channel in _rgb(colour))
+    red, green, blue = ((channel / 255) ** 2.2 for channel in rgb(colour))
     bright = 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179
     return (16 if colours == 256 else 0) if bright else (231 if colours == 256 else 15)

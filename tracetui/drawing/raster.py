@@ -34,6 +34,8 @@ Int64 = NDArray[np.int64]
 TICK = ord("╵")
 """Marks an instant where its lane's first row is empty."""
 
+MANY = 50
+"""From so many slices on they are looked up in a table of all."""
 _KINDS = max(Kind) + 1
 
 
@@ -128,6 +130,10 @@ class Picture:
         self._draw_instants(frame, wanted, edges, colours)
         return frame
 
+    def family(self, places: Int64) -> NDArray[np.uint8]:
+        """The families, as rows of a palette's shades, of the slices at some places of the index."""
+        return self._painter.family(places)
+
     def slice_at(self, track: int, start_ns: int, end_ns: int) -> int:
         """The row of the longest slice of a track that touches [start_ns, end_ns), -1 for none.
 
@@ -202,7 +208,20 @@ class Picture:
 
     def _places(self, rows: Iterable[int]) -> list[int]:
         """Where slices stand in the index, ascending."""
-        return sorted(self.index.place(track, row) for row in rows for track in self.tracks_of(row))
+        wanted = list(rows)
+        if len(wanted) < MANY:
+            return sorted(self.index.place(track, row) for row in wanted for track in self.tracks_of(row))
+        places = np.sort(self._places_of_rows[:, wanted], axis=None)
+        return places[places >= 0].tolist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def _places_of_rows(self) -> NDArray[np.int32]:
+        """Where each slice stands in the index: on its lane's full track, and on its compact one; -1 for nowhere."""
+        places = np.full((2, len(self.trace.slices)), -1, np.int32)
+        first = int(self.index.heads[self.compact[0].start])
+        for number, part in enumerate((slice(0, first), slice(first, len(self.index)))):
+            places[number, self.index.rows[part]] = np.arange(part.start, part.stop)
+        return places
 
     def _draw_instants(self, frame: Frame, tracks: Int64, edges: Int64, colours: Palette) -> None:
         """Mark instants in the empty cells of their lanes' first rows."""

@@ -10,13 +10,14 @@ from tracetui.drawing.axis import axis
 from tracetui.drawing.cells import SPACE, Frame
 from tracetui.drawing.format import clean, duration, shorten
 from tracetui.drawing.labels import codes, single_width
-from tracetui.drawing.layout import Fold, Layout, Line
+from tracetui.drawing.layout import ON_DEVICE, Fold, Layout, Line
 from tracetui.drawing.palette import BOLD, DIM, GROUND, UNDERLINE, Palette
 from tracetui.drawing.raster import Picture, Window
+from tracetui.drawing.veil import Stretch, veil
 from tracetui.model.trace import Lane, LaneKind
 
 AXIS_LINES = 1
-"""Lines above the first track."""
+"""Lines above the first track, where the axis is drawn."""
 
 _THREAD = re.compile(r"thread (?P<id>-?\d+)(?: \((?P<name>.*)\))?")
 _GENERIC = re.compile(r"(python[\d.]*|pt_main_thread)?")
@@ -39,6 +40,8 @@ class View:
     origin: str = ""
     """What that moment is called on the axis."""
     focused: bool = False
+    inside: tuple[Stretch, Stretch] | None = None
+    """What the timeline is about, on threads and on devices, in ns; None for everything."""
 
 
 def label_width(width: int) -> int:
@@ -67,14 +70,20 @@ def lane_label(lane: Lane, room: int = 40) -> str:
 class Scene:
     """Draws a picture as a layout arranges it."""
 
-    def __init__(self, picture: Picture, layout: Layout) -> None:
+    def __init__(self, picture: Picture, layout: Layout, axis_lines: int = AXIS_LINES) -> None:
+        """`axis_lines` is 0 for a timeline under another one, whose axis it shares."""
         self.picture = picture
         self.layout = layout
+        self.axis_lines = axis_lines
+
+    def fits(self, height: int) -> bool:
+        """Whether the lines are laid out for a grid of that height, so that some of them can be drawn alone."""
+        return self.layout.height == max(height - self.axis_lines, 0)
 
     def draw(self, view: View, width: int, height: int, colours: Palette) -> Frame:
         """The whole grid."""
         frame = Frame.blank(height, width)
-        self.layout.resize(max(height - AXIS_LINES, 0))
+        self.layout.resize(max(height - self.axis_lines, 0))
         self.draw_axis(frame, view, colours)
         self.draw_lines(frame, range(len(self.layout.lines)), view, colours)
         return frame
@@ -93,19 +102,25 @@ class Scene:
             lit=view.lit,
             colours=colours,
         )
-        self._point_at_lit(tracks, lines, view, colours)
+        for i, line in enumerate(lines):
+            if view.inside is not None and line.lane >= 0:
+                on_device = self.picture.trace.lanes[line.lane].kind in ON_DEVICE
+                veil(tracks, i, view.inside[on_device], view.window, colours)
+        before = self._point_at_lit(tracks, lines, view)
         if view.mark_ns is not None:
             _draw_mark(tracks, view.window.cell_of(view.mark_ns), colours)
         for i, (number, line) in enumerate(zip(numbers, lines, strict=True)):
-            y = number + AXIS_LINES
+            y = number + self.axis_lines
             frame.put(y, left, tracks, i)
             self._draw_label(frame, y, line, left, colours)
+            if i in before:
+                frame.write(y, left - 1, codes("◀"), GROUND, BOLD)
 
     def draw_axis(self, frame: Frame, view: View, colours: Palette) -> None:
         """Draw the axis, and what is measured, onto a grid."""
         height, width = frame.shape
         left = label_width(width)
-        if height < AXIS_LINES or width <= left:
+        if not self.axis_lines or height < self.axis_lines or width <= left:
             return
         quiet = GROUND if colours.mono else colours.quiet
         frame.write(0, 0, codes(shorten(self._reading(view, width - left), left - 1).ljust(left)))
@@ -155,8 +170,12 @@ class Scene:
         curve = self.picture.curves[track - self.picture.counter_track(0)]
         return f"{curve.name} ≤{curve.limit}"
 
-    def _point_at_lit(self, frame: Frame, lines: list[Line], view: View, colours: Palette) -> None:
-        """Where a lit slice lies outside the window, say on its line in which direction."""
+    def _point_at_lit(self, frame: Frame, lines: list[Line], view: View) -> set[int]:
+        """Where a lit slice lies behind the window, say so on its line; the lines where one lies before it.
+
+        Those are pointed at beside the lane's name, where no slice begins.
+        """
+        before: set[int] = set()
         width = frame.shape[1]
         slices = self.picture.trace.slices
         wanted = {track: row for row in view.lit for track in self.picture.tracks_of(row)}
@@ -165,10 +184,12 @@ class Scene:
             row = wanted.get(line.track, -1)
             if row < 0 or width < 1:
                 continue
-            late = slices.start[row] >= end
-            if late or slices.end[row] <= begin:
-                frame.write(i, width - 1 if late else 0, codes("▶" if late else "◀"), GROUND, BOLD)
-                frame.bg[i, width - 1 if late else 0] = GROUND
+            if slices.start[row] >= end:
+                frame.write(i, width - 1, codes("▶"), GROUND, BOLD)
+                frame.bg[i, width - 1] = GROUND
+            elif slices.end[row] <= begin:
+                before.add(i)
+        return before
 
 
 def _draw_mark(frame: Frame, cell: int, colours: Palette) -> None:

@@ -9,6 +9,7 @@ from tracetui.drawing.format import count, duration, percent, size
 from tracetui.model.table import Cell, Table, texts
 
 _UNITS = re.compile(r"_(us|bytes)$")
+_SCALED = ("us", "%", "bytes")
 _CAPITALS = {"gpu": "GPU", "cpu": "CPU"}
 
 
@@ -32,7 +33,13 @@ def _value(row: dict[str, Cell]) -> str | None:
     number, text = row["number"], row["value"]
     if not isinstance(number, int | float):
         return None if text is None else str(text)
-    match row["unit"]:
+    unit = str(row["unit"] or "")
+    return in_unit(number, unit) if unit in _SCALED or float(number).is_integer() else str(text)
+
+
+def in_unit(number: float, unit: str) -> str:
+    """A number with its unit, as large as is read best: `12.3 ms` of microseconds, `1.2 GiB` of bytes."""
+    match unit:
         case "us":
             return duration(1000 * number)
         case "%":
@@ -40,4 +47,5 @@ def _value(row: dict[str, Cell]) -> str | None:
         case "bytes":
             return size(number)
         case _:
-            return count(number) if float(number).is_integer() else str(text)
+            words = count(number) if abs(number) >= 1e15 or float(number).is_integer() else f"{number:,.1f}"
+            return f"{words} {unit}".rstrip()

@@ -1,0 +1,82 @@
+"""What of a table is read by eye: which columns say something, their cells as texts, and the remarks below.
+
+The same for columns on a terminal, Markdown and a report; JSON and CSV carry everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tracetui.drawing.format import ABSENT, cell, clean, short_kernel, shorten
+from tracetui.model.table import DOUBTFUL, Cell, Column, Table
+
+NAME_WIDTH = 60
+"""Characters of a name in a table."""
+KERNELS = ("kernel", "before", "after")
+"""Columns of names of kernels, in any pane."""
+PROSE = ("title", "evidence", "advice", "effect", "hint", "shares", "value")
+"""Columns of words or whole sentences, which say little when they are cut."""
+NAMES = frozenset(
+    ("name", "short_name", "op", "kernel", "api", "annotation", "before", "after", "cpu_doing", "thread", "example")
+    + ("made_by", "peak_op", "input_shapes", "copy", "grid", "block", "id", "jump", "touches", "signature")
+    + ("fingerprint", "offender", "frame", "file", "what", "measure")
+)
+"""Columns of names out of a program, which are set apart from words."""
+
+
+def telling(table: Table) -> list[Column]:
+    """The columns without those that hold nothing, and without long names beside short ones."""
+    columns = [column for column in table.columns if not len(table) or not column.nulls().all()]
+    if any(column.name == "short_name" for column in columns):
+        columns = [column for column in columns if column.name != "name"]
+    return columns
+
+
+def shown_texts(column: Column, pane: str, width: int = NAME_WIDTH) -> list[str]:
+    """The column as texts to read, names shortened to `width`."""
+    if column.strings is None:
+        write = _operations if column.name == "flops" else cell
+        return [write(column, column.cell(row)) for row in range(len(column))]
+    kernels = column.name in KERNELS or (pane == "kernels" and column.name == "name")
+    shown = {-1: ABSENT}
+    for i in np.unique(column.values).tolist():
+        if i >= 0:
+            text = column.strings[i]
+            text = clean(short_kernel(text) if kernels else text)
+            shown[i] = text if column.name in PROSE else shorten(text, width)
+    return [shown[i] for i in column.values.tolist()]
+
+
+def remarks(table: Table, shown: Sequence[Column], dropped: Sequence[Column] = ()) -> list[str]:
+    """What a reader must know below a table: columns that are not there, and the table's own note."""
+    seen = {column.name for column in [*shown, *dropped]} | {"name"}
+    empty = [column.name for column in table.columns if column.name not in seen]
+    said = []
+    if dropped:
+        names = ", ".join(column.name for column in dropped)
+        said.append(f"Not shown for want of width: {names}.")
+    if empty:
+        said.append(f"Without a value in this trace: {', '.join(empty)}.")
+    return [*said, *notes(table)]
+
+
+def notes(table: Table) -> list[str]:
+    """The table's own note, and which columns are doubtful."""
+    said = [clean(table.note)] if table.note else []
+    if table.doubts:
+        doubts = (f"{words}: {', '.join(names) or 'all'}" for words, names in table.doubts.items())
+        said.append(f"{DOUBTFUL} Doubtful, as health says: {'; '.join(doubts)}.")
+    return said
+
+
+def _operations(column: Column, value: Cell) -> str:
+    """A number of operations with four digits: `55.06 G`."""
+    if not isinstance(value, int | float) or abs(value) < 1e6:
+        return cell(column, value)
+    scale, letter = next((scale, letter) for scale, letter in _LETTERS if abs(value) >= scale)
+    return f"{value / scale:.4g} {letter}"
+
+
+_LETTERS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))

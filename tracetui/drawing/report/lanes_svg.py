@@ -1,0 +1,293 @@
+"""The lanes of a stretch of time as inline SVG, in the geometry and the colours of the screen.
+
+A slice tells its name and duration on hovering; names stand on those that are wide enough, a letter for the family
+on narrower ones. What is narrower than a line is merged. There is a budget of blocks, so that the file stays small.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.idle.cause_words import WORDS, Cause
+from tracetui.analysis.idle.gaps import idle_blocks
+from tracetui.drawing.axis import tick_label, tick_step
+from tracetui.drawing.format import Family, count, duration, shorten
+from tracetui.drawing.labels import SHORTEST
+from tracetui.drawing.palette import palette
+from tracetui.drawing.raster import Picture
+from tracetui.drawing.report.arrangement import Arrangement, Row, arrange
+from tracetui.drawing.report.blocks import Blocks, Stretch, blocks
+from tracetui.drawing.report.colours import FAMILY_WORDS, IDLE_WORDS, letter, slice_class
+from tracetui.drawing.report.words import text
+
+WIDTH, NAMES = 990, 148
+"""Units of length of the time axis, and of the names of lanes beside it."""
+ROW, BAR, GAP, AXIS = 15, 13, 6, 20
+"""Height of a row and of a slice on it, space above a lane, height of the axis."""
+BUDGET = 8000
+"""So many blocks at most are drawn."""
+FINENESS = (0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
+"""Widths below which slices are merged, from the one that is tried first."""
+LETTER, GLYPH = 9.0, 6.2
+"""The least width for a letter, and the width of one in a name."""
+TITLE = 120
+"""Characters of a name that is shown on hovering."""
+
+
+@dataclass(frozen=True)
+class LanesFigure:
+    """A figure, and what is to be said about it."""
+
+    svg: str
+    """Figure and legend as HTML."""
+    blocks: int
+    slices: int
+    hidden_lanes: int
+
+
+def lanes_figure(
+    picture: Picture, start_ns: int, end_ns: int, origin: str, key: str = "lanes", until_ns: int | None = None
+) -> LanesFigure:
+    """The lanes between two moments; `origin` is what the first of them is called, `key` begins every id.
+
+    What lies behind `until_ns` is not what the figure is about, and pale.
+    """
+    stretch = Stretch(start_ns, max(end_ns, start_ns + 1), WIDTH)
+    arrangement = arrange(picture, stretch)
+    drawing = _Drawing(picture, stretch, arrangement, key)
+    body = drawing.draw()
+    label = f"Lanes from {origin}, {duration(end_ns - start_ns)}"
+    height = drawing.height
+    svg = (
+        f'<div class="lanes" tabindex="0" role="region" aria-label="{text(label)}">'
+        f'<svg class="names" width="{NAMES}" height="{height}" viewBox="0 0 {NAMES} {height}" '
+        f'preserveAspectRatio="xMinYMin slice" aria-hidden="true">'
+        f"{''.join(drawing.names)}</svg>"
+        f'<svg class="times" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'aria-labelledby="{key}-title"><title id="{key}-title">{text(label)}</title>'
+        f"{_patterns(key)}{_axis(stretch, height, origin)}{body}{_beyond(stretch, height, until_ns)}</svg></div>"
+        f"{_legend(drawing, key)}"
+    )
+    return LanesFigure(svg, drawing.drawn, drawing.slices, arrangement.hidden)
+
+
+class _Drawing:
+    """Collects what is drawn, from the top."""
+
+    def __init__(self, picture: Picture, stretch: Stretch, arrangement: Arrangement, key: str) -> None:
+        self.picture, self.stretch, self.key = picture, stretch, key
+        self.arrangement = arrangement
+        self.names: list[str] = []
+        self.height = AXIS
+        self.drawn = self.slices = 0
+        self.families: set[int] = set()
+        self.idle: set[int] = set()
+        self._shapes: list[str] = []
+        self._words: list[str] = []
+        self._colours = palette()
+
+    def draw(self) -> str:
+        """Everything below the axis."""
+        rows = self.arrangement.rows
+        found = _within_budget(self.picture, rows, self.stretch)
+        for row, made in zip(rows, found, strict=True):
+            if row.begins:
+                self.height += GAP
+            if row.band >= 0:
+                self._draw_idle(row.band)
+            self._name(row.label, quiet=not row.begins)
+            self._draw_row(row, made)
+            self.height += ROW
+        for number in self.arrangement.curves:
+            self._draw_curve(number)
+        self.height += 4
+        shapes, words = "\n".join(self._shapes), "\n".join(self._words)
+        return f'<g class="slices">\n{shapes}\n</g>\n<g class="words">\n{words}\n</g>'
+
+    def _name(self, words: str, quiet: bool = False) -> None:
+        if words:
+            style = ' class="quiet"' if quiet else ""
+            self.names.append(f'<text x="4" y="{self.height + 10.5:g}"{style}>{text(words)}</text>')
+
+    def _draw_row(self, row: Row, made: Blocks) -> None:
+        index, slices = self.picture.index, self.picture.trace.slices
+        if len(made) == 0:
+            return
+        places = index.longest(made.first + row.first, made.last + row.first)
+        family = self.picture.family(places).tolist()
+        rows = index.rows[places]
+        self.families.update(family)
+        self.drawn += len(made)
+        self.slices += row.last - row.first
+        for number, (place, kind, name, dur) in enumerate(
+            zip(places.tolist(), family, slices.name[rows].tolist(), slices.dur[rows].tolist(), strict=True)
+        ):
+            many = int(made.last[number] - made.first[number])
+            style = slice_class(kind, place & 1)
+            of = int(slices.kind[index.rows[place]])
+            said = f"{shorten(self.picture.labels.text(name, of), TITLE)}, {duration(dur)}"
+            if kind < Family.OP:
+                said += f" ({FAMILY_WORDS[Family(kind)]})"
+            if many > 1:
+                said = f"{count(many)} slices, the longest {said}"
+            left, width = float(made.left[number]), float(made.right[number] - made.left[number])
+            self._block(style, left, width, float(made.share[number]) if many > 1 else 1.0, said)
+            if many == 1 and width >= LETTER:
+                self._label(style, left, width, name, of, kind)
+
+    def _block(self, style: str, left: float, width: float, share: float, said: str) -> None:
+        # What several slices fill in part grows from the bottom, as on the screen.
+        tall = max(BAR * share, 2.0)
+        self._shapes.append(
+            f'<rect class="{style}" x="{left:.2f}" y="{self.height + BAR - tall:.4g}" width="{width:.2f}" '
+            f'height="{tall:.3g}"><title>{text(said)}</title></rect>'
+        )
+
+    def _label(self, style: str, left: float, width: float, name: int, kind: int, family: int) -> None:
+        room = int((width - 4) / GLYPH)
+        if room < SHORTEST and family >= len(Family):
+            # Slices of other programs have a colour by name, and no family.
+            return
+        if room >= SHORTEST:
+            codes = self.picture.labels.fit(name, kind, room)
+            words = codes.astype("<u4").tobytes().decode("utf-32-le")
+        else:
+            words = letter(family)
+        self._words.append(f'<text class="i{style}" x="{left + 2.5:.2f}" y="{self.height + 10:g}">{text(words)}</text>')
+
+    def _draw_idle(self, number: int) -> None:
+        """The stretches in which a device ran nothing, hatched by what held it up."""
+        band = self.picture.idles[number]
+        found = idle_blocks(self.picture.trace)
+        mine = np.flatnonzero(
+            (found.process == band.process) & (found.end > self.stretch.start_ns) & (found.start < self.stretch.end_ns)
+        )
+        self._name(f"{band.device} idle", quiet=True)
+        start, end, cause = found.start[mine], found.end[mine], found.cause[mine]
+        made = blocks(start, end, self.stretch, 1.0)
+        outlines: dict[int, list[str]] = {}
+        told: list[str] = []
+        for i in range(len(made)):
+            these = slice(int(made.first[i]), int(made.last[i]))
+            longest = int(np.argmax((end - start)[these])) + these.start
+            why = int(cause[longest])
+            left, width = float(made.left[i]), float(made.right[i] - made.left[i])
+            outlines.setdefault(_sort_of(why), []).append(f"M{left:.2f} {self.height + 2}h{width:.2f}v9h-{width:.2f}z")
+            said = f"idle {duration(int(end[longest] - start[longest]))}: {WORDS[why]}"
+            if these.stop - these.start > 1:
+                said = f"{count(these.stop - these.start)} gaps, the longest {said}"
+            told.append(
+                f'<rect class="gap" x="{left:.2f}" y="{self.height + 2}" width="{width:.2f}" height="9">'
+                f"<title>{text(said)}</title></rect>"
+            )
+            if width >= GLYPH * (len(WORDS[why]) + 2):
+                at = f'x="{left + width / 2:.2f}" y="{self.height + 10:g}"'
+                self._words.append(f'<text class="cause" {at}>{text(WORDS[why])}</text>')
+        for sort, outline in outlines.items():
+            self.idle.add(sort)
+            self._shapes.append(self._hatching(f"{self.key}-gaps{number}-{sort}", sort, outline))
+        self._shapes += told
+        self.height += ROW
+
+    def _hatching(self, name: str, sort: int, outline: list[str]) -> str:
+        # One hatched strip behind a stencil: a pattern for every gap makes printing slow and its file large.
+        return (
+            f'<clipPath id="{name}"><path d="{"".join(outline)}"/></clipPath>'
+            f'<rect fill="url(#{self.key}-idle{sort})" clip-path="url(#{name})" x="0" y="{self.height + 2}" '
+            f'width="{WIDTH}" height="9"/>'
+        )
+
+    def _draw_curve(self, number: int) -> None:
+        """A counter as an area, from its lowest to its highest value."""
+        curve = self.picture.curves[number]
+        steps = WIDTH // 2
+        edges = np.linspace(self.stretch.start_ns, self.stretch.end_ns, steps + 1).astype(np.int64)
+        edges = np.maximum.accumulate(edges)
+        values = curve.highest(edges)
+        if np.isnan(values).all() or np.nanmax(values) <= curve.low:
+            return
+        self.height += GAP
+        tall = 2 * ROW - 4
+        share = (np.nan_to_num(values, nan=curve.low) - curve.low) / max(curve.high - curve.low, 1e-300)
+        bottom = self.height + tall
+        points = "".join(f"H{i * 2}V{bottom - tall * y:.1f}" for i, y in enumerate(share.tolist()))
+        self._name(shorten(curve.name, 20))
+        said = f"{curve.name}, at most {curve.limit}"
+        self._shapes.append(
+            f'<path class="curve" d="M0 {bottom}{points}H{WIDTH}V{bottom}Z"><title>{text(said)}</title></path>'
+        )
+        self.height += ROW
+        self._name(f"≤ {curve.limit}", quiet=True)
+        self.height += ROW
+
+
+def _sort_of(cause: int) -> int:
+    """Whether the CPU was late (0), the launch call took long (1), or the work waited (2)."""
+    return 0 if cause < Cause.LAUNCH else 1 if cause < Cause.LATENCY else 2
+
+
+def _within_budget(picture: Picture, rows: tuple[Row, ...], stretch: Stretch) -> list[Blocks]:
+    """The blocks of every row, merged as far as it takes to have few enough."""
+    found: list[Blocks] = []
+    for finest in FINENESS:
+        found = []
+        for row in rows:
+            places = np.arange(row.first, row.last)
+            found.append(blocks(picture.index.start(places), picture.index.end(places), stretch, finest))
+        if sum(map(len, found)) <= BUDGET:
+            break
+    return found
+
+
+def _axis(stretch: Stretch, height: int, origin: str) -> str:
+    """Ticks at round moments, counted from the left edge."""
+    step = tick_step(8 / stretch.per_ns)
+    parts = []
+    for number in range(math.floor((stretch.end_ns - stretch.start_ns) / step) + 1):
+        at = number * step * stretch.per_ns
+        label = origin if number == 0 else tick_label(number * step, step)
+        parts.append(f'<path d="M{at:.2f} 0V{height}"/>')
+        if at < WIDTH - GLYPH * len(label):
+            parts.append(f'<text x="{at + 4:.2f}" y="12">{text(label)}</text>')
+    return f'<g class="axis">{"".join(parts)}</g>'
+
+
+def _beyond(stretch: Stretch, height: int, until_ns: int | None) -> str:
+    """A veil over what comes too late."""
+    if until_ns is None or until_ns >= stretch.end_ns:
+        return ""
+    at = (until_ns - stretch.start_ns) * stretch.per_ns
+    return (
+        f'<g class="beyond"><rect x="{at:.2f}" y="0" width="{WIDTH - at:.2f}" height="{height}"/>'
+        f'<path d="M{at:.2f} 0V{height}"/></g>'
+    )
+
+
+def _patterns(key: str) -> str:
+    """Hatchings that tell the sorts of idle time apart without colour."""
+    shapes = ("M-1 7L7 -1", "M0 2H6M0 5H6", "M1 1h1.5M4 4h1.5")
+    return "".join(
+        f'<pattern id="{key}-idle{number}" class="idle{number}" width="6" height="6" patternUnits="userSpaceOnUse">'
+        f'<path d="{shape}" stroke="currentColor" stroke-width="1.6"/></pattern>'
+        for number, shape in enumerate(shapes)
+    )
+
+
+def _legend(drawing: _Drawing, key: str) -> str:
+    items = []
+    for family in sorted(drawing.families):
+        if family < len(FAMILY_WORDS):
+            style, words = slice_class(family, 0), FAMILY_WORDS[Family(family)]
+            items.append(
+                f'<li><svg width="16" height="14" aria-hidden="true"><rect class="{style}" width="16" height="14"/>'
+                f'<text class="i{style}" x="5" y="10.5">{letter(family)}</text></svg>{words}</li>'
+            )
+    for sort in sorted(drawing.idle):
+        items.append(
+            f'<li><svg width="16" height="14" aria-hidden="true"><rect fill="url(#{key}-idle{sort})" '
+            f'width="16" height="14"/></svg>{IDLE_WORDS[sort]}</li>'
+        )
+    return f'<ul class="legend" aria-label="Legend">{"".join(items)}</ul>' if items else ""

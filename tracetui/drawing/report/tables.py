@@ -1,0 +1,115 @@
+"""A table as HTML: headings with units and explanations, numbers to the right, names as code, and what was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tracetui.drawing.format import count
+from tracetui.drawing.origin import Extent
+from tracetui.drawing.reading import NAMES, notes, shown_texts, telling
+from tracetui.drawing.report.section import Section
+from tracetui.drawing.report.words import text, title
+from tracetui.model.table import NULL, Column, Table
+
+NAME_WIDTH = 72
+"""Characters of a name in a report."""
+
+
+def shown_columns(section: Section) -> list[Column]:
+    """The columns of a section's table that go on the page, in order."""
+    if section.table is None:
+        return []
+    columns = telling(section.table)
+    if not section.columns:
+        return columns
+    known = {column.name: column for column in columns}
+    return [known[name] for name in section.columns if name in known]
+
+
+def table_html(section: Section) -> str:
+    """The table of a section with its notes; without rows only the notes."""
+    table = section.table
+    if table is None:
+        return ""
+    columns = shown_columns(section)
+    if len(table) == 0 or not columns:
+        return "".join(f'<p class="note">{text(note)}</p>' for note in ["No rows.", *notes(table)])
+    shown = table.take(np.arange(min(len(table), section.limit)))
+    kept = [shown[column.name] for column in columns]
+    head = "".join(_heading(table, column) for column in kept)
+    cells = [_cells(column, section.pane, first=number == 0) for number, column in enumerate(kept)]
+    rows = "\n".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{text(section.title)}">'
+        f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
+        f"{_below(section, table, columns)}"
+    )
+
+
+def _heading(table: Table, column: Column) -> str:
+    words, unit = title(column)
+    mark = table.titled(column.name)[len(column.name) :]
+    said = f"{column.name}: {column.help}" if column.help else column.name
+    shown_unit = f' <span class="unit">{text(unit)}</span>' if unit else ""
+    number = "" if column.is_text else ' class="n"'
+    return f'<th scope="col"{number} title="{text(said)}">{text(words)}{mark}{shown_unit}</th>'
+
+
+def _cells(column: Column, pane: str, first: bool) -> list[str]:
+    """The cells of a column as HTML."""
+    texts = shown_texts(column, pane, NAME_WIDTH)
+    opened, closed = ('<th scope="row"', "</th>") if first else ("<td", "</td>")
+    if column.is_text:
+        full = _full_texts(column, texts)
+        return [
+            f"{opened}{tip}>{_name(written) if column.name in NAMES else text(written)}{closed}"
+            for written, tip in zip(texts, full, strict=True)
+        ]
+    values = column.values.tolist()
+    return [
+        f'{opened} class="n"{_exact(written, value)}>{text(written)}{closed}'
+        for written, value in zip(texts, values, strict=True)
+    ]
+
+
+def _name(written: str) -> str:
+    return f"<code>{text(written)}</code>" if written != "–" else "–"
+
+
+def _full_texts(column: Column, texts: Sequence[str]) -> list[str]:
+    """A tooltip with the whole text, for cells that show less."""
+    whole = [column.cell(row) for row in range(len(column))]
+    return [
+        f' title="{text(str(full)[:1000])}"' if full is not None and full != shown else ""
+        for full, shown in zip(whole, texts, strict=True)
+    ]
+
+
+def _exact(written: str, value: float | int | bool) -> str:
+    """The number behind a cell, for sorting, where its text is rounded or has a unit; nothing for null."""
+    if value != value or value == NULL:
+        return ' data-v=""'
+    try:
+        same = float(written.replace(",", "")) == value
+    except ValueError:
+        same = False
+    return "" if same else f' data-v="{float(value):.6g}"'
+
+
+def _below(section: Section, table: Table, columns: Sequence[Column]) -> str:
+    """What was left out, the notes, and what the columns mean."""
+    said = [Extent(rows=len(table)).left_out(min(len(table), section.limit))]
+    hidden = len(telling(table)) - len(columns)
+    if hidden:
+        said.append(f"{count(hidden)} more column{'' if hidden == 1 else 's'} not shown.")
+    if section.more and any(said):
+        said.append(section.more)
+    first = " ".join(part for part in said if part)
+    remarks = "".join(f'<p class="note">{text(part)}</p>' for part in [first, *notes(table)] if part)
+    explained = [column for column in columns if column.help]
+    if not explained:
+        return remarks
+    terms = "".join(f"<dt>{text(' '.join(title(c)).strip())}</dt><dd>{text(c.help)}</dd>" for c in explained)
+    return f'{remarks}<details class="columns"><summary>What the columns mean</summary><dl>{terms}</dl></details>'

@@ -1,0 +1,270 @@
+"""What a report on one trace says: headline, findings, lanes of a step, and the panes as tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetui.analysis.idle.gaps import idle_blocks
+from tracetui.analysis.linking.first_view import busiest_stretch, first_step, numbers, stretch_of_step
+from tracetui.analysis.panes import pane_named
+from tracetui.drawing.format import clean, count, duration, percent
+from tracetui.drawing.origin import recorded_on
+from tracetui.drawing.raster import Picture
+from tracetui.drawing.report.findings import findings_html
+from tracetui.drawing.report.lanes_svg import lanes_figure
+from tracetui.drawing.report.overview import overview
+from tracetui.drawing.report.section import Report, Section, Tile
+from tracetui.drawing.summary_words import readable
+from tracetui.model.table import DOUBTFUL, Cell, Table
+from tracetui.model.trace import Trace
+
+_ONE = {
+    "steps": "step",
+    "kernels": "kernel",
+    "launches": "launch",
+    "operators": "operator",
+    "views": "view",
+    "threads": "thread",
+    "events": "event",
+    "doubts on the trace": "doubt on the trace",
+}
+_SUMS = ("calls", "total_us", "pct", "mean_us", "median_us", "max_us")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A pane in the report, and which of its columns."""
+
+    title: str
+    pane: str
+    columns: tuple[str, ...]
+    by: str | None = None
+    of_step: bool = False
+    """Whether only the rows of the step are listed."""
+    limit: int = 30
+
+
+PARTS = (
+    Part(
+        "Steps",
+        "steps",
+        ("step", "dur_us", "cpu_ops", "kernels", "gpu_busy_us", "gpu_idle_us", "idle_pct", "late_pct", "verdict")
+        + ("exposed_comm_us", "sync_us", "launch_delay_us", "fingerprint"),
+    ),
+    Part("Kernels by name", "kernels", ("short_name", *_SUMS), "name"),
+    Part(
+        "Kernels of the step",
+        "kernels",
+        ("index", "short_name", "start_us", "dur_us", "launch_delay_us", "gap_before_us", "op", "stream")
+        + ("occupancy_pct", "limiter", "bound", "peak_pct"),
+        of_step=True,
+        limit=100,
+    ),
+    Part(
+        "Operators",
+        "ops",
+        ("name", "calls", "kernels", "self_cpu_us", "cpu_total_us", "self_device_us", "device_total_us", "gpu_wall_us"),
+    ),
+    Part(
+        "Views",
+        "views",
+        ("name", "metadata_only", "calls", "self_cpu_us", "cpu_total_us", "per_step", "pct_of_step_cpu", "launched"),
+        limit=15,
+    ),
+    Part(
+        "Occupancy queries",
+        "occupancy",
+        ("op", "kernel", "queries", "launches", "total_us", "us_per_launch", "occupancy_pct", "limiter"),
+        "op",
+        limit=20,
+    ),
+    Part(
+        "Launches by call",
+        "launches",
+        ("api", "calls", "kernels", "total_us", "mean_us", "median_us", "max_us"),
+        "name",
+        limit=20,
+    ),
+    Part(
+        "Idle time by cause",
+        "gaps",
+        ("cause", "gaps", "total_us", "pct", "cpu_late_us", "in_launch_us", "waiting_us", "median_us", "max_us"),
+        "cause",
+    ),
+    Part(
+        "Roofline",
+        "roofline",
+        ("op", "input_shapes", "kernel", "calls", "total_us", "peak_pct", "bound", "tflops", "gbps", "intensity")
+        + ("above_us",),
+        limit=20,
+    ),
+    Part(
+        "Memory by operator",
+        "memory",
+        ("op", "device", "at_peak", "at_peak_pct", "allocated", "allocs", "freed", "largest"),
+        "op",
+        limit=20,
+    ),
+)
+"""The panes of a report, in order; findings, lanes, health and summary are made below."""
+
+
+def trace_report(trace: Trace, picture: Picture, step: int | None = None, version: str = "") -> Report:
+    """The report on a trace, with the lanes of a step; without one those that the app shows first.
+
+    Raises: UsageError for a step that does not exist.
+    """
+    number = step if step is not None else first_step(trace)
+    start, end = (
+        stretch_of_step(trace, number) if number in numbers(trace) and number is not None else (busiest_stretch(trace))
+    )
+    summary = pane_named("summary").build(trace)
+    # Raises for a step that is not there.
+    pane_named("kernels").build(trace, number)
+    facts = {str(row["key"]): row for row in summary.rows()}
+    sections = [
+        _findings(trace),
+        _lanes(trace, picture, number, (start, end)),
+        *_panes(trace, number),
+        _health(trace),
+        _summary(summary),
+    ]
+    mark = DOUBTFUL if summary.titled("value") != "value" else ""
+    return Report(
+        clean(trace.label),
+        (*recorded_on(trace), clean(trace.format), f"{duration(trace.window[1] - trace.window[0])} recorded"),
+        _verdict(trace, facts, summary, mark),
+        _tiles(facts, mark),
+        tuple(section for section in sections if section is not None),
+        f"tracetui {version}".strip(),
+    )
+
+
+def _verdict(trace: Trace, facts: dict[str, dict[str, Cell]], summary: Table, mark: str) -> str:
+    """What held the GPU back, or why that cannot be said; and whether the file is whole."""
+    said = []
+    if trace.quality.truncated_at is not None or trace.quality.partial:
+        said.append("Only a part of the file could be read.")
+    verdict = facts.get("verdict", {}).get("value")
+    if verdict:
+        words = clean(str(verdict))
+        idle, late = facts["idle_pct"]["number"], facts["late_pct"]["number"]
+        text = f"{mark}{words[:1].upper()}{words[1:]}"
+        if isinstance(idle, float | int):
+            text += f": between its first and last kernel the GPU stood idle for {percent(float(idle))} of the time"
+        if isinstance(late, float | int):
+            text += f", and {percent(float(late))} of the kernels were launched after it had run dry"
+        said.append(f"{text}.")
+    elif summary.note:
+        said.append(clean(summary.note))
+    return " ".join(said)
+
+
+def _tiles(facts: dict[str, dict[str, Cell]], mark: str) -> tuple[Tile, ...]:
+    tiles = []
+    for key, name, write in (
+        ("gpu_busy_pct", "GPU busy", percent),
+        ("steps", "steps", count),
+        ("kernels", "kernels", count),
+        ("copies", "copies and fills", count),
+        ("launches", "launches", count),
+        ("cpu_ops", "operators", count),
+        ("view_ops", "views", count),
+        ("doubts", "doubts on the trace", count),
+        ("threads", "threads", count),
+        ("events", "events", count),
+    ):
+        number = facts.get(key, {}).get("number")
+        if isinstance(number, int | float) and (number or key in ("gpu_busy_pct", "doubts")):
+            name = _ONE.get(name, name) if number == 1 else name
+            tiles.append(Tile(name, (mark if key == "gpu_busy_pct" else "") + write(float(number))))
+    return tuple(tiles[:8])
+
+
+def _findings(trace: Trace) -> Section | None:
+    table = pane_named("findings").build(trace)
+    if len(table) == 0 and not trace.is_torch:
+        return None
+    said = ("The weightiest first; the time is what the evidence speaks of, over the whole trace.",)
+    if len(table) == 0:
+        said = (clean(table.note) or "No rule found anything to say.",)
+    return Section("Findings", said, findings_html(table, trace.label))
+
+
+def _lanes(trace: Trace, picture: Picture, step: int | None, stretch: tuple[int, int]) -> Section:
+    if picture.has_gpu:
+        picture.show_idle(idle_blocks(trace))
+    known = step is not None
+    figure = lanes_figure(picture, *stretch, f"step {step}" if known else "start")
+    where = f"Step {step}" if known else "The stretch in which most happens"
+    at = f", {duration(stretch[0])} after the start of the trace" if stretch[0] > 0 else ", at the start of the trace"
+    said = f"{where}: {duration(stretch[1] - stretch[0])}{at}. Threads stand above, streams below."
+    if figure.slices > figure.blocks:
+        said += (
+            f" {count(figure.slices)} slices are drawn as {count(figure.blocks)} blocks: what is too narrow to see is "
+            "merged, its height then says how much of it is filled."
+        )
+    if figure.hidden_lanes:
+        said += f" {count(figure.hidden_lanes)} more lanes have no room."
+    title = f"Lanes of step {step}" if known else "Lanes"
+    return Section(title, (said,), overview(picture, *stretch) + figure.svg)
+
+
+def _panes(trace: Trace, step: int | None) -> list[Section]:
+    """The panes that have something to list, and at the end what the others say about why they have not."""
+    made, absent = [], dict[str, list[str]]()
+    for part in PARTS:
+        if part.of_step and step is None:
+            part = replace(part, title="Kernels by start", of_step=False)
+        table = pane_named(part.pane).build(trace, step if part.of_step else None, part.by)
+        if len(table):
+            made.append(_pane(part, table, step))
+        elif table.note and trace.is_torch:
+            absent.setdefault(clean(table.note), []).append(part.title)
+    if absent:
+        said = tuple(f"{', '.join(titles)}: {note}" for note, titles in absent.items())
+        made.append(Section("Not in this trace", said))
+    return made
+
+
+def _pane(part: Part, table: Table, step: int | None) -> Section:
+    """A pane as a section."""
+    title = f"Kernels of step {step}" if part.of_step else part.title
+    which = f" --step {step}" if part.of_step else ""
+    which += f" --by {part.by}" if part.by else ""
+    return Section(
+        title,
+        table=table,
+        pane=part.pane,
+        columns=part.columns,
+        limit=part.limit,
+        more=f"All of it: tracetui show {part.pane} FILE{which}",
+    )
+
+
+def _health(trace: Trace) -> Section:
+    table = pane_named("health").build(trace)
+    fine = np.array([row["severity"] == "fine" for row in table.rows()], bool)
+    said = f"{count(int(fine.sum()))} of {count(len(table))} checks of the trace itself found nothing."
+    found = table.take(np.flatnonzero(~fine))
+    if len(found) == 0:
+        return Section("Health", (said,))
+    return Section(
+        "Health",
+        (said,),
+        table=found,
+        pane="health",
+        columns=("check", "severity", "count", "share_pct", "effect", "example"),
+    )
+
+
+def _summary(summary: Table) -> Section:
+    """The facts that the trace holds, and the names of those that it does not."""
+    table = readable(summary)
+    known = np.array([value is not None for value in (table["value"].cell(row) for row in range(len(table)))], bool)
+    absent = [str(table["key"].cell(row)) for row in np.flatnonzero(~known).tolist()]
+    said = f"Not in this trace: {', '.join(absent)}." if absent else ""
+    table = replace(table.take(np.flatnonzero(known)), note=said)
+    return Section("Summary", table=table, pane="summary", columns=("key", "value"), limit=100)
