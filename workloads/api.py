@@ -7,7 +7,7 @@ names, so that workloads can be listed where torch is missing; both happen in th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 Value = int | float | str | bool
@@ -110,6 +110,9 @@ class Prepared:
     """Called once outside the profiler, before a trace is written; raises AssertionError for a wrong result."""
     close: Callable[[], None] | None = None
     """Called after the last step."""
+    operands: Mapping[str, Any] = field(default_factory=dict)
+    """Weights and inputs by name, tensors or modules, anything else counts for nothing: what recordings that are
+    compared must have in common."""
 
 
 class Context(Protocol):
@@ -159,7 +162,8 @@ class Workload:
     see: tuple[str, ...] = ()
     """Where the lesson comes from."""
     variants: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    """Recordings worth comparing: a name and the options or parameters that differ."""
+    """Recordings worth comparing: a name and the options or parameters that differ. `workload` among them names another
+    workload that computes the same; `eager` and `compile` exist for all."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """Every parameter with its given or default value.

@@ -117,6 +117,7 @@ WORKLOAD = Workload(
     variants=(
         ("naive", {"impl": "naive"}),
         ("inplace", {"impl": "inplace"}),
+        ("sdpa", {"impl": "sdpa"}),
         *((backend, {"impl": "sdpa", "backend": backend}) for backend in BACKENDS),
     ),
 )
@@ -183,6 +184,7 @@ def prepare(context: Context, impl: str, backend: str, batch: int, heads: int, s
         flops=4 * elements * seq / 2,
         bytes=4 * elements * attention.q.element_size(),
         check=same_as(attention.naive, step) if impl != "naive" or context.compiled else None,
+        operands={"q": attention.q, "k": attention.k, "v": attention.v, "mask": attention.mask},
     )
 
 

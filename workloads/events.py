@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from workloads.failures import Failure
@@ -112,7 +112,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """The last line of what the child, torch or the workload printed; made by the parent."""
+    """The last line of what the child, torch or the workload printed, as plain text; made by the parent."""
 
     text: str
 
@@ -133,18 +133,36 @@ _SPOKEN: dict[str, type[Event]] = {
 _NAMES = {kind: name for name, kind in _SPOKEN.items()}
 
 
+_SORTS: dict[str, type | tuple[type, ...]] = {
+    "str": str,
+    "int": int,
+    "float": (float, int),
+    "Failure": Failure,
+    "Sequence[str]": list,
+    "Mapping[str, Any]": dict,
+}
+"""What the fields of an event hold, by how they are annotated."""
+encode = json.JSONEncoder(default=str).encode
+"""JSON of a value; taken now: a workload may put something of its own in the place of `json.dumps`."""
+
+
 def as_line(event: Event) -> bytes:
     """An event as a line for the pipe."""
-    return json.dumps({"ev": _NAMES[type(event)], **asdict(event)}, default=str).encode() + b"\n"
+    return encode({"ev": _NAMES[type(event)], **asdict(event)}).encode() + b"\n"
 
 
 def from_line(line: bytes) -> Event | None:
     """The event in a line, or None where there is none."""
     try:
-        fields = json.loads(line)
-        kind = _SPOKEN[fields.pop("ev")]
-        if kind is Failed:
-            return Failed(Failure(**fields["failure"]))
-        return kind(**fields)
-    except (ValueError, TypeError, KeyError, AttributeError):
+        told = json.loads(line)
+        kind = _SPOKEN[told.pop("ev")]
+        event = Failed(Failure(**told["failure"])) if kind is Failed else kind(**told)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+    parts = (event, event.failure) if isinstance(event, Failed) else (event,)
+    return event if all(map(_is_whole, parts)) else None
+
+
+def _is_whole(event: Any) -> bool:
+    """Whether its fields are what they should be: a workload, too, can write to the pipe."""
+    return all(isinstance(getattr(event, each.name), _SORTS.get(str(each.type), object)) for each in fields(event))

@@ -72,8 +72,12 @@ class Situation:
 
 def failure_of(error: BaseException, situation: Situation) -> Failure:
     """The failure that an exception stands for."""
-    found = next(filter(None, (rule(error, situation) for rule in _RULES)), None)
-    found = found or _other(error, situation)
+    try:
+        found = next(filter(None, (rule(error, situation) for rule in _RULES)), None) or _other(error, situation)
+    except BaseException:
+        # It cannot even say what it is: the words of an exception are code of the user's.
+        message = f"{situation.workload} raised {type(error).__name__} while {doing(situation.stage)}."
+        found = Failure("error", message)
     details = "".join(traceback.format_exception(error))[-LONGEST:]
     return Failure(found.kind, plain(found.message), found.hint, details, situation.stage)
 
@@ -190,9 +194,23 @@ def _device(error: BaseException, _: Situation) -> Failure | None:
 
 
 def _operating_system(error: BaseException, situation: Situation) -> Failure | None:
+    if isinstance(error, FileNotFoundError) and not error.filename and not _has_folder():
+        message = f"The folder that it runs in is gone, which was noticed while {doing(situation.stage)}."
+        return Failure("error", message, "Run it from a folder that stays.")
     if isinstance(error, OSError) and situation.stage == "writing trace":
-        return Failure("destination", f"The trace cannot be written: {error}.", "Name another place with -o.")
+        where = f" in {os.path.dirname(error.filename)}" if isinstance(error.filename, str) else ""
+        message = f"The trace cannot be written{where}: {error.strerror or error}."
+        return Failure("destination", message, "Name another place with -o.")
     return None
+
+
+def _has_folder() -> bool:
+    """Whether the current folder is still there."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _other(error: BaseException, situation: Situation) -> Failure:

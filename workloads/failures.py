@@ -27,6 +27,9 @@ from dataclasses import dataclass
 _CODES = {"usage": 2, "missing": 3, "device": 3, "unavailable": 3, "cancelled": 130}
 FAILED = 4
 
+LOST_PIPE = 113
+"""Exit code of a child whose workload closed the pipe on which it says how it goes."""
+
 LOG_LINES = 20
 """Lines of the child's output that are shown after a crash."""
 
@@ -49,6 +52,11 @@ class Failure:
     def exit_code(self) -> int:
         """The exit code of `tracetui run`."""
         return _CODES.get(self.kind.partition(":")[0], FAILED)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another variant of the workload would fail in the same way, or was not to be begun."""
+        return self.kind in ("usage", "missing:torch", "missing:python", "destination", "cancelled")
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
@@ -95,6 +103,10 @@ def of_exit(code: int, stage: str, log: str) -> Failure:
         return Failure("crash", message, "Its last output says where.", fatal_error(log) or tail, stage)
     if code == 130:
         return cancelled(stage)
+    if code == LOST_PIPE:
+        message = f"The workload closed files of the recorder while {doing(stage)}."
+        hint = "It may close only what it has opened, which os.closerange does not ask."
+        return Failure("crash", message, hint, tail, stage)
     message = f"The recording ended while {doing(stage)}, with exit code {code} and no word of why."
     return Failure("crash", message, "Its last output may say more.", tail, stage)
 

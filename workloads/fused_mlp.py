@@ -84,7 +84,7 @@ WORKLOAD = Workload(
         ),
     ),
     see=("https://huggingface.co/blog/torch-mlp-fusion", "https://github.com/linkedin/Liger-Kernel"),
-    variants=(("geglu", {"impl": "geglu"}), ("gateup", {"impl": "gateup"})),
+    variants=(("geglu", {"impl": "geglu"}), ("gateup", {"impl": "gateup"}), ("unfused", {"workload": "mlp"})),
 )
 
 
@@ -110,6 +110,7 @@ def prepare(context: Context, impl: str, batch: int, seq: int, dim: int, hidden:
         flops=6 * tokens * dim * hidden,
         bytes=(2 * tokens * dim + 3 * dim * hidden) * x.element_size(),
         check=same_as(lambda: eager(x), step),
+        operands=eager.operands(x),
     )
 
 

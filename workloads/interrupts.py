@@ -1,10 +1,9 @@
-"""How the recording child is stopped: by signals, and by the end of its parent."""
+"""How the recording child is stopped by signals."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
 from types import FrameType
 
 from workloads.exceptions import Cancel
@@ -39,12 +38,3 @@ class Interrupts:
             os._exit(CANCELLED)
         self.asked = True
         raise Cancel
-
-
-def die_with_parent() -> None:
-    """Ask Linux to kill this process when the thread that started it ends; elsewhere the broken pipe does it."""
-    if sys.platform == "linux":
-        import ctypes
-
-        set_death_signal = 1
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from workloads import failures, registry
-from workloads.api import BadRequest, Value
-from workloads.child import Child, Listener
+from workloads import failures, trace_file
+from workloads.api import BadRequest
+from workloads.child import Child, Listener, kill_all
 from workloads.events import (
     STAGES,
     STARTING,
@@ -36,13 +36,14 @@ from workloads.events import (
     StageDone,
 )
 from workloads.failures import Failure
-from workloads.request import BACKENDS, DTYPES, MODES, SHAPES, Options, Request, file_name, tag
-from workloads.user_function import label
+from workloads.planning import OPTIONS, plan, plan_variants, variants_of
+from workloads.request import BACKENDS, DTYPES, MODES, SHAPES, Options, Request
 
 __all__ = [
     "BACKENDS",
     "DTYPES",
     "MODES",
+    "OPTIONS",
     "SHAPES",
     "STAGES",
     "BadRequest",
@@ -61,9 +62,12 @@ __all__ = [
     "Result",
     "Stage",
     "StageDone",
+    "kill_all",
     "plan",
+    "plan_variants",
     "record",
     "record_now",
+    "variants_of",
 ]
 
 TIMEOUT = 900.0
@@ -97,37 +101,6 @@ class Outcome:
         return self.failure.exit_code if self.failure else 0
 
 
-def plan(
-    name: str,
-    given: Mapping[str, Value],
-    options: Options,
-    out: str | os.PathLike[str] | None = None,
-    argv: Sequence[str] = (),
-    table: bool = False,
-) -> Request:
-    """The request for a workload by name with some of its parameters.
-
-    Without `out` the trace goes to `traces/NAME/TAG.json.gz`, for a folder into it as `NAME_TAG.json.gz`.
-
-    Raises: BadRequest for a workload, parameter or value that does not exist. Those of a user's function are known
-    to the child alone, and fail there.
-    """
-    if registry.is_function(name):
-        params, dtype, title = dict(given), options.dtype, label(name)
-    else:
-        workload = registry.find(name)
-        params, dtype = workload.values(given), options.dtype or workload.dtype
-        name = name if ":" in name else workload.name
-        title = name
-    if out is None:
-        path = Path("traces") / file_name(title) / f"{tag(params, options, dtype)}.json.gz"
-    elif os.path.isdir(out) or os.fspath(out).endswith(os.sep):
-        path = Path(out) / f"{file_name(title)}_{tag(params, options, dtype)}.json.gz"
-    else:
-        path = Path(out)
-    return Request(name, str(path), params, options, tuple(argv), table)
-
-
 async def record(
     request: Request,
     on_event: Listener | None = None,
@@ -138,10 +111,7 @@ async def record(
     grace: float = GRACE,
     environment: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Make one recording in a child of its own; setting `cancel` stops it.
-
-    Linux kills the child when the *thread* that called this ends, so call it from one that lasts.
-    """
+    """Make one recording in a child of its own; setting `cancel` stops it."""
     started = time.monotonic()
     story = _Story(on_event, python)
     failure = _destination(Path(request.out))
@@ -246,14 +216,15 @@ class _Story:
 async def _follow(child: Child, cancel: asyncio.Event, timeout: float | None, grace: float) -> str:
     """Wait until the child ends, or until it must be stopped; returns `cancel`, `timeout` or nothing."""
     ended, asked = asyncio.create_task(child.wait()), asyncio.create_task(cancel.wait())
+    deaf = asyncio.create_task(child.deaf.wait())
     try:
-        done, _ = await asyncio.wait({ended, asked}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        if ended in done:
+        done, _ = await asyncio.wait({ended, asked, deaf}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if done & {ended, deaf}:
             return ""
         await child.stop(grace)
         return "cancel" if asked in done else "timeout"
     finally:
-        for task in (ended, asked):
+        for task in (ended, asked, deaf):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
@@ -264,13 +235,22 @@ def _destination(out: Path) -> Failure | None:
 
     The folder is made when there is something to put into it.
     """
-    folder = next(each for each in out.absolute().parents if each.exists())
-    if out.is_dir():
-        reason = "it is a folder"
-    elif not folder.is_dir():
-        reason = f"{folder} is no folder"
-    elif not os.access(folder, os.W_OK):
-        reason = f"{folder} may not be written to"
-    else:
+    try:
+        reason = trace_file.unwritable(out) or _unwritable_folder(out)
+    except OSError as error:
+        # Also when the current folder is gone.
+        reason = error.strerror or str(error)
+    if not reason:
         return None
     return Failure("destination", f"{out} cannot be written: {reason}.", "Name another place with -o.")
+
+
+def _unwritable_folder(out: Path) -> str:
+    """Why nothing may be put into the folder, or into the one in which it would be made; empty when it may.
+
+    Raises: OSError where a name cannot be looked up.
+    """
+    folder = next(each for each in out.absolute().parents if each.exists())
+    if not folder.is_dir():
+        return f"{folder} is no folder"
+    return "" if os.access(folder, os.W_OK) else f"{folder} may not be written to"

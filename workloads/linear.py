@@ -70,4 +70,5 @@ def prepare(context: Context, batch: int, in_dim: int, out_dim: int) -> Prepared
         flops=2 * batch * in_dim * out_dim,
         bytes=traffic * x.element_size(),
         check=same_as(lambda: layer(x), step) if context.compiled else None,
+        operands={"layer": layer, "x": x},
     )

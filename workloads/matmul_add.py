@@ -69,7 +69,7 @@ WORKLOAD = Workload(
         ),
     ),
     see=("https://huggingface.co/blog/torch-profiler",),
-    variants=(("eager", {}), ("compile", {"compile": True})),
+    variants=(("eager", {}), ("compile", {"compile": True}), ("cold", {"cold": True})),
 )
 
 
@@ -93,4 +93,5 @@ def prepare(context: Context, size: int, batch: int) -> Prepared:
         flops=products * (2 * size**3 + size**2),
         bytes=products * 4 * size**2 * x.element_size(),
         check=same_as(eager, step) if context.compiled else None,
+        operands={"x": x, "w": w, "b": b},
     )

@@ -67,7 +67,12 @@ WORKLOAD = Workload(
         Expect("products per step", "calls_per_step", 3, "any eager", "gate, up, down", of="aten::mm"),
     ),
     see=("https://huggingface.co/blog/torch-mlp-fusion",),
-    variants=(("eager", {}), ("compile", {"compile": True})),
+    variants=(
+        ("eager", {}),
+        ("compile", {"compile": True}),
+        ("fused", {"workload": "fused_mlp"}),
+        ("gateup", {"workload": "fused_mlp", "impl": "gateup"}),
+    ),
 )
 
 
@@ -81,6 +86,10 @@ class Geglu:
             return nn.Linear(inputs, outputs, bias=False, device=context.device, dtype=context.dtype).eval()
 
         self.gate, self.up, self.down = linear(dim, hidden), linear(dim, hidden), linear(hidden, dim)
+
+    def operands(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The weights and one input by name."""
+        return {"gate": self.gate.weight, "up": self.up.weight, "down": self.down.weight, "x": x}
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """Shapes: (batch, seq, dim) to the same."""
@@ -112,4 +121,5 @@ def prepare(context: Context, batch: int, seq: int, dim: int, hidden: int) -> Pr
         flops=6 * tokens * dim * hidden,
         bytes=(2 * tokens * dim + 3 * dim * hidden) * x.element_size(),
         check=same_as(lambda: block(x), step) if context.compiled else None,
+        operands=block.operands(x),
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workloads.api import Prepared
 from workloads.devices import Target
+from workloads.events import encode
 from workloads.reporter import Reporter
 from workloads.request import Options
 
@@ -66,7 +66,7 @@ def record_steps(
 
 def as_text(about: Mapping[str, Any]) -> str:
     """What a trace says of itself, for `explain`; made before the recording, of which it would be a part."""
-    return json.dumps(about, default=str)
+    return encode(about)
 
 
 def explain(profiler: profile, text: str) -> None:

@@ -19,10 +19,12 @@ def about(
     prepared: Prepared,
     target: Target,
     settled: Mapping[str, Any],
+    operands: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The entry `tracetui` of a trace; `settled` are options by what they turned out to be."""
+    """The entry `tracetui` of a trace; `settled` are options by what they turned out to be, `operands` digests."""
     return {
         "workload": workload.name,
+        "variant": request.variant or None,
         "label": prepared.label,
         "params": dict(params),
         "options": {**asdict(request.options), **settled},
@@ -31,6 +33,7 @@ def about(
         **machine(target),
         "flops_per_step": prepared.flops,
         "bytes_per_step": prepared.bytes,
+        "operands": dict(operands),
     }
 
 

@@ -88,7 +88,12 @@ SPLIT_STACK = Workload(
         ),
     ),
     see=SEE,
-    variants=(("eager", {}), ("compile", {"compile": True})),
+    variants=(
+        ("eager", {}),
+        ("compile", {"compile": True}),
+        ("combined", {"workload": "combined"}),
+        ("combined_compile", {"workload": "combined", "compile": True}),
+    ),
 )
 
 COMBINED = Workload(
@@ -115,7 +120,12 @@ COMBINED = Workload(
         Expect("CPU operators per step", "ops_per_step", 23, "cpu eager torch=2.13", "a ninth of split_stack's"),
     ),
     see=SEE,
-    variants=(("eager", {}), ("compile", {"compile": True})),
+    variants=(
+        ("eager", {}),
+        ("compile", {"compile": True}),
+        ("split_stack", {"workload": "split_stack"}),
+        ("split_stack_compile", {"workload": "split_stack", "compile": True}),
+    ),
 )
 
 
@@ -182,4 +192,5 @@ def _prepared(
         flops=2 * elements,
         bytes=(elements + pieces * rows) * parts.x.element_size(),
         check=same_as(lambda: parts.combined(parts.x), step) if is_checked else None,
+        operands={"linear": parts.linear, "x": parts.x},
     )

@@ -57,7 +57,8 @@ def record(
     options = Options(
         wait=wait, warmup=warmup, active=active, shapes="on" if shapes else "off", stack=stack, memory=memory
     )
-    recorder = Recorder(Path(out), label, options, params or {})
+    # The program may go to another folder meanwhile.
+    recorder = Recorder(Path(out).absolute(), label, options, params or {})
     try:
         recorder.start()
         yield recorder
@@ -81,6 +82,8 @@ class Recorder:
         self._annotation: AbstractContextManager[Any] | None = None
         self._is_running = False
         self._done = 0
+        self._token = trace_file.new_token()
+        self._owner = os.getpid()
 
     def __call__(self) -> None:
         """End an iteration."""
@@ -108,7 +111,8 @@ class Recorder:
 
         Raises: Incomplete or NotWritten.
         """
-        if not self._is_running:
+        if not self._is_running or os.getpid() != self._owner:
+            # A process that the program forked and that came here, too, is not to write a second time.
             return
         self._stop()
         recorded = self._done - self._options.wait - self._options.warmup
@@ -127,9 +131,11 @@ class Recorder:
 
     def abandon(self) -> None:
         """Stop without a trace, and leave no file behind; nothing happens where the trace is written."""
+        if os.getpid() != self._owner:
+            return
         if self._is_running:
             self._stop()
-        trace_file.remove_parts(self.path, os.getpid())
+        trace_file.remove_parts(self.path, self._token)
 
     def _stop(self) -> None:
         self._is_running = False
@@ -138,13 +144,14 @@ class Recorder:
         self._profiler.stop()
 
     def _write(self, recorded: int) -> None:
-        raw, part = trace_file.part_paths(self.path, os.getpid())
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        raw, part = trace_file.part_paths(self.path, self._token)
+        trace_file.claim(raw)
         profiling.export(self._profiler, raw)
         contents = trace_file.look_through(raw)
         if contents.steps < recorded:
             raise Incomplete(f"The trace holds {contents.steps} of {recorded} steps.")
         trace_file.keep(raw, part, self.path)
+        trace_file.require_writable(self.path)
         os.replace(part, self.path)
         self.written = True
 

@@ -1,8 +1,8 @@
-"""The recording child: `python -m workloads.recorder PIPE REQUEST`, started by the launcher, one trace per process.
+"""The recording child: `python -m workloads.recorder PIPE LEASH TOKEN REQUEST`, one trace per process.
 
-It runs a workload under torch.profiler, reports JSON lines on the inherited pipe, and puts the trace in its place
-only when it is complete and the result was right. A fresh process makes a cold run cold, and takes whatever crashes
-with it.
+It is started by the launcher, runs a workload under torch.profiler, reports JSON lines on the inherited pipe, and puts
+the trace in its place only when it is complete and the result was right. A fresh process makes a cold run cold, and
+takes whatever crashes with it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import os
 import platform
 import sys
 import time
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from workloads import devices, machine, profiling, trace_file
+from workloads import devices, guard, machine, profiling, trace_file
 from workloads.api import BadRequest, Prepared, Value, Workload
 from workloads.context import RunContext, dtype_of, prepare_environment
+from workloads.digests import digests
 from workloads.events import Device, Failed, Hello, Result
 from workloads.exceptions import (
     Incomplete,
@@ -28,7 +31,7 @@ from workloads.exceptions import (
     WrongResult,
     failure_of,
 )
-from workloads.interrupts import CANCELLED, die_with_parent
+from workloads.interrupts import CANCELLED
 from workloads.provenance import about
 from workloads.reporter import Reporter
 from workloads.request import Request
@@ -39,13 +42,16 @@ if TYPE_CHECKING:
 
 def main(argv: list[str]) -> NoReturn:
     """Record and leave at once: no pool of compile workers and no wedged driver may delay the end."""
-    pipe, request = int(argv[0]), Request.from_json(argv[1])
+    pipe, leash, token, request = int(argv[0]), int(argv[1]), argv[2], Request.from_json(argv[3])
+    # Now, as the workload may go elsewhere.
+    out = Path(request.out).absolute()
     # Compile workers must not hold the pipe open.
     os.set_inheritable(pipe, False)
+    if guard.IS_POSSIBLE:
+        guard.stand_guard(leash, partial(trace_file.remove_parts, out, token))
     faulthandler.enable(all_threads=False)
-    die_with_parent()
     reporter = Reporter(pipe)
-    recording = Recording(request, reporter)
+    recording = Recording(request, out, token, reporter)
     code = 1
     try:
         reporter.interrupts.install()
@@ -56,27 +62,43 @@ def main(argv: list[str]) -> NoReturn:
         code = 0
     except BaseException as error:
         # The end of the process: whatever it was, also sys.exit in a user's function, is told and not raised.
+        reporter.require_own_process()
         reporter.interrupts.ignore()
         failure = failure_of(error, recording.situation)
         code = CANCELLED if failure.kind == "cancelled" or reporter.interrupts.asked else 1
         reporter.say(Failed(failure))
     finally:
-        trace_file.remove_parts(recording.out, os.getpid())
-        sys.stdout.flush()
-        sys.stderr.flush()
+        reporter.require_own_process()
+        trace_file.remove_parts(out, token)
+        _flush()
         os._exit(code)
+
+
+def _flush() -> None:
+    """Let go what was printed, whatever the workload has put in the place of the streams."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BaseException):
+            stream.flush()
+
+
+def _fill_standard_files() -> None:
+    """Open what the workload has closed of them: words of a library would go into the trace otherwise."""
+    while (file := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(file)
 
 
 class Recording:
     """One trace being made, stage by stage."""
 
-    def __init__(self, request: Request, reporter: Reporter) -> None:
-        self.out = Path(request.out)
+    def __init__(self, request: Request, out: Path, token: str, reporter: Reporter) -> None:
+        self.out = out
+        """The place of the trace, wherever the workload goes."""
         self._request = request
         self._options = request.options
         self._reporter = reporter
-        self._raw, self._part = trace_file.part_paths(self.out, os.getpid())
-        self._table, self._kept_table = trace_file.table_paths(self.out, os.getpid())
+        self._raw, self._part = trace_file.part_paths(out, token)
+        self._table, self._kept_table = trace_file.table_paths(out, token)
         self._workload: Workload | None = None
         self._target: devices.Target | None = None
 
@@ -102,12 +124,14 @@ class Recording:
             target = self._prepare_device()
         with during("building"):
             workload, params, prepared = self._build(target)
+            # Now, as the first call of a training step changes its weights.
+            operands = digests(prepared.operands)
         self._warm_up(prepared, target)
         with during("loading profiler"):
             profiling.load_profiler()
         shapes = {"on": True, "off": False, "auto": workload.studies == "throughput"}[self._options.shapes]
         settled = {"dtype": self._options.dtype or workload.dtype, "shapes": shapes}
-        words = about(self._request, workload, params, prepared, target, settled)
+        words = about(self._request, workload, params, prepared, target, settled, operands)
         with during("recording", self._options.steps), self._reporter.without_heartbeat():
             profiler = profiling.new_profiler(target, self._options, shapes)
             profiling.record_steps(profiler, prepared, self._options, words, self._reporter)
@@ -139,6 +163,8 @@ class Recording:
 
         from workloads.resolve import resolve
 
+        # Also before a file of the user's is loaded, which may make its tensors then.
+        torch.manual_seed(self._options.seed)
         found = resolve(self._request)
         self._workload = workload = found.workload
         devices.require(workload, target)
@@ -197,7 +223,8 @@ class Recording:
 
         Raises: NotWritten, Incomplete, NotCompiled, NoKernels.
         """
-        self.out.parent.mkdir(parents=True, exist_ok=True)
+        _fill_standard_files()
+        trace_file.claim(self._raw)
         profiling.export(profiler, self._raw)
         contents = trace_file.look_through(self._raw)
         if contents.steps < self._options.active:
@@ -211,13 +238,19 @@ class Recording:
             self._table.write_text(profiling.table(profiler, target.is_gpu))
 
     def _put_in_place(self, words: dict[str, Any]) -> Result:
-        """Give the trace its name; from here on it is too late to cancel."""
+        """Give the trace its name; from here on it is too late to cancel.
+
+        Raises: NotWritten where it would take the place of something that is no file.
+        """
         self._reporter.interrupts.check()
         self._reporter.interrupts.ignore()
+        trace_file.require_writable(self.out)
+        size = self._part.stat().st_size
         if self._request.table:
+            trace_file.require_writable(self._kept_table)
             os.replace(self._table, self._kept_table)
         os.replace(self._part, self.out)
-        return Result(str(self.out), self.out.stat().st_size, words)
+        return Result(self._request.out, size, words)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# By name: a workload may put a clock of its own in the place of time's.
+from time import monotonic
+
 from workloads.events import STARTING, Event, Heartbeat, Note, Progress, Stage, StageDone, as_line
-from workloads.failures import plain
+from workloads.failures import LOST_PIPE, plain
 from workloads.interrupts import CANCELLED, Interrupts
 
 BEAT = 1.0
@@ -31,10 +33,12 @@ class Reporter:
         self.stage = STARTING
         self.interrupts = Interrupts()
         self._pipe = pipe
+        self._pipe_is = _identity(pipe)
+        self._owner = os.getpid()
         # Re-entrant: a signal that arrives while a line is written must not wait for itself.
         self._lock = threading.RLock()
         self._unfinished = False
-        self._since = time.monotonic()
+        self._since = monotonic()
         self._next_progress = 0.0
         self._notes = 0
         self._heart: threading.Thread | None = None
@@ -42,16 +46,23 @@ class Reporter:
 
     def say(self, event: Event) -> None:
         """Write an event; a parent that is gone ends the process, for nobody would stop it otherwise."""
+        self.require_own_process()
         with self._lock:
             # What a signal cut short becomes a line of its own, which the parent passes over.
             line = b"\n" * self._unfinished + as_line(event)
             self._unfinished = True
             try:
                 while line:
+                    self._require_pipe()
                     line = line[os.write(self._pipe, line) :]
             except BrokenPipeError:
                 os._exit(CANCELLED)
             self._unfinished = False
+
+    def require_own_process(self) -> None:
+        """End a process that the workload has forked and that came back: it is not to record a second time."""
+        if os.getpid() != self._owner:
+            os._exit(0)
 
     def note(self, text: str, level: str = "info") -> None:
         """Tell the user a sentence."""
@@ -63,16 +74,17 @@ class Reporter:
     def during(self, name: str, total: int = 0) -> Iterator[None]:
         """A stage: announced, timed, and named in the failure when it does not end well."""
         self.interrupts.check()
-        self.stage, self._since, self._next_progress = name, time.monotonic(), 0.0
+        self.stage, self._since, self._next_progress = name, monotonic(), 0.0
         self.say(Stage(name, total))
         yield
-        self.say(StageDone(name, round(time.monotonic() - self._since, 4)))
+        self.say(StageDone(name, round(monotonic() - self._since, 4)))
         self.interrupts.check()
 
     def progress(self, done: int, total: int) -> None:
         """Say how many parts of the stage are done, when that was not said just now."""
+        self.require_own_process()
         self.interrupts.check()
-        now = time.monotonic()
+        now = monotonic()
         if now >= self._next_progress:
             # The first report waits, too: fast stages are silent.
             if self._next_progress:
@@ -102,6 +114,21 @@ class Reporter:
 
         warnings.showwarning = show
 
+    def _require_pipe(self) -> None:
+        """End the process when the workload has closed the pipe: a file of its own may have that number by now."""
+        try:
+            is_there = _identity(self._pipe) == self._pipe_is
+        except OSError:
+            is_there = False
+        if not is_there:
+            os._exit(LOST_PIPE)
+
     def _beat(self) -> None:
         while not self._rest.wait(BEAT):
-            self.say(Heartbeat(self.stage, round(time.monotonic() - self._since, 1)))
+            self.say(Heartbeat(self.stage, round(monotonic() - self._since, 1)))
+
+
+def _identity(file: int) -> tuple[int, int]:
+    """What tells an open file from another of the same number."""
+    found = os.fstat(file)
+    return found.st_dev, found.st_ino

@@ -95,6 +95,8 @@ class Request:
     """The command line that asked for it, to be kept in the trace."""
     table: bool = False
     """Whether torch's own table of sums is written beside the trace."""
+    variant: str = ""
+    """Which of several recordings it is that are made to be compared; empty for one by itself."""
 
     def as_json(self) -> str:
         """The request as text for the child's command line."""

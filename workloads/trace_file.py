@@ -1,8 +1,8 @@
 """The profiler's file, from its export to its place: looked through, compressed, renamed.
 
 The profiler reports no error when a disk is full or a folder missing, so the file itself is asked. A file that is
-being written has the child's process id and `.part` in its name, so that the parent can remove what a killed child
-left.
+being written has a token of its recording and `.part` in its name: what a killed child left can be removed, and two
+recordings to the same place, also on different machines, never write to the same file.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import gzip
 import mmap
 import os
 import re
+import secrets
 import shutil
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from glob import escape, glob
 from pathlib import Path
@@ -28,6 +29,8 @@ TAIL = 1 << 14
 """Bytes at the end of a file among which its own name stands."""
 LEVEL = 6
 """Of gzip."""
+LONGEST_NAME = 200
+"""Bytes of a file's name: systems have 255, and a partial file's is longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +45,61 @@ class Contents:
     """Calls of compiled code."""
 
 
-def part_paths(out: Path, pid: int) -> tuple[Path, Path]:
-    """Where a child writes a trace before it is complete: as the profiler exports it, and as it will be kept."""
-    return out.with_name(f"{out.name}.{pid}.raw.part"), out.with_name(f"{out.name}.{pid}.part")
+def new_token() -> str:
+    """What tells the partial files of one recording from those of all others."""
+    return f"{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def table_paths(out: Path, pid: int) -> tuple[Path, Path]:
+def part_paths(out: Path, token: str) -> tuple[Path, Path]:
+    """Where a trace is written before it is complete: as the profiler exports it, and as it will be kept."""
+    return out.with_name(f"{out.name}.{token}.raw.part"), out.with_name(f"{out.name}.{token}.part")
+
+
+def table_paths(out: Path, token: str) -> tuple[Path, Path]:
     """Where torch's table is written before the trace is complete, and where it is kept: beside the trace, as text."""
     stem = out.name.removesuffix(".gz").removesuffix(".json")
-    return out.with_name(f"{out.name}.{pid}.table.part"), out.with_name(f"{stem}.txt")
+    return out.with_name(f"{out.name}.{token}.table.part"), out.with_name(f"{stem}.txt")
 
 
-def remove_parts(out: Path, pid: int) -> None:
-    """Remove what a child left behind."""
-    for path in glob(f"{escape(str(out))}.{pid}.*part"):
-        Path(path).unlink(missing_ok=True)
+def remove_parts(out: Path, token: str) -> None:
+    """Remove what a recording left behind, and the profiler, which writes to a name of its own first."""
+    for path in glob(f"{escape(str(out))}.{token}.*part*"):
+        # A folder that may not be written to any more keeps what it has, and that is no reason to fail again.
+        with suppress(OSError):
+            Path(path).unlink()
+
+
+def unwritable(out: Path) -> str:
+    """Why nothing may be put in the place of what has this name, in words; empty when a trace can go there.
+
+    Raises: OSError where the name cannot be looked up.
+    """
+    if out.is_dir():
+        return "it is a folder"
+    if out.exists() and not out.is_file():
+        # A device or a named pipe would be replaced by a file, for everybody.
+        return "it is no plain file"
+    if len(os.fsencode(out.name)) > LONGEST_NAME:
+        return f"its name is longer than {LONGEST_NAME} bytes"
+    return ""
+
+
+def require_writable(out: Path) -> None:
+    """Look at the place again, at the end.
+
+    Raises: NotWritten when something else is there by now.
+    """
+    if reason := unwritable(out):
+        raise NotWritten(f"{out} cannot be written: {reason}.")
+
+
+def claim(raw: Path) -> None:
+    """Make the profiler's file, empty, for the system to say why that is not possible: the profiler would not.
+
+    Raises: OSError.
+    """
+    raw.parent.mkdir(parents=True, exist_ok=True)
+    raw.open("xb").close()
 
 
 def look_through(path: Path) -> Contents:
@@ -75,12 +118,16 @@ def look_through(path: Path) -> Contents:
 
 def keep(raw: Path, part: Path, out: Path) -> None:
     """Turn the profiler's file into the one to be kept, still under its name as a part; `.gz` is compressed."""
-    with raw.open("rb") as source, part.open("wb") as target, _packer(target, out) as packed:
-        head = max(raw.stat().st_size - TAIL, 0)
-        for start in range(0, head, BLOCK):
-            packed.write(source.read(min(BLOCK, head - start)))
-        # At its end the profiler writes where it exported to.
-        packed.write(source.read().replace(os.fsencode(raw), os.fsencode(out.name)))
+    with raw.open("rb") as source, part.open("xb") as target:
+        with _packer(target, out) as packed:
+            head = max(raw.stat().st_size - TAIL, 0)
+            for start in range(0, head, BLOCK):
+                packed.write(source.read(min(BLOCK, head - start)))
+            # At its end the profiler writes where it exported to.
+            packed.write(source.read().replace(os.fsencode(raw), os.fsencode(out.name)))
+        target.flush()
+        # Some file systems say only now that they are full; and a name is not to stand for what is not there yet.
+        os.fsync(target.fileno())
     raw.unlink()
 
 

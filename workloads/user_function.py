@@ -97,7 +97,9 @@ def prepare(function: Any, name: str, params: Mapping[str, Value], context: Cont
             raise BadRequest(f"{name} says that it returns a Prepared, and returned a {type(prepared).__name__}.")
         return prepared
     step = context.compile(function)
-    return Prepared(step=lambda: step(**params), label=name)
+    # What its module holds: tensors and modules among it are its weights and inputs, as a rule.
+    held = dict(getattr(inspect.unwrap(function), "__globals__", {}))
+    return Prepared(step=lambda: step(**params), label=name, operands=held)
 
 
 def is_factory(function: Any) -> bool:
