@@ -2,85 +2,143 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import on
-from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
 from textual.screen import Screen
 
 from tracetui.analysis.panes import PANES
+from tracetui.drawing.format import clean
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.place import Place, read_view_string
 from tracetui.ui.commands import CommandProvider, command
+from tracetui.ui.comparing import Comparing, SidesFound
 from tracetui.ui.loading import LoadingScreen
-from tracetui.ui.messages import Loaded, LoadFailed
+from tracetui.ui.messages import CompareAsked, Loaded, LoadFailed, SideName, SliceAsked
+from tracetui.ui.outbox import save_picture
 from tracetui.ui.pickers import TracePicker
-from tracetui.ui.themes import DARK, LIGHT, THEMES
-from tracetui.ui.trace_screen import TraceScreen
+from tracetui.ui.shelf import Shelf
+from tracetui.ui.sized_screen import SizedScreen
+from tracetui.ui.sturdy import SturdyApp
+from tracetui.ui.themes import THEMES, first_theme, next_theme
 
 
-class TraceApp(App[int]):
+class TraceApp(SturdyApp):
     """One or several traces, one on screen at a time."""
 
     TITLE = "tracetui"
-    CSS_PATH = Path(__file__).with_name("tracetui.tcss")
+    CSS_PATH = [Path(__file__).with_name(name) for name in ("tracetui.tcss", "ansi.tcss")]
     COMMANDS: ClassVar[set[type[Provider]]] = {CommandProvider}  # type: ignore[assignment]
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
         command("ctrl+p", "command_palette", "Palette", "Every command by name.", "commands"),
         command("t", "traces", "List of traces", "Those given, or those in this folder."),
-        command("ctrl+t", "switch_theme", "Light or dark"),
+        command("ctrl+t", "switch_theme", "Light or dark", "Or the terminal's own colours."),
+        command("ctrl+s", "save_picture", "Picture of the screen", "As it is now, to an SVG file."),
         command("ctrl+z", "suspend_process", "Suspend", "`fg` in the shell brings the app back."),
-        command("q,ctrl+c", "quit", "Quit", "", "quit"),
+        command("q", "quit", "Quit", "", "quit"),
+        # Also where text is typed, whose field would copy.
+        command("ctrl+c", "leave", "Quit", before_typing=True),
     ]
     PAUSE_GC_ON_SCROLL = True
 
-    def __init__(self, paths: list[str], place: Place | None = None) -> None:
+    def __init__(
+        self, paths: list[str], place: Place | None = None, sides: tuple[SideName, SideName] | None = None
+    ) -> None:
+        """With `sides`, two traces or two parts of one are compared."""
         super().__init__()
         self.paths = paths or ["."]
         self.failure: TracetuiError | None = None
         """Why the app ended without showing anything."""
         self._place = place or Place()
-        self._opened: dict[str, tuple[TraceScreen, float]] = {}
-        """The screens of traces that were read, and when their files had changed last."""
+        self.shelf = Shelf(self)
+        self._comparing = Comparing(self)
+        self._sides = sides
 
     def on_mount(self) -> None:
         """Choose the theme and what to show first."""
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = DARK.name
+        self.theme = first_theme(os.environ, self.is_plain)
         self.animation_level = "none"
         self.start()
 
     def start(self) -> None:
-        """Load the file that was given, or list what there is."""
-        if self._is_one_file:
+        """Load the file that was given, or the sides of a comparison, or list what there is."""
+        if self._sides is not None:
+            self._comparing.start(*self._sides)
+        elif self._is_one_file:
             self.push_screen(LoadingScreen(self.paths[0]))
         else:
             self.action_traces()
 
-    def open(self, path: str | None) -> None:
-        """Show a trace, reading it unless that was done; without a path leave when nothing is open."""
+    def open(self, chosen: str | list[str] | None) -> None:
+        """Show a trace, compare two or list more, reading what is not read yet; for none leave when nothing is open."""
+        if isinstance(chosen, list) and len(chosen) > 2:
+            self.paths = chosen
+            self.action_traces()
+            return
+        if isinstance(chosen, list) and len(chosen) == 2:
+            self._comparing.start(SideName(chosen[0]), SideName(chosen[1]))
+            return
+        path = chosen[0] if isinstance(chosen, list) else chosen
         if path is None:
-            if not self._opened:
+            if len(self.screen_stack) < 2:
                 self.exit(0)
             return
-        if path in self._opened and self._opened[path][1] == changed(path):
-            self._put_on_top(self._opened[path][0])
+        read = self.shelf.get(path)
+        self._put_on_top(LoadingScreen(path) if read is None else self.shelf.screen_of(read))
+
+    def places_to_look(self, path: str) -> list[str]:
+        """Where traces beside one of a path may be: what the app was started with, or else its folder."""
+        return ["." if path == "-" else str(Path(path).parent)] if self._is_one_file else self.paths
+
+    @property
+    def has_list(self) -> bool:
+        """Whether what is shown was picked from a list of traces."""
+        return self._sides is None and not self._is_one_file
+
+    def tell(self, text: str) -> None:
+        """Say on the screen on top that something is not as wanted."""
+        shown = self.screen
+        if isinstance(shown, SizedScreen):
+            shown.notice(text, warn=True)
         else:
-            self._put_on_top(LoadingScreen(path))
+            self.notify(clean(text), severity="warning", markup=False)
+
+    def end_with(self, error: TracetuiError) -> None:
+        """End the app, which never showed anything."""
+        self.failure = error
+        self.exit(error.exit_code, return_code=error.exit_code)
 
     def action_traces(self) -> None:
         """Pick another trace."""
         self.push_screen(TracePicker(self.paths), self.open)
 
     def action_switch_theme(self) -> None:
-        """Change between light and dark."""
-        self.theme = LIGHT.name if self.current_theme.dark else DARK.name
+        """Take the next of dark, light and the terminal's own colours."""
+        self.theme = next_theme(self.theme, self.is_plain)
+
+    async def action_leave(self) -> None:
+        """Quit, as the screen on top does."""
+        on_top: Any = self.screen
+        await (on_top.action_quit() if hasattr(on_top, "action_quit") else self.action_quit())
+
+    def action_save_picture(self) -> None:
+        """Write the screen to an SVG file and say where."""
+        shown = self.screen
+        text, warn = save_picture(self, shown.label if isinstance(shown, SizedScreen) else self.TITLE or "")
+        if isinstance(shown, SizedScreen):
+            shown.notice(text, warn)
+        else:
+            self.notify(text, severity="warning" if warn else "information", markup=False)
 
     @property
     def _is_one_file(self) -> bool:
@@ -95,30 +153,50 @@ class TraceApp(App[int]):
 
     @on(Loaded)
     def _show_trace(self, message: Loaded) -> None:
-        screen = TraceScreen(message.trace, message.picture, self._place)
-        if message.path in self._opened:
-            self.uninstall_screen(self._opened[message.path][0])
-        self._opened[message.path] = screen, changed(message.path)
-        self._place = Place()
-        self.install_screen(screen, f"trace {id(screen)}")
-        self._put_on_top(screen)
+        self.shelf.put(message)
+        if self._comparing.is_under_way:
+            self._comparing.take(message)
+        else:
+            place, self._place = self._place, Place()
+            self._put_on_top(self.shelf.screen_of(message, place))
+
+    @on(CompareAsked)
+    def _compare(self, message: CompareAsked) -> None:
+        if message.b is None:
+            self._comparing.pick_other(message.a)
+        else:
+            self._comparing.start(message.a, message.b, message.tab)
+
+    @on(SidesFound)
+    def _show_sides(self, message: SidesFound) -> None:
+        self._comparing.show(message)
+
+    @on(SliceAsked)
+    def _show_slice(self, message: SliceAsked) -> None:
+        place = Place(message.step, event=int(message.trace.slices.event[message.row]))
+        screen = self.shelf.screen_of(message, place)
+        if screen in self.screen_stack:
+            while self.screen is not screen:
+                self.pop_screen()
+        else:
+            self.push_screen(screen)
+        if screen.is_mounted:
+            screen.visit(place)
 
     @on(LoadFailed)
     def _fail(self, message: LoadFailed) -> None:
-        if self._is_one_file:
-            self.failure = message.error
-            self.exit(message.error.exit_code, return_code=message.error.exit_code)
+        if self._comparing.is_under_way:
+            self._comparing.fail(message.error)
+        elif self._is_one_file:
+            self.end_with(message.error)
         else:
             self.pop_screen()
             self.push_screen(TracePicker(self.paths, str(message.error)), self.open)
 
 
-def changed(path: str) -> float:
-    """When a file changed last, in seconds since the epoch; 0 for standard input and what is gone."""
-    try:
-        return Path(path).stat().st_mtime
-    except OSError:
-        return 0.0
+def compare(a: SideName, b: SideName, others: Sequence[str] = ()) -> int:
+    """Run the app on two traces, or two parts of one, and return its exit code; others are in the list of traces."""
+    return _run(TraceApp(list(dict.fromkeys([a.path, b.path, *others])), sides=(a, b)))
 
 
 def run(paths: list[str], step: int | None = None, at: str | None = None) -> int:
@@ -130,9 +208,12 @@ def run(paths: list[str], step: int | None = None, at: str | None = None) -> int
     if place.pane is not None and place.pane not in PANES:
         raise UsageError(f"the view {at!r} names no pane {place.pane!r}; there are {', '.join(PANES)}")
     if step is not None:
-        place = Place(step, place.pane, place.event, place.kernel, place.start_ns, place.length_ns)
-    app = TraceApp(paths, place)
-    app.run()
+        place = replace(place, step=step, every_step=False)
+    return _run(TraceApp(paths, place))
+
+
+def _run(app: TraceApp) -> int:
+    code = app.run_safely()
     if app.failure is not None:
-        print(f"tracetui: {app.failure}", file=sys.stderr)
-    return app.return_code or 0
+        print(f"tracetui: {clean(str(app.failure))}", file=sys.stderr)
+    return code

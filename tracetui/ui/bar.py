@@ -16,6 +16,8 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tracetui.ui.cutting import CUT, cut_line
+
 
 @dataclass(frozen=True)
 class Part:
@@ -29,7 +31,7 @@ class Part:
 
 
 class Bar(Widget):
-    """A line of parts; what does not fit is cut on the right."""
+    """A line of parts; what does not fit is cut on the right, never within a number."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "bar--plain",
@@ -77,8 +79,25 @@ class Bar(Widget):
         width = self.size.width
         if y > 0:
             return Strip.blank(width, self.rich_style)
-        segments = [Segment(part.text, self.get_component_rich_style(f"bar--{part.style}")) for part in self.parts]
+        segments = [
+            Segment(text, self.get_component_rich_style(f"bar--{style}")) for text, style in self._fitting(width)
+        ]
         return Strip(segments).adjust_cell_length(width, self.rich_style)
+
+    def _fitting(self, width: int) -> list[tuple[str, str]]:
+        """Text and style of the parts, as far as they fit."""
+        whole = self.text.rstrip()
+        left = len(cut_line(whole, width)) if cell_len(whole) > width else len(self.text)
+        cut = left < len(self.text)
+        fitting: list[tuple[str, str]] = []
+        for part in self.parts:
+            if left > 0:
+                fitting.append((part.text[:left], part.style))
+                left -= len(part.text)
+        if cut and fitting:
+            text, style = fitting[-1]
+            fitting[-1] = text[:-1] + CUT, style
+        return fitting
 
     def on_click(self, event: Click) -> None:
         """Tell which part was hit."""

@@ -27,6 +27,11 @@ _WORD = {
 }
 
 
+def kind_word(kind: int) -> str:
+    """What a slice of a kind is called."""
+    return _WORD.get(Kind(kind), "slice")
+
+
 def short_name(trace: Trace, row: int) -> str:
     """A slice's name on one line, that of a kernel without namespaces and parameters."""
     name = clean(trace.name_of(row))

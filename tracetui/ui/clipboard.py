@@ -13,6 +13,8 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
+from tracetui.drawing.files import write_whole
+
 
 def exports_folder() -> Path:
     """Where copies and exported panes go."""
@@ -22,12 +24,12 @@ def exports_folder() -> Path:
 def save(text: str, name: str) -> Path:
     """Write text to a file among the exports and return its path; a file of that name is replaced.
 
-    Raises: OSError when it cannot be written.
+    Raises: OSError when it cannot be written; then there is no part of it.
     """
     folder = exports_folder()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / re.sub(r"[^\w.#-]+", "_", name)
-    path.write_text(text, encoding="utf-8")
+    write_whole(path, text)
     return path
 
 

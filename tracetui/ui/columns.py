@@ -84,6 +84,12 @@ def fitted(layout: list[Shown], width: int) -> list[tuple[Shown, int]]:
     return list(zip(chosen, widths, strict=True))
 
 
+def scrolled(layout: list[Shown], columns: int) -> list[Shown]:
+    """A layout without its first columns behind the names, which stay."""
+    names = next((place for place, shown in enumerate(layout) if shown.grow), 0) + 1
+    return layout[:names] + layout[names + columns :]
+
+
 def placed(text: str, width: int, right: bool, middle: bool = False) -> str:
     """Text in exactly `width` cells, cut with `…`, at the end or in the middle, or padded on one side."""
     length = len(text) if text.isascii() else cell_len(text)

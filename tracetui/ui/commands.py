@@ -21,6 +21,8 @@ from textual.screen import Screen
 _DISPLAY = {
     "left_square_bracket": "[",
     "right_square_bracket": "]",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
     "full_stop": ".",
     "comma": ",",
     "slash": "/",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -70,7 +71,7 @@ class Details(Scroller, can_focus=True):
         self.lines: list[Line] = []
         """What is shown, top to bottom."""
         self._width = -1
-        self._shown: tuple[Trace, int, Sequence[int]] | None = None
+        self._make: Callable[[int], Sequence[Line]] | None = None
         self._said: tuple[str, ...] = ()
         self._pictured: Table | None = None
 
@@ -81,7 +82,11 @@ class Details(Scroller, can_focus=True):
 
     def show(self, trace: Trace, row: int, chain: Sequence[int]) -> None:
         """Describe a slice; `chain` is its dispatch chain, outermost first."""
-        self._shown = (trace, row, chain)
+        self.explain(partial(describe, trace, row, chain))
+
+    def explain(self, make: Callable[[int], Sequence[Line]]) -> None:
+        """Show the lines that a function makes for a width in cells; it is asked again when the width changes."""
+        self._make = make
         if self.display:
             self._describe()
 
@@ -150,13 +155,13 @@ class Details(Scroller, can_focus=True):
             self.action_jump()
 
     def _describe(self) -> None:
-        if self._shown is None:
+        if self._make is None:
             return
         width = max(self.text_width, 10)
         above = said(self._said, width)
         if self._pictured is not None:
             above += [Line(text) for text in roofline_lines(self._pictured, width, PICTURE)]
-        before, self.lines = self.lines, [*above, *describe(*self._shown, width=width)]
+        before, self.lines = self.lines, [*above, *self._make(width)]
         here = [index for index, line in enumerate(self.lines) if line.style == "here"]
         self.set_reactive(Details.cursor, here[0] if here else -1)
         self.set_length(len(self.lines))

@@ -14,6 +14,8 @@ from tracetui.model.trace import Trace
 from tracetui.ui.bar import Part
 from tracetui.ui.commands import Command
 
+KEPT = ("parts", "back", "help", "quit")
+"""Hints for which there is always room: how to get about, and away."""
 SHORTEST_LABEL = 16
 """Letters of the file's name that are always in the header."""
 
@@ -77,17 +79,21 @@ def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[P
             Part(f"{numbers[0]} … {numbers[-1]}" if len(numbers) > 1 else str(numbers[0]), "plain", str(numbers[0])),
         ]
         return *parts, Part("   A shows one", "dim", "all")
-    place = numbers.index(step) if step in numbers else 0
-    parts = [Part("step "), Part("◂ ", "key" if place else "dim", str(numbers[max(place - 1, 0)]))]
-    first = max(0, min(place - 3, len(numbers) - 7))
-    for number in numbers[first : first + 7]:
-        here = number == step
-        if parts[-1].text not in ("◂ ",):
+    switch = switch_parts(numbers, numbers.index(step) if step in numbers else 0)
+    return Part("step "), *switch, Part(f"   {duration(dur_ns)}"), Part("   A all steps", "dim", "all")
+
+
+def switch_parts(numbers: Sequence[int], place: int, most: int = 7) -> list[Part]:
+    """Up to `most` numbers around the one at a place, which is in brackets, and arrows; each is a key to press."""
+    parts = [Part("◂ ", "key" if place else "dim", str(numbers[max(place - 1, 0)]))]
+    first = max(0, min(place - most // 2, len(numbers) - most))
+    for at, number in enumerate(numbers[first : first + most], first):
+        if at > first:
             parts.append(Part(" · ", "dim"))
+        here = at == place
         parts.append(Part(f"[{number}]" if here else str(number), "strong" if here else "plain", str(number)))
     last = place == len(numbers) - 1
-    parts.append(Part(" ▸", "dim" if last else "key", str(numbers[min(place + 1, len(numbers) - 1)])))
-    return *parts, Part(f"   {duration(dur_ns)}"), Part("   A all steps", "dim", "all")
+    return [*parts, Part(" ▸", "dim" if last else "key", str(numbers[min(place + 1, len(numbers) - 1)]))]
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,7 @@ def _fitting(widths: Sequence[int], here: int, room: int) -> tuple[int, int]:
 def hint_parts(
     commands: Iterable[Command], width: int, first: DOMNode | None = None, where: str = ""
 ) -> tuple[Part, ...]:
-    """The key hints: `where` the keys go, then keys that share a hint together, as in `[ ] step`; help is never cut.
+    """The key hints: `where` the keys go, then keys that share a hint together, as in `[ ] step`; `KEPT` is never cut.
 
     Commands come in the order in which their keys are looked up; those of the node `first` are shown before others.
     """
@@ -151,22 +157,30 @@ def hint_parts(
     late: dict[str, list[str]] = {}
     taken: set[str] = set()
     for command in commands:
+        if not command.available:
+            # Its keys are those of what comes next.
+            continue
         keys = [key for key in command.keys if key not in taken]
         taken.update(keys)
         group = command.binding.group
-        if keys and command.binding.show and command.available:
+        if keys and command.binding.show:
             words = group.description if group is not None else command.binding.description.lower()
             (early if command.node is first else late).setdefault(words, []).append(keys[0])
-    help_keys = late.pop("help", [])
+    kept = [(words, early.pop(words, late.pop(words, []))) for words in KEPT if words in early or words in late]
     parts: list[Part] = [Part(f"{where}: ", "dim")] if where else []
-    left = width - 8 - len(where) - 2 * bool(where)
+    left = width - sum(len(" ".join(keys)) + len(words) + 3 for words, keys in kept) + 2 * bool(kept)
+    left -= len(where) + 2 * bool(where)
+    # What leads to another screen comes before what is done to the list.
+    late = {words: late[words] for words in sorted(late, key=lambda words: words != "compare")}
     for words, keys in [*early.items(), *late.items()]:
         text = " ".join(keys)
         left -= len(text) + len(words) + 3
         if left < 0:
             break
         parts += [Part(text, "key"), Part(f" {words}  ")]
-    return (*parts, Part(" ".join(help_keys), "key"), Part(" help")) if help_keys else tuple(parts)
+    for place, (words, keys) in enumerate(kept, start=1):
+        parts += [Part(" ".join(keys), "key"), Part(f" {words}{'  ' if place < len(kept) else ''}")]
+    return tuple(parts)
 
 
 def _devices(trace: Trace) -> list[str]:

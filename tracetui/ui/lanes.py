@@ -7,7 +7,7 @@ window and selection at once and tells its parent, so a key is answered without 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -27,7 +27,8 @@ from textual.reactive import reactive
 from tracetui.drawing.cells import Frame
 from tracetui.drawing.layout import Layout
 from tracetui.drawing.raster import Picture, Window
-from tracetui.drawing.scene import AXIS_LINES, Scene, View, label_width
+from tracetui.drawing.scene import Scene, View, label_width
+from tracetui.drawing.veil import Stretch
 from tracetui.model.trace import Trace
 from tracetui.ui.commands import command
 from tracetui.ui.surface import Surface
@@ -84,6 +85,12 @@ class LanesView(Surface, can_focus=True):
         """The user selected a slice here."""
 
         row: int
+        lanes: LanesView
+
+        @property
+        def control(self) -> LanesView:
+            """The lanes, for `@on` selectors."""
+            return self.lanes
 
     @dataclass
     class Panned(Message):
@@ -99,6 +106,7 @@ class LanesView(Surface, can_focus=True):
         self._scene: Scene | None = None
         self._width = 0
         self._drawn_marks: frozenset[int] = frozenset()
+        self._inside: tuple[Stretch, Stretch] | None = None
         self._grip: tuple[int, int, Window] | None = None
         self._dragged = False
 
@@ -110,15 +118,25 @@ class LanesView(Surface, can_focus=True):
 
     def show(self, trace: Trace, picture: Picture) -> None:
         """Show a trace; the window and the selection are the parent's to set."""
-        self._scene = Scene(picture, Layout(picture))
+        self.show_scene(Scene(picture, Layout(picture)))
+
+    def show_scene(self, scene: Scene) -> None:
+        """Show a trace as a scene arranges it."""
+        self._scene = scene
         self.selected, self.lit, self.mark_ns, self.window = -1, frozenset(), None, None
         self.changed()
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The stretch of time in ns that the window stays near: all of the trace."""
+        return self._scene.picture.trace.window if self._scene is not None else (0, 1)
 
     def wanted_height(self, limit: int) -> int:
         """Lines that it takes to show the axis and every lane, at most `limit`."""
         if self._scene is None:
             return limit
-        return AXIS_LINES + self._scene.layout.wanted(max(limit - AXIS_LINES, 1))
+        above = self._scene.axis_lines
+        return above + self._scene.layout.wanted(max(limit - above, 1))
 
     def reveal(self, row: int, zoom: bool = False) -> None:
         """Scroll and pan as little as it takes to have a slice on screen.
@@ -129,7 +147,7 @@ class LanesView(Surface, can_focus=True):
             return
         slices = self._scene.picture.trace.slices
         begin, end = int(slices.start[row]), int(slices.end[row])
-        self._move(_window_with(self._current(), begin, end, self.cells, zoom))
+        self._move(self._current().showing(begin, end, self.cells, zoom))
         if self._scene.layout.reveal(row):
             self.changed()
 
@@ -139,8 +157,9 @@ class LanesView(Surface, can_focus=True):
             return None
         width, height = self.size
         view = View(self._current(), self.selected, self.lit, self.mark_ns, self.origin_ns, self.origin, self.has_focus)
+        view = replace(view, inside=self._inside)
         marks = self.lit | {self.selected} if self.selected >= 0 else self.lit
-        if last is None:
+        if last is None or not self._scene.fits(height):
             frame = self._scene.draw(view, width, height, self.colours)
         else:
             frame = last.copy()
@@ -200,7 +219,7 @@ class LanesView(Surface, can_focus=True):
     def action_fit_trace(self) -> None:
         """Show all of the trace."""
         if self._scene is not None:
-            self._move(Window.fit(*self._scene.picture.trace.window, self.cells))
+            self._move(Window.fit(*self.reach, self.cells))
 
     def action_fit_selection(self) -> None:
         """Show the selected slice with as much around it."""
@@ -227,12 +246,12 @@ class LanesView(Surface, can_focus=True):
             layout = self._scene.layout
             self._select_on([*layout.device_tracks, *layout.tracks])
             return
-        self._select(self._scene.picture.next_in_lane(self.selected, direction))
+        self._walk_to(self._scene.picture.next_in_lane(self.selected, direction), direction)
 
     def action_same(self, direction: int) -> None:
         """Select the next or previous slice of the same name."""
         if self._scene is not None and self.selected >= 0:
-            self._select(self._scene.picture.next_of_name(self.selected, direction))
+            self._walk_to(self._scene.picture.next_of_name(self.selected, direction), direction)
 
     def action_measure(self) -> None:
         """Put the measuring point at the start of the selection, or take it away from there."""
@@ -292,13 +311,13 @@ class LanesView(Surface, can_focus=True):
         elif event.x >= left:
             self._zoom(-direction, event.x - left)
         elif self._scene is not None:
-            self._scene.layout.scroll(event.y - AXIS_LINES, direction * 3)
+            self._scene.layout.scroll(event.y - self._scene.axis_lines, direction * 3)
             self.changed()
 
     def _click(self, x: int, y: int) -> None:
         if self._scene is None:
             return
-        number = y - AXIS_LINES
+        number = y - self._scene.axis_lines
         left = label_width(self.size.width)
         lines = self._scene.layout.lines
         if not 0 <= number < len(lines):
@@ -318,14 +337,18 @@ class LanesView(Surface, can_focus=True):
     def _select(self, row: int) -> None:
         """Select a slice, bring it on screen and tell the parent; -1 leaves all as it is."""
         if row >= 0:
-            self.tell(self.Selected(row))
+            self.tell(self.Selected(row, self))
             self.reveal(row)
             self.selected = row
+
+    def _walk_to(self, row: int, direction: int) -> None:
+        """Select what comes next in a direction; -1 for nothing."""
+        self._select(row)
 
     def _select_on(self, tracks: Iterable[int]) -> None:
         """Select the slice nearest to the cursor on the first of some tracks that has one in the window."""
         window = self._current()
-        moment = (window.first + self._cursor_cell() + 0.5) * window.ns_per_cell
+        moment = window.moment_at(self._cursor_cell())
         row = next((row for track in tracks if (row := self._visible_near(track, moment)) >= 0), -1)
         self._select(row)
 
@@ -349,21 +372,20 @@ class LanesView(Surface, can_focus=True):
             begin = max(float(slices.start[self.selected]), window.start_ns)
             end = min(float(slices.end[self.selected]), window.end_ns(self.cells))
             if begin <= end:
-                return (begin + end) / 2 / window.ns_per_cell - window.first - 0.5
+                return window.position((begin + end) / 2) - 0.5
         return self.cells / 2
 
     def _current(self) -> Window:
         """The window, or all of the trace while there is none."""
         if self.window is not None:
             return self.window
-        whole = self._scene.picture.trace.window if self._scene is not None else (0, 1)
-        return Window.fit(*whole, self.cells)
+        return Window.fit(*self.reach, self.cells)
 
     def _move(self, window: Window) -> None:
         """Show another window, kept near the trace, and tell the parent."""
         if self._scene is None:
             return
-        window = window.within(*self._scene.picture.trace.window, self.cells)
+        window = window.within(*self.reach, self.cells)
         if window != self.window:
             self.tell(self.Panned(window))
             self.window = window
@@ -375,20 +397,3 @@ class LanesView(Surface, can_focus=True):
         picture = self._scene.picture
         tracks = {track for row in rows for track in picture.tracks_of(row)}
         return [i for i, line in enumerate(self._scene.layout.lines) if line.track in tracks]
-
-
-def _window_with(window: Window, begin: int, end: int, cells: int, zoom: bool) -> Window:
-    """The window, moved when a slice is not in it, and then so far that the next steps need not move it."""
-    left, right = window.start_ns, window.end_ns(cells)
-    if zoom and end - begin < window.ns_per_cell / 2:
-        return Window.fit(begin, end, cells, 10)
-    if begin >= left and end <= right:
-        return window
-    if end - begin > 0.9 * (right - left):
-        covered = min(end, right) - max(begin, left)
-        return window if covered > 0.5 * (right - left) else Window.fit(begin, end, cells, 0.1)
-    size = (end - begin) / window.ns_per_cell
-    ahead = min(cells / 5, (cells - size) / 2)
-    if begin < left:
-        return window.pan(int(window.cell_of(end) - cells + ahead))
-    return window.pan(int(window.cell_of(begin) - ahead))

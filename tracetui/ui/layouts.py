@@ -22,6 +22,8 @@ class Shown:
     """Whether the texts are names of kernels, to be shown without namespaces and parameters."""
     comfort: int = 0
     """Cells that a column that grows would like to have: as its values need, within reason."""
+    signed: bool = False
+    """Whether the texts begin with `+` or `-`, by which they are coloured."""
 
 
 _KERNEL = Shown("short_name", "kernel", 24, 3)
@@ -47,6 +49,21 @@ _LAUNCHES_GROUPED = (
     Shown("mean_us", "mean", 10),
     Shown("median_us", "median", 10),
     Shown("max_us", "max", 10),
+)
+_CHANGED_CALLS = Shown("calls_a", "calls", 16)
+"""Those of A and of B, in one text."""
+_CHANGES_GROUPED = (
+    Shown("family", "family", 16, 1),
+    Shown("op", "op", 16, 1),
+    Shown("kind", "kind", 12, 1),
+    Shown("mark", "mark", 12, 1),
+    Shown("saves_us", "saves µs", 10),
+    _CHANGED_CALLS,
+    Shown("a_us", "A µs", 10),
+    Shown("b_us", "B µs", 10),
+    Shown("self_cpu_a_us", "A self µs", 10),
+    Shown("self_cpu_b_us", "B self µs", 10),
+    Shown("change_pct", "%", 6),
 )
 
 LAYOUTS: dict[str, tuple[Shown, ...]] = {
@@ -281,9 +298,51 @@ LAYOUTS: dict[str, tuple[Shown, ...]] = {
         Shown("total_us", "total µs", 12),
         Shown("us_per_launch", "µs per launch", 14),
     ),
+    "changed kernels": (
+        Shown("mark", "", 8, signed=True),
+        Shown("short_name", "kernel", 16, 3),
+        Shown("saves_us", "saves µs", 9),
+        _CHANGED_CALLS,
+        Shown("a_us", "A µs", 9),
+        Shown("b_us", "B µs", 9),
+        Shown("change_pct", "%", 6),
+        Shown("noise_us", "noise", 8),
+        _OP,
+        Shown("how", "matched by", 14),
+        Shown("saved_bytes", "saved", 9),
+    ),
+    "changed ops": (
+        Shown("mark", "", 8, signed=True),
+        Shown("name", "op", 16, 3),
+        Shown("saves_us", "saves µs", 9),
+        _CHANGED_CALLS,
+        Shown("self_cpu_a_us", "A self µs", 10),
+        Shown("self_cpu_b_us", "B self µs", 10),
+        Shown("change_pct", "%", 6),
+        Shown("noise_us", "noise", 8),
+        Shown("fused_into", "fused into", 12, 1),
+        Shown("folded_change", "within it", 12, 1),
+        Shown("kind", "kind", 10),
+        Shown("cpu_a_us", "A CPU µs", 10),
+        Shown("cpu_b_us", "B CPU µs", 10),
+    ),
+    "totals": (
+        Shown("measure", "what", 18, 1),
+        Shown("a", "A", 12),
+        Shown("b", "B", 12),
+        Shown("difference", "B less A", 12),
+        Shown("ratio", "B / A", 7),
+        Shown("change", "change", 11),
+        Shown("a_scatter", "A scatters", 11),
+        Shown("b_scatter", "B scatters", 11),
+        Shown("about", "", 20, 2),
+    ),
     "summary": (Shown("key", "what", 24), Shown("value", "value", 20, 1)),
     "traces": (Shown("trace", "trace", 30, 1), Shown("size", "size", 10), Shown("changed", "changed", 14)),
     "workloads": (Shown("workload", "workload", 14), Shown("here", "here", 20, 1), Shown("summary", "what", 20, 2)),
+    "comparisons": (Shown("comparison", "compare", 30, 1),),
+    **{f"changed {by}": _CHANGES_GROUPED for by in ("kernels by family", "kernels by op", "kernels by mark")},
+    **{f"changed {by}": _CHANGES_GROUPED for by in ("ops by kind", "ops by mark")},
     "marks": (
         Shown("mark", "mark", 20, 1),
         Shown("step", "step", 8),

@@ -54,9 +54,11 @@ class LoadingScreen(Screen[None]):
     LoadingScreen > Vertical { width: 78; max-width: 100%; height: 8; }
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, remark: str = "") -> None:
         super().__init__()
         self.path = path
+        self.remark = remark
+        """Said after the name."""
         self._stop = Event()
         self._began = time.monotonic()
         self._told = 0.0
@@ -73,7 +75,8 @@ class LoadingScreen(Screen[None]):
     def on_mount(self) -> None:
         """Say what is opened, then start."""
         name = "standard input" if self.path == "-" else Path(self.path).name
-        self.query_one("#what", Bar).parts = (Part("opening "), Part(clean(name), "strong"))
+        remark = f"   {self.remark}" if self.remark else ""
+        self.query_one("#what", Bar).parts = (Part("opening "), Part(clean(name), "strong"), Part(remark, "dim"))
         self.query_one("#keys", Bar).parts = (
             Part("esc", "key"),
             Part(" stop and open what was read   "),
@@ -115,6 +118,8 @@ class LoadingScreen(Screen[None]):
         self._tell(Progress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
         picture = Picture(trace)
         # What was loaded stays until the end: the collector need not look at it ever again.
+        # What was set aside before and is not used any more goes now, the rest is set aside again.
+        gc.unfreeze()
         gc.collect()
         gc.freeze()
         self.post_message(Loaded(self.path, trace, picture))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from textual.message import Message
 
@@ -38,3 +39,31 @@ class LoadFailed(Message):
 
     path: str
     error: TracetuiError
+
+
+class SideName(NamedTuple):
+    """A side of a comparison by its names: `PATH#SCOPE`."""
+
+    path: str
+    scope: str = ""
+
+
+@dataclass
+class CompareAsked(Message):
+    """The user wants to see two sides beside each other; what B is has still to be picked where it is None."""
+
+    a: SideName
+    b: SideName | None
+    tab: str = ""
+    """Which tab to open; empty for the one that suits."""
+
+
+@dataclass
+class SliceAsked(Message):
+    """The user wants to see a slice of a compared trace in the view of that trace."""
+
+    path: str
+    trace: Trace
+    picture: Picture
+    row: int
+    step: int | None

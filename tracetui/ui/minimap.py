@@ -123,7 +123,7 @@ class Minimap(Surface):
         if self._picture is not None and cells > 0 and x >= self.left:
             cell = min(max(x - self.left, 0), cells - 1)
             whole = self._map(cells)
-            self.post_message(self.Clicked(round((whole.first + cell + 0.5) * whole.ns_per_cell)))
+            self.post_message(self.Clicked(round(whole.moment_at(cell))))
 
     def _map(self, cells: int) -> Window:
         """The window of the map itself: all of the trace."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,10 +32,12 @@ class Navigator:
         view = self.view
         event = int(view.trace.slices.event[view.selected]) if view.selected >= 0 else -1
         window = view.window
+        every = view.step is None and bool(view.steps)
+        place = Place(view.step, view.panes.pane, event, every_step=every)
         if window is None:
-            return Place(view.step, view.panes.pane, event)
+            return place
         length = window.end_ns(view.lanes.cells) - window.start_ns
-        return Place(view.step, view.panes.pane, event, -1, window.start_ns, length)
+        return replace(place, start_ns=window.start_ns, length_ns=length)
 
     def leave(self) -> None:
         """Remember this place before a jump."""
@@ -44,8 +47,6 @@ class Navigator:
         """Undo the last jump."""
         place = self.history.back(self.here)
         if place is not None:
-            if place.step is None:
-                self.view.step = None
             self.visit(place)
 
     def visit(self, place: Place) -> None:
@@ -56,11 +57,13 @@ class Navigator:
         row = self._row_of(place)
         if row >= 0:
             view.select(row)
-        if place.step in view.steps:
+        if place.every_step:
+            view.step = None
+        elif place.step in view.steps:
             view.step = place.step
         if place.start_ns is not None:
             length = place.length_ns or (place.start_ns - view.window.start_ns if view.window else 1000.0)
-            view.window = Window.fit(place.start_ns, place.start_ns + max(length, 1.0), view.lanes.cells, 0.0)
+            view.window = Window.over(place.start_ns, max(length, 1.0), view.lanes.cells)
         elif row >= 0:
             view.lanes.reveal(row)
 
@@ -83,6 +86,9 @@ class Navigator:
         if place.step is not None and place.step not in view.steps:
             known = f"steps {view.steps[0]} to {view.steps[-1]}" if view.steps else "no steps"
             view.notice(f"There is no step {place.step}: this trace has {known}.", warn=True)
+        elif (place.event >= 0 or place.kernel > 0) and self._row_of(place) < 0:
+            named = f"event {place.event}" if place.event >= 0 else f"kernel {place.kernel} in this step"
+            view.notice(f"There is no {named} in this trace: the view string is of another one.", warn=True)
 
     def mark(self) -> None:
         """Mark this place, or remove its mark."""

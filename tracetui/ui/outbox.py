@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import errno
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from textual.app import App
 
-from tracetui.drawing.format import count
+from tracetui.drawing.format import clean, count
 from tracetui.model.trace import Trace
-from tracetui.ui.clipboard import home_path, load_tmux_buffer, save
+from tracetui.ui.clipboard import exports_folder, home_path, load_tmux_buffer, save
 from tracetui.ui.pane_list import PaneList
+from tracetui.ui.picture_file import self_contained
+
+MARKDOWN_ROWS = 200
+"""So many rows of a pane are written as Markdown: about what a comment holds."""
+
+_REMEDY = "XDG_DATA_HOME names another folder"
 
 Said = tuple[str, bool]
 """A sentence for the user, and whether it is a warning."""
@@ -20,29 +29,56 @@ def send_row(app: App[object], panes: PaneList) -> Said:
     row = panes.view.row
     if row < 0:
         return "There is no row to copy.", True
-    return _copy(app, panes.as_text("md", row), "row.md", "The row")
+    return copy_out(app, panes.as_text("md", row), "row.md", "The row")
 
 
 def send_view(app: App[object], text: str) -> Said:
     """Copy a view string."""
-    return _copy(app, text, "view.txt", f"{text}")
+    return copy_out(app, text, "view.txt", f"{text}")
 
 
 def export_pane(panes: PaneList, trace: Trace, step: int | None) -> Said:
-    """Write the listed rows of a pane to a CSV file."""
+    """Write the listed rows of a pane to a CSV file, and the first of them as Markdown beside it."""
     rows = len(panes.view.order)
     if panes.table is None or rows == 0:
         return "There is nothing to export in this pane.", True
     which = "all" if step is None else f"step{step}"
-    stem = Path(trace.label).name.split(".json")[0]
+    by = f"-by-{panes.arrangement.by}" if panes.arrangement.by else ""
+    name = f"{stem(trace.label)}-{panes.pane}{by}-{which}"
     try:
-        path = save(panes.as_text("csv"), f"{stem}-{panes.pane}-{which}.csv")
+        path = save(panes.as_text("csv"), f"{name}.csv")
+        save(panes.as_text("md", most=MARKDOWN_ROWS), f"{name}.md")
     except OSError as error:
-        return f"The pane could not be written: {error}", True
-    return f"{count(rows)} rows written to {home_path(path)}", False
+        return f"The pane could not be written to {home_path(exports_folder())}: {reason(error)}.", True
+    first = f"the first {MARKDOWN_ROWS} " if rows > MARKDOWN_ROWS else ""
+    return f"{count(rows)} row{'' if rows == 1 else 's'} written to {home_path(path)}, {first}beside it as .md", False
 
 
-def _copy(app: App[object], text: str, name: str, what: str) -> Said:
+def save_picture(app: App[Any], label: str) -> Said:
+    """Write the screen as it is to an SVG file, named after what is shown and the time."""
+    name = f"{stem(label)}-{datetime.now():%Y%m%d-%H%M%S}.svg"
+    try:
+        path = save(self_contained(app.export_screenshot(title=clean(label))), name)
+    except OSError as error:
+        return f"The picture could not be written to {home_path(exports_folder())}: {reason(error)}.", True
+    return f"Picture of the screen written to {home_path(path)}", False
+
+
+def stem(label: str) -> str:
+    """The name of a trace without folder and suffixes."""
+    return Path(label).name.split(".json")[0] or "trace"
+
+
+def reason(error: OSError) -> str:
+    """Why a file could not be written, and what helps, in words."""
+    said = error.strerror or str(error)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
+        said += f" ({_REMEDY})"
+    return said
+
+
+def copy_out(app: App[object], text: str, name: str, what: str) -> Said:
+    """Hand text to the clipboard and a file of this name, and say where it is; `what` begins the sentence."""
     app.copy_to_clipboard(text)
     places = ["clipboard (OSC 52)"]
     if load_tmux_buffer(text):
@@ -50,5 +86,5 @@ def _copy(app: App[object], text: str, name: str, what: str) -> Said:
     try:
         places.append(home_path(save(text, name)))
     except OSError as error:
-        return f"{what} is in: {', '.join(places)}; no file could be written: {error}", True
+        return f"{what} is in: {', '.join(places)}; no file could be written: {reason(error)}", True
     return f"{what} is in: {', '.join(places)}", False

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.reactive import reactive
-from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from tracetui.analysis.health.health_table import doubtful
@@ -25,13 +22,14 @@ from tracetui.analysis.panes import PANES
 from tracetui.analysis.summary import counts
 from tracetui.drawing.export import render
 from tracetui.drawing.format import clean, count, shorten
+from tracetui.drawing.origin import Extent
 from tracetui.drawing.summary_words import readable
 from tracetui.errors import TracetuiError
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
+from tracetui.ui.arranged_list import ArrangedList
 from tracetui.ui.arrangement import Arrangement, arrange
 from tracetui.ui.bar import Bar
-from tracetui.ui.commands import command
 from tracetui.ui.details import Details
 from tracetui.ui.headline import Tab, tab_parts
 from tracetui.ui.layouts import SENTENCES
@@ -72,14 +70,9 @@ Key = tuple[str, int | None, str | None]
 """Pane, step number and grouping."""
 
 
-class PaneList(Widget):
+class PaneList(ArrangedList):
     """Tabs over one list."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        command("s", "sort(1)", "Sort by the next column", "Numbers largest first; an arrow shows which.", "sort"),
-        command("S", "reverse", "Turn the sort order round", "", "sort"),
-        command("b", "group", "Group the rows", "One row per name, or single rows again.", "group"),
-    ]
     DEFAULT_CSS = """
     PaneList { layout: vertical; height: 1fr; width: 1fr; }
     PaneList > Bar { background: $panel; }
@@ -136,11 +129,6 @@ class PaneList(Widget):
         """Build the tables, once it is known which step comes first."""
         self._started = True
         self._build()
-
-    @property
-    def view(self) -> TableView:
-        """The list."""
-        return self.query_one(TableView)
 
     @property
     def arrangement(self) -> Arrangement:
@@ -201,20 +189,20 @@ class PaneList(Widget):
         else:
             self._show(0)
 
-    def matches(self, text: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Places in the list whose row contains a text."""
-        table = self.table
-        if table is None or not text:
-            return np.empty(0, np.int64)
-        return np.flatnonzero(table.matching(text)[self.view.order])
-
-    def as_text(self, format: str, row: int | None = None) -> str:
-        """The listed rows, or one row of the table, as `csv`, `md` or `json`."""
+    def as_text(self, format: str, row: int | None = None, most: int | None = None) -> str:
+        """The listed rows, at most so many, or one row of the table, as `csv`, `md` or `json`."""
         table = self.table
         if table is None:
             return ""
-        rows = self.view.order if row is None else np.array([row], np.int64)
-        return render(table.take(rows), self.trace, self.pane, format)
+        arrangement, listed = self.arrangement, self.view.order
+        rows = listed[:most] if row is None else np.array([row], np.int64)
+        extent = Extent(
+            None if self.pane in WHOLE else self.step,
+            arrangement.by,
+            arrangement.filter if row is None else "",
+            len(listed) if row is None else None,
+        )
+        return render(table.take(rows), self.trace, self.pane, format, extent)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grouping is for panes that can be grouped; sorting needs rows."""
@@ -224,35 +212,12 @@ class PaneList(Widget):
             return self.table is not None
         return True
 
-    def action_sort(self, direction: int) -> None:
-        """Sort by the next of the columns on screen, and after the last by none."""
-        if self.table is None:
-            return
-        names = [None, *(name for name in self.view.shown_columns if name != "index")]
-        current = self.arrangement.sort
-        place = names.index(current) if current in names else 0
-        name = names[(place + direction) % len(names)]
-        plain = replace(self.arrangement, sort=None, descending=False)
-        self.arrange_by(plain if name is None else plain.sorted_by(name, self.table))
-
-    def action_reverse(self) -> None:
-        """Turn the order round."""
-        name = self.arrangement.sort or next(iter(self.view.shown_columns), None)
-        if self.table is not None and name is not None:
-            self.arrange_by(replace(self.arrangement, sort=name, descending=not self.arrangement.descending))
-
     def action_group(self) -> None:
         """Group by name, then by whatever else the pane can be grouped, then list single rows again."""
         groups = (None, *PANES[self.pane].offered(self.trace))
         if len(groups) > 1:
             by = groups[(groups.index(self.arrangement.by) + 1) % len(groups)]
             self.arrange_by(replace(self.arrangement, by=by, sort=None, descending=False))
-
-    @on(TableView.HeaderClicked)
-    def _sort_by_title(self, message: TableView.HeaderClicked) -> None:
-        message.stop()
-        if self.table is not None:
-            self.arrange_by(self.arrangement.sorted_by(message.name, self.table))
 
     @on(Bar.Pressed)
     def _press_tab(self, message: Bar.Pressed) -> None:

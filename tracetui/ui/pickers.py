@@ -33,6 +33,7 @@ class Picker(Screen[Choice | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         command("escape", "dismiss_none", "Close", "", "close"),
         command("q", "dismiss_none", "Close"),
+        command("question_mark", "help", "Help", "Keys of this list.", "help"),
     ]
 
     TITLE_TEXT = ""
@@ -59,6 +60,13 @@ class Picker(Screen[Choice | None]):
         """List choices, one per row of the table."""
         self.choices = choices
         self.query_one(TableView).show(self.PANE, table, np.arange(len(table)), note=note)
+
+    def action_help(self) -> None:
+        """Show what the keys do."""
+        # The help is needed only once it is asked for.
+        from tracetui.ui.help import HelpScreen, help_rows
+
+        self.app.push_screen(HelpScreen(help_rows(self, None, {}), "Help: keys"))
 
     def action_dismiss_none(self) -> None:
         """Pick nothing."""
@@ -93,12 +101,17 @@ class MarkPicker(Picker[Mark]):
         self.offer(self._marks, marks_table(self._marks), "")
 
 
-class TracePicker(Picker[str]):
-    """Traces to open, newest first: those given on the command line, or those found in a folder."""
+class TracePicker(Picker["str | list[str]"]):
+    """Traces to open, newest first: those given on the command line, or those found in a folder.
+
+    Dismissed with the path of one, or with those of two that are to be compared.
+    """
 
     TITLE_TEXT = "Which trace?"
     PANE = "traces"
     BINDINGS: ClassVar[list[BindingType]] = [
+        command("space", "mark", "Mark the trace", "As A, to be compared with another one.", "mark"),
+        command("c", "compare", "Compare", "The marked trace, A, with the current one, B.", "compare"),
         command("r", "record", "Record a new trace", "Of a workload, on this machine.", "record"),
     ]
 
@@ -109,20 +122,43 @@ class TracePicker(Picker[str]):
             super().__init__()
             self.files = files
 
-    def __init__(self, paths: Sequence[str], trouble: str = "") -> None:
+    def __init__(self, paths: Sequence[str], trouble: str = "", title: str = "") -> None:
         super().__init__()
         self.paths = paths
         """Files and folders."""
+        self.marked = ""
+        """The path that is marked to be compared, empty for none."""
+        self._title = title or self.TITLE_TEXT
         self.trouble = trouble
         """What went wrong with the last one that was picked."""
 
     def on_mount(self) -> None:
         """Look through the folders in a thread."""
         super().on_mount()
-        if self.trouble:
-            self.query_one("#title", Bar).parts += (Part(f"   {clean(self.trouble)}", "warn"),)
+        self._say(self.trouble)
         self.query_one(TableView).show(self.PANE, None, np.empty(0, np.int64), note="Looking for traces …")
         self.look()
+
+    def action_mark(self) -> None:
+        """Mark the current trace, in place of the one that was; or unmark it."""
+        place = self.query_one(TableView).row
+        if place >= 0:
+            path = str(self.choices[place])
+            self.marked = "" if path == self.marked else path
+            self._say(f"A: {home_path(Path(self.marked))}   c compares it with another one" if self.marked else "")
+
+    def action_compare(self) -> None:
+        """Compare the marked trace with the current one."""
+        place = self.query_one(TableView).row
+        if not self.marked or place < 0 or str(self.choices[place]) == self.marked:
+            self._say("Mark one trace with space, then press c on another one.")
+        else:
+            self.dismiss([self.marked, str(self.choices[place])])
+
+    def _say(self, words: str) -> None:
+        """Say something beside the title."""
+        said = (Part(f"   {clean(words)}", "warn"),) if words else ()
+        self.query_one("#title", Bar).parts = (Part(self._title, "strong"), *said)
 
     def action_record(self) -> None:
         """Choose a workload, and take the trace of it."""
@@ -131,9 +167,9 @@ class TracePicker(Picker[str]):
 
         self.app.push_screen(WorkloadPicker(), self._recorded)
 
-    def _recorded(self, path: str | None) -> None:
-        if path is not None:
-            self.dismiss(path)
+    def _recorded(self, recorded: str | list[str] | None) -> None:
+        if recorded is not None:
+            self.dismiss(recorded)
 
     @work(thread=True, exclusive=True)
     def look(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -22,18 +23,22 @@ from textual.widgets import Static
 from tracetui.drawing.format import clean, duration
 from tracetui.ui.bar import Bar, Part
 from tracetui.ui.commands import command
-from workloads.launcher import Event, LogLine, Note, Outcome, Progress, Request, Stage, StageDone, record
+from workloads.launcher import STAGES, Event, Failure, LogLine, Note, Progress, Request, Stage, StageDone, record
 
 EVERY = 0.25
 """Seconds between two paintings of the clock."""
 
 
-class RecordingScreen(ModalScreen[str]):
-    """Progress of one recording; dismissed with the path of the trace, or None."""
+class RecordingScreen(ModalScreen[list[str]]):
+    """Progress of one recording, or of variants one after the other; dismissed with the paths of the traces, or None.
+
+    A variant that fails does not keep the others from being recorded, and is told once they are; of fewer than two
+    there is nothing to compare.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         command("escape", "cancel", "Cancel the recording", "Leaves no process and no file.", "cancel"),
-        command("q,ctrl+c", "quit", "Cancel and quit", "", "quit"),
+        command("q", "quit", "Cancel and quit", "", "quit"),
     ]
     DEFAULT_CSS = """
     RecordingScreen {
@@ -45,15 +50,19 @@ class RecordingScreen(ModalScreen[str]):
     }
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, requests: Sequence[Request]) -> None:
         super().__init__()
-        self._request = request
+        self._requests = requests
+        self._place = 0
+        """Which of them is being recorded."""
+        self._paths: list[str] = []
+        self._failures: list[Failure] = []
         self._cancel = asyncio.Event()
-        self._recording: asyncio.Task[Outcome] | None = None
+        self._recording: asyncio.Task[None] | None = None
         self._began = time.monotonic()
         self._stages: list[tuple[str, float]] = []
         """Stages that are over, with their seconds."""
-        self._stage, self._since = "starting Python", self._began
+        self._stage, self._since = STAGES[0], self._began
         self._parts = ""
         self._notes: list[str] = []
         self._log = ""
@@ -70,9 +79,8 @@ class RecordingScreen(ModalScreen[str]):
 
     def on_mount(self) -> None:
         """Say what is recorded, then start."""
-        self._say_keys("cancel")
         self.set_interval(EVERY, self._paint)
-        self._recording = asyncio.create_task(record(self._request, self._hear, self._cancel))
+        self._recording = asyncio.create_task(self._record())
         self.follow(self._recording)
         self._paint()
 
@@ -83,21 +91,39 @@ class RecordingScreen(ModalScreen[str]):
             await asyncio.wait({self._recording})
 
     @work
-    async def follow(self, recording: asyncio.Task[Outcome]) -> None:
-        """Wait for the outcome and act on it."""
+    async def follow(self, recording: asyncio.Task[None]) -> None:
+        """Wait for the end and act on it."""
         # The worker may be cancelled, the recording only stopped.
-        outcome = await asyncio.shield(recording)
+        await asyncio.shield(recording)
         self._is_over = True
+        is_cancelled = any(failure.kind == "cancelled" for failure in self._failures)
         if self._quits:
             self.app.exit()
-        elif outcome.path is not None:
-            self.dismiss(str(outcome.path))
-        elif outcome.failure is None or outcome.failure.kind == "cancelled":
+        elif is_cancelled or (self._cancel.is_set() and len(self._paths) < len(self._requests)):
             self.dismiss(None)
+        elif len(self._paths) >= min(len(self._requests), 2):
+            for failure in self._failures:
+                self.app.notify(clean(str(failure)), severity="warning", markup=False)
+            self.dismiss(self._paths)
         else:
-            self._notes.append(str(outcome.failure))
+            self._notes += [str(failure) for failure in self._failures]
             self._say_keys("back")
             self._paint()
+
+    async def _record(self) -> None:
+        """Make the recordings, until one is cancelled or fails as the others would."""
+        for place, request in enumerate(self._requests):
+            self._place = place
+            self._stages.clear()
+            self._hear(Stage(STAGES[0]))
+            self._say_keys("cancel")
+            outcome = await record(request, self._hear, self._cancel)
+            if outcome.path is not None:
+                self._paths.append(str(outcome.path))
+            elif outcome.failure is not None:
+                self._failures.append(outcome.failure)
+            if self._cancel.is_set() or (outcome.failure and outcome.failure.is_shared):
+                return
 
     def action_cancel(self) -> None:
         """Stop the recording; after one that failed go back."""
@@ -126,7 +152,7 @@ class RecordingScreen(ModalScreen[str]):
                 self._stages.append((name, seconds))
             case Progress(_, done, total):
                 self._parts = f"{done}/{total}"
-            case Note(_, text):
+            case Note(_, text) if text not in self._notes:
                 self._notes.append(text)
             case LogLine(text):
                 self._log = text
@@ -135,7 +161,7 @@ class RecordingScreen(ModalScreen[str]):
         now = time.monotonic()
         if not self._is_over:
             elapsed = duration(1e9 * (now - self._began))
-            title = (Part("recording "), Part(clean(self._request.workload), "strong"), Part(f"  {elapsed}"))
+            title = (Part("recording "), Part(clean(self._what), "strong"), Part(f"  {elapsed}"))
             self.query_one("#what", Bar).parts = title
         lines = [f"  {name:<24}{duration(1e9 * seconds):>12}" for name, seconds in self._stages]
         if not self._stages or self._stages[-1][0] != self._stage:
@@ -146,4 +172,11 @@ class RecordingScreen(ModalScreen[str]):
 
     def _say_keys(self, escape: str) -> None:
         keys = (Part("esc", "key"), Part(f" {escape}   "), Part("q", "key"), Part(" quit"))
-        self.query_one("#keys", Bar).parts = (*keys, Part(f"   {clean(Path(self._request.out).name)}", "dim"))
+        name = Path(self._requests[self._place].out).name
+        self.query_one("#keys", Bar).parts = (*keys, Part(f"   {clean(name)}", "dim"))
+
+    @property
+    def _what(self) -> str:
+        """What is recorded, and which of how many."""
+        request, count = self._requests[self._place], len(self._requests)
+        return f"{request.workload} {request.variant} {self._place + 1}/{count}" if count > 1 else request.workload

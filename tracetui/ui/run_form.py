@@ -23,9 +23,9 @@ from tracetui.ui.bar import Bar, Part
 from tracetui.ui.commands import command, commands_in_focus
 from tracetui.ui.headline import hint_parts
 from tracetui.ui.recording_screen import RecordingScreen
-from tracetui.ui.run_options import FOLDED, MORE, command_line, common, options_of
+from tracetui.ui.run_options import COMPARE, FOLDED, MORE, command_line, common, requests
 from workloads.api import Param, Value, Workload
-from workloads.launcher import BadRequest, Request, plan
+from workloads.launcher import BadRequest, Request
 
 FIELD = 20
 """Cells of a field; one with longer values takes more."""
@@ -83,8 +83,8 @@ class Choice(Widget, can_focus=True):
         return Strip([Segment(f"‹ {self.value} ›", style)]).adjust_cell_length(self.size.width, self.rich_style)
 
 
-class RunForm(Screen[str]):
-    """The fields of one recording; dismissed with the path of the trace, or None."""
+class RunForm(Screen["str | list[str]"]):
+    """The fields of a recording; dismissed with the path of the trace, or those of two to compare, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         command("enter", "record", "Record", "Runs it and opens the trace.", "record"),
@@ -111,7 +111,8 @@ class RunForm(Screen[str]):
         self._called = name
         self._workload = workload
         self._params = {f"param-{param.name}": param for param in workload.params}
-        self._options = {f"option-{param.name}": param for param in (*common(workload), *FOLDED)}
+        options = (*common(workload), COMPARE, *FOLDED)
+        self._options = {f"option-{param.name}": param for param in options}
 
     def compose(self) -> ComposeResult:
         """A line for each parameter and each option, the rarer ones folded, and what would be typed in a shell."""
@@ -149,20 +150,19 @@ class RunForm(Screen[str]):
     def action_record(self) -> None:
         """Record, unless a value is refused: then say why."""
         try:
-            request = self.request()
+            asked = self.requests()
         except BadRequest as error:
             self._complain(str(error))
             return
         self._complain("")
-        self.app.push_screen(RecordingScreen(request), self._recorded)
+        self.app.push_screen(RecordingScreen(asked), self._recorded)
 
-    def request(self) -> Request:
-        """What the form asks for.
+    def requests(self) -> list[Request]:
+        """What the form asks for: a recording, or several that are compared.
 
         Raises: BadRequest for a bad value.
         """
-        words = command_line(self._called, self.given, self.options)
-        return plan(self._called, self.given, options_of(self._workload, self.options), argv=words)
+        return requests(self._called, self._workload, self.given, self.options)
 
     def action_field(self, by: int) -> None:
         """Go to another field."""
@@ -196,9 +196,9 @@ class RunForm(Screen[str]):
         commands = [found for _, group in commands_in_focus(self) for found in group]
         self.query_one("#hints", Bar).parts = hint_parts(commands, self.size.width - 2)
 
-    def _recorded(self, path: str | None) -> None:
-        if path is not None:
-            self.dismiss(path)
+    def _recorded(self, paths: list[str] | None) -> None:
+        if paths:
+            self.dismiss(paths[:2] if len(paths) > 1 else paths[0])
 
     def _complain(self, words: str) -> None:
         self.query_one("#trouble", Bar).parts = (Part(clean(words), "warn"),)

@@ -9,9 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from workloads.api import Param, Value, Workload
-from workloads.launcher import BACKENDS, DTYPES, MODES, SHAPES, Options
+from workloads.launcher import (
+    BACKENDS,
+    DTYPES,
+    MODES,
+    SHAPES,
+    Options,
+    Request,
+    plan,
+    plan_variants,
+)
 
 DEFAULTS = Options()
+COMPARE = Param("compare", "", "record several, as in eager,compile")
+"""The field that asks for variants; empty for one recording."""
 
 MORE = Param("more", False, "compiler, schedule, seed, stacks, memory")
 """The field that unfolds the others."""
@@ -20,7 +31,7 @@ _COMMON = (
     Param("compile", DEFAULTS.compile, "through torch.compile"),
     Param("device", DEFAULTS.device, "the GPU where there is one", choices=("auto", "cpu", "cuda")),
     Param("cold", DEFAULTS.cold, "no calls before the schedule begins"),
-    Param("active", DEFAULTS.active, "steps that are recorded", minimum=1),
+    Param("active", DEFAULTS.active, "steps that are recorded; to compare 10", minimum=1),
 )
 
 FOLDED = (
@@ -43,19 +54,39 @@ def common(workload: Workload) -> tuple[Param, ...]:
     return (*_COMMON[:2], *dtype, *_COMMON[2:])
 
 
+def requests(name: str, workload: Workload, given: Mapping[str, Value], changed: Mapping[str, Value]) -> list[Request]:
+    """What a form asks for: one recording, or one for each variant; parameters and options that differ, as texts.
+
+    Raises: BadRequest for a bad value, or for options that contradict each other.
+    """
+    words = command_line(name, given, changed)
+    options = {key: value for key, value in changed.items() if key != COMPARE.name}
+    compared = [word.strip() for word in str(changed.get(COMPARE.name, "")).split(",") if word.strip()]
+    if compared:
+        return plan_variants(name, compared, given, values_of(workload, options), argv=words)
+    return [plan(name, given, options_of(workload, options), argv=words)]
+
+
 def options_of(workload: Workload, changed: Mapping[str, Value]) -> Options:
     """The options by those that differ from their defaults.
 
     Raises: BadRequest for a bad value, or for options that contradict each other.
     """
+    return Options(**values_of(workload, changed))
+
+
+def values_of(workload: Workload, changed: Mapping[str, Value]) -> dict[str, Any]:
+    """The options that differ from their defaults, each in its type.
+
+    Raises: BadRequest for a bad value.
+    """
     fields = {param.name: param for param in (*common(workload), *FOLDED)}
-    values: dict[str, Any] = {name: fields[name].read(value) for name, value in changed.items()}
-    return Options(**values)
+    return {name: fields[name].read(value) for name, value in changed.items()}
 
 
 def command_line(name: str, given: Mapping[str, Value], changed: Mapping[str, Value]) -> list[str]:
     """The same recording as a command, of parameters and options that differ from their defaults, as texts."""
-    options = {param.name for param in (*_COMMON, *FOLDED)} | {"dtype"}
+    options = {param.name for param in (*_COMMON, *FOLDED)} | {"dtype", COMPARE.name}
     words = ["tracetui", "run", name]
     for key, value in changed.items():
         words += [_option(key)] if value == "yes" else [f"{_option(key)}={value}"]

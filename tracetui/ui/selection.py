@@ -7,15 +7,29 @@ from numpy.typing import NDArray
 
 from tracetui.analysis.linking import placement
 from tracetui.analysis.linking.chains import chain
+from tracetui.analysis.linking.first_view import busiest_stretch, first_step, numbers, stretch_of_step, work_of_step
 from tracetui.analysis.linking.frames import is_own
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 
-FEW = 200
-"""So many pieces of GPU work are shown at once where there are no steps."""
-LONGEST = 4
-"""By this factor a stretch may grow to have the GPU work in it that was launched in it."""
+__all__ = [
+    "busiest_stretch",
+    "chain_of",
+    "dur_of_step",
+    "first_of_step",
+    "first_step",
+    "has_gpu",
+    "is_gpu_work",
+    "kernel_from",
+    "lit_with",
+    "longest_between",
+    "numbers",
+    "slices_named",
+    "step_of",
+    "stretch_of_step",
+    "work_of_step",
+]
 
 MOST_LIT = 5_000
 """So many slices at most are lit with a selection."""
@@ -96,25 +110,6 @@ def step_of(trace: Trace, row: int) -> int | None:
     return None if index < 0 else int(steps(trace).number[index])
 
 
-def numbers(trace: Trace) -> list[int]:
-    """The numbers of the steps, in order, each once."""
-    return list(dict.fromkeys(steps(trace).number.tolist()))
-
-
-def work_of_step(trace: Trace, number: int) -> Rows:
-    """The GPU work that was launched within a step, in order of its start."""
-    return placement.work_of_step(trace, int(steps(trace).labelled(number)[0]))
-
-
-def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:
-    """Start and end in ns of a step together with the GPU work that it launched."""
-    found = steps(trace)
-    index = int(found.labelled(number)[0])
-    start, end = int(found.start[index]), int(found.end[index])
-    work = work_of_step(trace, number)
-    return start, max(end, int(trace.slices.end[work].max())) if len(work) else end
-
-
 def dur_of_step(trace: Trace, number: int) -> int:
     """How long a step took on the CPU, in ns."""
     found = steps(trace)
@@ -129,37 +124,6 @@ def first_of_step(trace: Trace, number: int) -> int:
         return int(work[0])
     found = steps(trace)
     return int(found.row[found.labelled(number)[0]])
-
-
-def first_step(trace: Trace) -> int | None:
-    """The middle one of the steps, as the first is often cold; None without steps."""
-    all_numbers = numbers(trace)
-    return all_numbers[len(all_numbers) // 2] if all_numbers else None
-
-
-def busiest_stretch(trace: Trace) -> tuple[int, int]:
-    """Of fifty equal parts of the trace the one in which most GPU work is launched, until that work ends; ns.
-
-    Without launches the part in which most work starts.
-    """
-    low, high = trace.window
-    slices, found = trace.slices, links(trace)
-    rows = found.gpu
-    if len(rows) == 0:
-        rows = np.flatnonzero((slices.kind != Kind.BOOKKEEPING) & (slices.dur > 0))
-    if len(rows) == 0 or high <= low:
-        return low, max(high, low + 1)
-    launch = found.launch[rows]
-    cause = np.where(launch >= 0, launch, rows)
-    moments = slices.start[cause]
-    if len(rows) <= FEW:
-        return int(moments.min()), int(slices.end[rows].max())
-    edges = np.linspace(low, high, 51)
-    most = int(np.argmax(np.histogram(moments, edges)[0]))
-    start, end = int(edges[most]), int(edges[most + 1])
-    work = rows[(moments >= start) & (moments < end)]
-    reach = int(slices.end[work].max()) if len(found.gpu) else end
-    return start, min(max(end, reach), start + LONGEST * (end - start))
 
 
 def longest_between(trace: Trace, start: int, end: int) -> int:

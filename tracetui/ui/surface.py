@@ -11,7 +11,6 @@ from functools import lru_cache
 import numpy as np
 from rich.color import Color
 from rich.style import Style
-from textual.filter import monochrome_style
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
@@ -29,6 +28,7 @@ class Surface(Widget):
     _strips: list[Strip]
     _brush: Brush
     _ground: Style | None = None
+    _palette: Palette | None = None
     _stale = True
     _pending = False
     _telling = False
@@ -46,7 +46,7 @@ class Surface(Widget):
         number = 256
         if self.app.no_color:
             number = 0
-        elif self.app.console.color_system in ("standard", "windows"):
+        elif self.app.native_ansi_color or self.app.console.color_system in ("standard", "windows"):
             number = 16
         return palette(number, self.app.current_theme.dark)
 
@@ -71,7 +71,7 @@ class Surface(Widget):
     def notify_style_update(self) -> None:
         """The theme may have changed."""
         super().notify_style_update()
-        if self._ground is not None and self._ground != self._ground_style():
+        if self._ground is not None and (self._ground, self._palette) != (self._ground_style(), self.colours):
             self.changed()
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -102,8 +102,8 @@ class Surface(Widget):
         """Draw, make strips of the rows that differ, and say where they do."""
         width, height = self.size
         ground = self._ground_style()
-        if ground != self._ground:
-            self._ground, self._brush, self._frame = ground, Brush(ground), None
+        if (ground, self.colours) != (self._ground, self._palette):
+            self._ground, self._brush, self._frame, self._palette = ground, Brush(ground), None, self.colours
         last = self._frame
         if last is not None and last.shape != (height, width):
             last = None
@@ -127,7 +127,7 @@ class Surface(Widget):
         """Text colour and background, brought to the palette so that they cost few bytes."""
         style = self.rich_style
         if self.app.no_color:
-            return monochrome_style(style)
+            return Style()
         return Style(color=_of_256(style.color), bgcolor=_of_256(style.bgcolor))
 
 

@@ -22,10 +22,12 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from tracetui.model.table import Table
-from tracetui.ui.columns import GAP, fitted, header_text, layout_of, row_text
+from tracetui.ui.columns import GAP, fitted, header_text, layout_of, placed, row_text, scrolled
 from tracetui.ui.commands import command
 from tracetui.ui.layouts import Shown
 from tracetui.ui.scroller import Scroller
+
+_TONES = {"+": "better", "-": "worse"}
 
 
 class TableView(Scroller, can_focus=True):
@@ -38,6 +40,8 @@ class TableView(Scroller, can_focus=True):
         command("G,end", "go(-1)", "Last row"),
         command("ctrl+d,pagedown", "page(1)", "Page down"),
         command("ctrl+u,pageup", "page(-1)", "Page up"),
+        command("l,right", "columns(1)", "Columns to the right", "Where › says that there are more than fit."),
+        command("h,left", "columns(-1)", "Columns to the left", "Back to those that come first."),
         command("enter", "choose", "Go into the row", "Shows what the row stands for.", "go into"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -46,6 +50,8 @@ class TableView(Scroller, can_focus=True):
         "table--resting",
         "table--elsewhere",
         "table--note",
+        "table--better",
+        "table--worse",
     }
     DEFAULT_CSS = """
     TableView {
@@ -55,6 +61,8 @@ class TableView(Scroller, can_focus=True):
         .table--resting { background: $primary-muted; color: $foreground; }
         .table--elsewhere { color: $text-muted; text-style: italic; }
         .table--note { color: $text-muted; }
+        .table--better { color: $primary; text-style: bold; }
+        .table--worse { color: $warning; text-style: bold; }
     }
     """
 
@@ -99,6 +107,8 @@ class TableView(Scroller, can_focus=True):
         self._layout: list[Shown] = []
         self._columns: list[tuple[Shown, int]] = []
         self._fitted = 0
+        self._skipped = 0
+        self._more_columns = False
         self._sort: tuple[str | None, bool] = (None, False)
         self._strips: dict[tuple[int, str], Strip] = {}
 
@@ -114,7 +124,9 @@ class TableView(Scroller, can_focus=True):
     ) -> None:
         """Show rows of a table in the given order, the cursor on a place; without a table only the note."""
         self.table, self.order, self.note, self._sort = table, order, note, sort
-        self._layout = layout_of(pane, table, by) if table is not None else []
+        before, self._layout = self._layout, layout_of(pane, table, by) if table is not None else []
+        if [shown.name for shown in before] != [shown.name for shown in self._layout]:
+            self._skipped = 0
         self._fit()
         with self.prevent(TableView.RowHighlighted):
             self.set_reactive(TableView.cursor, max(0, min(cursor, len(order) - 1)))
@@ -194,6 +206,18 @@ class TableView(Scroller, can_focus=True):
         """Move the cursor to a place, -1 for the last."""
         self._move_to(place if place >= 0 else len(self.order) - 1)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Columns are scrolled while there are some that do not fit."""
+        if action == "columns":
+            return self._more_columns if parameters[0] == 1 else self._skipped > 0
+        return True
+
+    def action_columns(self, direction: int) -> None:
+        """Scroll by a column; the names stay."""
+        self._skipped = max(self._skipped + direction, 0)
+        self._fit()
+        self.refresh()
+
     def action_choose(self) -> None:
         """Tell that the current row was chosen."""
         if self.row >= 0:
@@ -251,7 +275,12 @@ class TableView(Scroller, can_focus=True):
         """Choose the columns for the width that there is."""
         self._strips.clear()
         self._fitted = self.size.width
-        self._columns = fitted(self._layout, self._fitted - 2)
+        layout = scrolled(self._layout, self._skipped)
+        self._columns = fitted(layout, self._fitted - 2)
+        self._more_columns = len(self._columns) < len(layout)
+        if self._more_columns:
+            # One cell for the mark that says so.
+            self._columns = fitted(layout, self._fitted - 3)
 
     def _reveal(self) -> bool:
         """Scroll so that the cursor is on screen; True when that moved anything."""
@@ -276,7 +305,9 @@ class TableView(Scroller, can_focus=True):
         if not len(self.order) or self.table is None:
             return self._note_line(y, width)
         if y == 0:
-            text = " " + header_text(self.table, self._columns, *self._sort)
+            text = ("‹" if self._skipped else " ") + header_text(self.table, self._columns, *self._sort)
+            if self._more_columns:
+                text = f"{placed(text, width - 2, right=False)}›"
             return _strip(text, width, self._style("header"))
         place = self.scroll_offset.y + y - 1
         if place >= len(self.order):
@@ -290,9 +321,21 @@ class TableView(Scroller, can_focus=True):
             text = ("·" if look == "elsewhere" else "▸" if current else " ") + row_text(
                 self.table, int(self.order[place]), self._columns
             )
-            strip = _strip(text, width, self._style(look) if look else self.rich_style)
+            strip = _strip(text, width, self._style(look)) if look else self._plain_strip(text, width)
             self._strips[place, look] = strip
         return strip
+
+    def _plain_strip(self, text: str, width: int) -> Strip:
+        """A line that is not the current one: what begins with a sign is coloured."""
+        segments, left, done = [], 1, 0
+        for shown, cells in self._columns:
+            tone = _TONES.get(text[left : left + 1]) if shown.signed else None
+            if tone is not None:
+                segments += [Segment(text[done:left], self.rich_style)]
+                segments += [Segment(text[left : left + cells], self._style(tone))]
+                done = left + cells
+            left += cells + GAP
+        return Strip([*segments, Segment(text[done:], self.rich_style)]).adjust_cell_length(width, self.rich_style)
 
     def _look(self) -> str:
         """How the current row is drawn."""

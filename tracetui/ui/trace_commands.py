@@ -31,7 +31,7 @@ TRACE_COMMANDS: list[BindingType] = [
     command("i", "details", "Details of the selection", "Where the screen is narrow: in place of the list."),
     command("y", "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
     command("Y", "copy_view", "Copy a view string", "What --at opens: step, pane, selection, window."),
-    command("e", "export", "Export the pane", "The listed rows as CSV, to a file."),
+    command("e", "export", "Export the pane", "The listed rows, to a CSV file and as Markdown."),
     command("tab", "app.focus_next", "Next part of the screen", "Lanes, list, details."),
     command("shift+tab", "app.focus_previous", "Previous part of the screen", "Lanes, list, details."),
 ]

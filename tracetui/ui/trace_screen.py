@@ -1,4 +1,4 @@
-"""The screen of one trace, and the sentence where the terminal is too small for it."""
+"""The screen of one trace."""
 
 from __future__ import annotations
 
@@ -6,64 +6,73 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.reactive import Reactive
-from textual.screen import Screen
-from textual.widget import Widget
-from textual.widgets import Static
 
 from tracetui.drawing.raster import Picture
 from tracetui.model.place import Place
 from tracetui.model.trace import Trace
 from tracetui.ui.columns import titles_of
 from tracetui.ui.commands import command
-from tracetui.ui.trace_view import TraceView, too_small
+from tracetui.ui.messages import CompareAsked, SideName
+from tracetui.ui.sized_screen import SizedScreen
+from tracetui.ui.trace_view import TraceView
 
-TOO_SMALL = "This terminal is too small: the app needs 60 columns and 12 lines."
 
-
-class TraceScreen(Screen[None]):
+class TraceScreen(SizedScreen):
     """Composes one `TraceView`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("question_mark", "help", "Help", "Keys and columns of what has the focus.", "help"),
-    ]
-    HORIZONTAL_BREAKPOINTS = [
-        (0, "-thin"),
-        (60, "-narrow"),
-        (110, "-wide"),
-    ]
-    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
-    """As in `Screen`, but a change of focus does not repaint the screen: the widgets that it concerns do."""
-    VERTICAL_BREAKPOINTS = [
-        (0, "-flat"),
-        (12, "-short"),
-        (36, "-tall"),
+        command("c", "compare", "Compare", "This step with another one, or with another trace.", "compare"),
+        command("escape,backspace", "leave", "Back to the comparison", "From which this was opened.", "back"),
     ]
 
-    def __init__(self, trace: Trace, picture: Picture, place: Place) -> None:
+    def __init__(self, trace: Trace, picture: Picture, place: Place, path: str = "-") -> None:
         super().__init__()
-        self._trace, self._picture, self._place = trace, picture, place
+        self.trace, self.picture, self.path = trace, picture, path
+        self._place = place
 
-    def compose(self) -> ComposeResult:
-        """The trace, or why it cannot be seen."""
-        yield Static(TOO_SMALL, id="too-small", markup=False)
-        yield TraceView(self._trace, self._picture, self._place)
+    @property
+    def view(self) -> TraceView:
+        """What fills the screen."""
+        return self.query_one(TraceView)
 
-    def on_resize(self) -> None:
-        """Give the keys back to the list after the screen was too small to have any."""
-        if self.focused is None:
-            self.call_after_refresh(self._refocus)
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """What is shown."""
+        return (self.trace,)
 
-    def _refocus(self) -> None:
-        if self.focused is None and not too_small(self):
-            self.set_focus(self.query_one(TraceView).panes.view)
+    @property
+    def label(self) -> str:
+        """The name of the trace."""
+        return self.trace.label
 
-    def action_help(self) -> None:
-        """Show the help for what has the focus."""
-        # The help is needed only once it is asked for.
-        from tracetui.ui.help import HelpScreen, help_rows
+    def compose_view(self) -> ComposeResult:
+        """The trace."""
+        yield TraceView(self.trace, self.picture, self._place)
 
-        panes = self.query_one(TraceView).panes
-        titles = titles_of(panes.pane, panes.arrangement.by)
-        rows = help_rows(self, panes.table, titles)
-        self.app.push_screen(HelpScreen(rows, f"Help: keys, and below them the columns of {panes.pane}"))
+    def visit(self, place: Place) -> None:
+        """Go to a place, from where `backspace` leads back to the screen below."""
+        self.view.navigator.history.places.clear()
+        self.view.navigator.visit(place)
+
+    def help_title(self) -> str:
+        """What stands above the help."""
+        return f"Help: keys, and below them the columns of {self.view.panes.pane}"
+
+    def column_titles(self) -> dict[str, str]:
+        """The titles on screen of the columns of the list, by name."""
+        panes = self.view.panes
+        return titles_of(panes.pane, panes.arrangement.by)
+
+    def action_compare(self) -> None:
+        """Pick what to compare this step with."""
+        # The picker is needed only once it is asked for.
+        from tracetui.ui.compare_picker import OTHER_TRACE, ComparePicker, choices
+
+        def take(choice: tuple[str, str] | None) -> None:
+            if choice == OTHER_TRACE:
+                self.post_message(CompareAsked(SideName(self.path, ""), None))
+            elif choice is not None:
+                self.post_message(CompareAsked(SideName(self.path, choice[0]), SideName(self.path, choice[1])))
+
+        view = self.view
+        self.app.push_screen(ComparePicker(choices(self.trace, view.step, view.selected)), take)

@@ -6,30 +6,28 @@ cursor: whatever part moved it, the list, the lanes and the details all follow.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.dom import DOMNode
 from textual.reactive import reactive
-from textual.screen import Screen
-from textual.timer import Timer
-from textual.widget import Widget
 
 from tracetui.analysis.idle.gaps import idle_blocks
 from tracetui.analysis.linking.chains import follow, follow_back
-from tracetui.drawing.format import clean, shorten
+from tracetui.drawing.format import shorten
 from tracetui.drawing.raster import Picture
 from tracetui.drawing.window import Window
 from tracetui.model.place import Place, view_string
 from tracetui.model.table import Table
 from tracetui.model.trace import GPU_WORK, Trace
-from tracetui.ui.bar import Bar, Part
+from tracetui.ui.bar import Bar
 from tracetui.ui.chain_lines import short_name
-from tracetui.ui.commands import commands_in_focus
 from tracetui.ui.details import Details
 from tracetui.ui.finder import Finder
-from tracetui.ui.headline import header_parts, hint_parts, step_parts
+from tracetui.ui.headline import header_parts, step_parts
+from tracetui.ui.hinted_view import HintedView, too_small
 from tracetui.ui.lanes import LanesView
 from tracetui.ui.minimap import Minimap
 from tracetui.ui.navigator import Navigator
@@ -50,16 +48,8 @@ from tracetui.ui.selection import (
 from tracetui.ui.table_view import TableView
 from tracetui.ui.trace_commands import TRACE_COMMANDS
 
-NOTICE_SECONDS = 8.0
-"""So long a notice stands in the place of the key hints."""
 
-
-def too_small(screen: Screen[Any]) -> bool:
-    """Whether a screen shows only the sentence that it is too small."""
-    return screen.has_class("-thin") or screen.has_class("-flat")
-
-
-class TraceView(Widget):
+class TraceView(HintedView):
     """One trace on screen: header, minimap, steps, lanes, tabs with a list, details, key hints."""
 
     BINDINGS: ClassVar[list[BindingType]] = TRACE_COMMANDS
@@ -78,9 +68,8 @@ class TraceView(Widget):
         self.steps = numbers(trace)
         """Numbers of the steps, in order."""
         self.navigator = Navigator(self)
-        self.finder = Finder(self)
+        self.finder: Finder = Finder(self)
         self._opening = place or Place()
-        self._notice: Timer | None = None
         self._summary: Table | None = None
 
     def compose(self) -> ComposeResult:
@@ -147,29 +136,11 @@ class TraceView(Widget):
         self.lanes.origin_ns = stretch_of_step(self.trace, step)[0] if step is not None else 0
         self._show_steps()
 
-    def notice(self, text: str, warn: bool = False) -> None:
-        """Say something in place of the key hints for a while."""
-        self.query_one("#hints", Bar).parts = (Part(clean(text), "warn" if warn else "strong"),)
-        if self._notice is not None:
-            self._notice.stop()
-        self._notice = self.set_timer(NOTICE_SECONDS, self.end_notice)
+    def first_hints(self) -> DOMNode:
+        """Those of the lanes while these have the focus."""
+        return self.lanes if self.lanes.has_focus else self
 
-    def end_notice(self) -> None:
-        """Let the key hints come back."""
-        if self._notice is not None:
-            self._notice.stop()
-        self._notice = None
-        self.show_hints()
-
-    def show_hints(self) -> None:
-        """Say which keys there are, those of the focused part first, unless a notice stands there."""
-        if self._notice is not None:
-            return
-        commands = [found for _, group in commands_in_focus(self.screen) for found in group]
-        first = self.lanes if self.lanes.has_focus else self
-        self.query_one("#hints", Bar).parts = hint_parts(commands, self.size.width - 2, first, self._where())
-
-    def _where(self) -> str:
+    def where(self) -> str:
         """The part of the screen that the keys go to."""
         if self.lanes.has_focus:
             return "lanes"
@@ -181,10 +152,6 @@ class TraceView(Widget):
         self._show_header()
         self.show_hints()
 
-    def on_descendant_focus(self) -> None:
-        """The keys of another part are current."""
-        self.show_hints()
-
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Which commands make sense right now; none while the screen is too small to see what they do."""
         if too_small(self.screen):
@@ -193,17 +160,9 @@ class TraceView(Widget):
             return bool(self.steps)
         if action == "follow":
             return self.selected >= 0
-        if action == "hit":
-            return len(self.finder.search.hits) > 0
         if action == "back":
             return bool(self.navigator.history.places)
-        if action == "search":
-            return not self.finder.line.is_open
-        if action == "filter":
-            return self.panes.table is not None and not self.finder.line.is_open
-        if action == "details":
-            return not self.screen.has_class("-wide")
-        return True
+        return super().check_action(action, parameters)
 
     def action_kernel(self, direction: int) -> None:
         """Select the kernel before or after, or without a GPU the slice of the lane; of a filtered list its next."""
@@ -260,25 +219,6 @@ class TraceView(Widget):
             first = f", the first that {name} put on the GPU" if down else ""
             self.notice(f"Now at {shorten(short_name(self.trace, row), 60)}{first}.")
 
-    def action_search(self) -> None:
-        """Open the search line, for the lanes or for the list."""
-        self.finder.open("search")
-
-    def action_filter(self) -> None:
-        """Open the filter line of the list."""
-        self.finder.open("filter")
-
-    def action_hit(self, direction: int) -> None:
-        """Go to the next or previous match."""
-        self.finder.next(direction)
-
-    def action_clear(self) -> None:
-        """Forget search and filter, and go back to the list from the details."""
-        self.finder.clear()
-        if self.has_class("-details"):
-            self.action_details()
-        self.end_notice()
-
     def action_back(self) -> None:
         """Undo the last jump."""
         self.navigator.back()
@@ -296,17 +236,6 @@ class TraceView(Widget):
         from tracetui.ui.pickers import MarkPicker
 
         self.app.push_screen(MarkPicker(self.navigator.marks.marks), self.navigator.go_to_mark)
-
-    def action_tab(self, name: str) -> None:
-        """Open a tab."""
-        self.remove_class("-details")
-        self.panes.open_tab(name)
-        self.panes.view.focus()
-
-    def action_details(self) -> None:
-        """Show the details in place of the list, or the list again."""
-        self.toggle_class("-details")
-        (self.query_one(Details) if self.has_class("-details") else self.panes.view).focus()
 
     def action_copy_row(self) -> None:
         """Copy the current row of the list as Markdown."""
@@ -326,7 +255,9 @@ class TraceView(Widget):
 
     @on(LanesView.Panned)
     def _pan(self, message: LanesView.Panned) -> None:
-        self.window = message.window
+        # A window that was set here meanwhile is newer than the message.
+        if message.window == self.lanes.window:
+            self.window = message.window
 
     @on(LanesView.Folded)
     def _share_height(self) -> None:
@@ -377,10 +308,6 @@ class TraceView(Widget):
     def _draw_idle(self) -> None:
         self.picture.show_idle(idle_blocks(self.trace))
         self.lanes.changed()
-
-    @on(SearchLine.Typed)
-    def _typed(self, message: SearchLine.Typed) -> None:
-        self.finder.typed(message)
 
     @on(Bar.Pressed, "#steps")
     def _press_step(self, message: Bar.Pressed) -> None:

@@ -20,7 +20,7 @@ HERE = "runs here"
 
 
 class WorkloadPicker(Picker[Any]):
-    """Workloads to record; dismissed with the path of the trace, or None."""
+    """Workloads to record; dismissed with the path of the trace, or those of two to compare, or None."""
 
     TITLE_TEXT = "Record which workload?"
     PANE = "workloads"
@@ -55,9 +55,9 @@ class WorkloadPicker(Picker[Any]):
             return
         self.app.push_screen(RunForm(choice.name, choice.workload), self._recorded)
 
-    def _recorded(self, path: str | None) -> None:
-        if path is not None:
-            self.dismiss(path)
+    def _recorded(self, recorded: str | list[str] | None) -> None:
+        if recorded is not None:
+            self.dismiss(recorded)
 
 
 def workloads_table(rows: list[Entry]) -> Table:

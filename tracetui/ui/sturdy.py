@@ -1,0 +1,94 @@
+"""An app that ends well: a defect is told in two sentences, and the terminal is given back whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from rich.console import RenderableType
+from textual.app import App
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
+from textual.events import Event, Key
+from textual.worker import WorkerFailed
+
+from tracetui.drawing.crash import crash_message
+from tracetui.ui.driver import TidyDriver
+from tracetui.ui.leaving import Leaving, in_background
+
+
+class SturdyApp(App[int]):
+    """Textual's own account of an error is a screenful of source with the values of variables: not for this app."""
+
+    crash: str = ""
+    """What is told of a defect once the terminal is given back."""
+
+    def __init__(self) -> None:
+        # Without colours at all, not in the greys that Textual makes of its own.
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the terminal has 16 colours, or is to have none."""
+        return self.no_color or self.console.color_system in ("standard", "windows", None)
+
+    def get_driver_class(self) -> type[Driver]:
+        """The usual driver, tidier where it is the one for terminals."""
+        usual = super().get_driver_class()
+        return TidyDriver if usual is LinuxDriver else usual
+
+    def _handle_exception(self, error: Exception) -> None:
+        if not self.crash:
+            self.crash = crash_message(error.error if isinstance(error, WorkerFailed) else error)
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self._close_messages_no_wait()
+
+    def panic(self, *renderables: RenderableType) -> None:
+        """End the app; what went wrong is told by `crash`."""
+        self._close_messages_no_wait()
+
+    def _print_error_renderables(self) -> None:
+        self._exit_renderables.clear()
+
+    def _set_pointer_shape(self, shape: str) -> None:
+        """Leave the mouse pointer as it is: terminals that do not know the sequence show it as text."""
+
+    async def on_event(self, event: Event) -> None:
+        """Handle an event; keys that come after the one that quits are for the shell."""
+        if not (self._exit and isinstance(event, Key)):
+            await super().on_event(event)
+
+    def action_suspend_process(self) -> None:
+        """Give the terminal back and stop, until somebody continues the process in the foreground."""
+        if self._driver is None or not self._driver.can_suspend:
+            return
+        with self.suspend():
+            os.kill(os.getpid(), signal.SIGSTOP)
+            while in_background(0):
+                # Continued with `bg`: there is nothing to do without a terminal.
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+    def leave(self, code: int) -> None:
+        """End the app from a signal's handler; before it runs there is nothing to end but the process."""
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            raise SystemExit(code)
+        loop.call_soon_threadsafe(self._leave, code)
+
+    def _leave(self, code: int) -> None:
+        self.exit(code, return_code=code)
+
+    def run_safely(self) -> int:
+        """Run to the end and return the exit code; what must be said is said afterwards, on standard error."""
+        try:
+            with Leaving(self.leave):
+                self.run()
+        except Exception as error:
+            self.crash = self.crash or crash_message(error)
+        if self.crash:
+            print(self.crash, file=sys.stderr)
+            return 1
+        return self.return_code or 0
