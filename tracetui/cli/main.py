@@ -12,17 +12,30 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from tracetui import __version__
+from tracetui.cli import check as check_command
+from tracetui.cli import compare as compare_command
+from tracetui.cli import cut as cut_command
 from tracetui.cli import open as open_command
+from tracetui.cli import perfetto as perfetto_command
+from tracetui.cli import repair as repair_command
+from tracetui.cli import report as report_command
 from tracetui.cli import run as run_command
 from tracetui.cli import show as show_command
 from tracetui.cli import workloads as workloads_command
 from tracetui.cli.completion import PrintCompletion
+from tracetui.cli.ending import ending_in_order
 from tracetui.cli.reading import printable
 from tracetui.errors import TracetuiError
 
 COMMANDS: dict[str, ModuleType] = {
     "open": open_command,
     "show": show_command,
+    "check": check_command,
+    "compare": compare_command,
+    "cut": cut_command,
+    "repair": repair_command,
+    "perfetto": perfetto_command,
+    "report": report_command,
     "run": run_command,
     "workloads": workloads_command,
 }
@@ -43,7 +56,14 @@ examples:
   tracetui show kernels trace.json --step 3 --sort dur_us --limit 10
   tracetui show kernels trace.json --by name --format md > kernels.md
   zcat trace.json.gz | tracetui show ops - --format json
+  tracetui report trace.json.gz -o report.html           findings, lanes and tables as one HTML file
+  tracetui cut trace.json --steps 2:4 -o small.json.gz   a part of it, which Perfetto opens
+  tracetui perfetto trace.json                           serve it, and print a link to ui.perfetto.dev
+  tracetui compare eager.json compiled.json              what differs by more than noise, and why
+  tracetui compare trace.json '#3' '#4'                  two steps of one trace
+  tracetui check trace.json 'kernels == 5' 'dur_us < 2ms'   assertions for a CI
   tracetui run mlp --compile                             record a trace here, and open it
+  tracetui run mlp --compare eager,compile               record both, and compare them
   tracetui workloads                                     what can be recorded here
 
 exit codes:
@@ -59,9 +79,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         options = parsed(_with_command(words))
-        code = int(options.run(options))
-        sys.stdout.flush()
-        return code
+        with ending_in_order():
+            code = int(options.run(options))
+            sys.stdout.flush()
+            return code
     except TracetuiError as error:
         print(f"tracetui: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
@@ -75,6 +96,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"tracetui: The output cannot be written: {error.strerror}.", file=sys.stderr)
         _forget_output()
         return 1
+    except Exception as error:
+        # Loads numpy, which only a defect makes necessary.
+        from tracetui.drawing.crash import crash_message
+
+        print(crash_message(error), file=sys.stderr)
+        return 1
 
 
 def _forget_output() -> None:
@@ -87,7 +114,7 @@ def parsed(words: list[str]) -> argparse.Namespace:
     parser = build_parser()
     options, unknown = parser.parse_known_args(words)
     if unknown and not hasattr(options, "parameters"):
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+        parser.error(f"unrecognized arguments: {printable(' '.join(unknown))}")
     if unknown:
         options.parameters = unknown
     return options

@@ -1,6 +1,7 @@
 """Open traces in the app: lanes, steps, kernels and the details of what is selected.
 
-A folder, or nothing, offers the traces in it; `-` is standard input."""
+A folder, or nothing, offers the traces in it; `-` is standard input. Two traces are compared, and so are two
+parts of one: `A.json#3 B.json#3`, `A.json '#3' '#4'` (see `tracetui compare --help` for what can stand behind #)."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import sys
 
 from tracetui.cli.completion import completes_files
 from tracetui.cli.reading import label_of
+from tracetui.cli.sides import Written, split, written_sides
 from tracetui.errors import NotFound, UsageError
 
 HELP = "open traces in the app; what `tracetui TRACE` does"
@@ -30,7 +32,8 @@ def run(options: argparse.Namespace) -> int:
     Raises: NotFound for a missing file; UsageError without a terminal.
     """
     traces: list[str] = options.traces
-    for path in traces:
+    sides = _sides(traces, options)
+    for path in traces if sides is None else [side.path for side in sides]:
         if path != "-" and not os.path.exists(path):
             raise NotFound(f"{path} does not exist.")
     require_terminal()
@@ -39,9 +42,27 @@ def run(options: argparse.Namespace) -> int:
     _keep_keyboard()
     print(f"tracetui: opening {', '.join(map(label_of, traces)) or 'this folder'}", file=sys.stderr)
     # Textual takes a third of a second to import; the line above is on the screen by then.
-    from tracetui.ui.app import run as run_app
+    from tracetui.ui.app import compare, run
+    from tracetui.ui.messages import SideName
 
-    return run_app(traces, options.step, options.at)
+    if sides is None:
+        return run(traces, options.step, options.at)
+    return compare(SideName(*sides[0]), SideName(*sides[1]))
+
+
+def _sides(traces: list[str], options: argparse.Namespace) -> tuple[Written, Written] | None:
+    """The sides where two traces, or two parts of one, are to be compared; None for a list, or a trace alone.
+
+    Raises: UsageError for a part of a trace without another one, and for options that place one trace.
+    """
+    scoped = any(word.startswith("#") or split(word).scope for word in traces)
+    if not scoped and (len(traces) != 2 or any(map(os.path.isdir, traces))):
+        return None
+    if options.step is not None or options.at:
+        raise UsageError("Two traces are compared: write the step behind the path, as in `A.json#3 B.json#3`.")
+    if len(traces) == 1:
+        raise UsageError(f"{traces[0]} names a part of a trace to compare, but with nothing: --step N opens at a step.")
+    return written_sides(traces)
 
 
 def require_terminal() -> None:

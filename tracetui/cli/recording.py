@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from tracetui.cli.reading import printable
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 class RecordingBar:
     """A bar with a part for every stage, beside it the stage and the last line that was printed in it."""
 
-    def __init__(self, title: str, stream: TextIO | None = None) -> None:
+    def __init__(self, title: str, stream: TextIO | None = None, told: set[str] | None = None) -> None:
         self._title = printable(title)
+        self._told = told
+        """Remarks of earlier recordings, which are not repeated; None repeats them."""
         self._stream = stream or sys.stderr
         self._bar: Bar | None = None
         self._task: TaskID | None = None
@@ -47,11 +49,13 @@ class RecordingBar:
                 )
             case LogLine(text):
                 self._update(said=printable(text)[:60])
-            case Note(_, text):
+            case Note(_, text) if self._told is None or text not in self._told:
+                if self._told is not None:
+                    self._told.add(text)
                 self._tell(f"tracetui: {printable(text)}")
 
     def _words(self, done: int = 0, total: int = 0) -> str:
-        return f"{self._title}: {self._stage}" + (f" {done}/{total}" if total else "")
+        return f"{self._title}: {printable(self._stage)}" + (f" {done}/{total}" if total else "")
 
     def _update(self, **values: object) -> None:
         if self._bar is not None and self._task is not None:
@@ -60,7 +64,9 @@ class RecordingBar:
     def _tell(self, line: str) -> None:
         """Write a line, above the bar where there is one."""
         if self._bar is None:
-            print(line, file=self._stream)
+            # That nobody can read the remarks any more is no reason to give the recording up.
+            with suppress(OSError):
+                print(line, file=self._stream, flush=True)
         else:
             from rich.text import Text
 

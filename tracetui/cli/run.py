@@ -2,14 +2,17 @@
 
 WORKLOAD is one that `tracetui workloads` lists, or a function of your own: path/to/file.py:function or
 package.module:function, which is called once per step. The recording runs in a process of its own, on the GPU
-where there is one. Standard output is the path of the trace."""
+where there is one. Standard output is the path of the trace.
+
+--compare records several variants one after the other, with the same weights and inputs, and opens them side by side:
+eager, compile, those that `tracetui workloads WORKLOAD` lists, another function of your file, or NAME=VALUE."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracetui.cli import workloads as list_command
 from tracetui.cli.completion import completes_files
@@ -18,7 +21,7 @@ from tracetui.cli.reading import printable
 from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
 
 if TYPE_CHECKING:
-    from workloads.launcher import Options, Outcome, Request
+    from workloads.launcher import Failure, Options, Outcome, Request
 
 HELP = "record a trace of a workload, or of your own function, and open it"
 
@@ -26,6 +29,7 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 BACKENDS = ("inductor", "aot_eager", "eager")
 DTYPES = ("bf16", "fp16", "fp32")
 SHAPES = ("auto", "on", "off")
+ACTIVE = 3
 """As in `workloads.request`, which help and completion cannot wait for."""
 
 ERRORS: dict[int, type[TracetuiError]] = {2: UsageError, 3: CannotRun, 4: RunFailed}
@@ -42,10 +46,13 @@ examples:
   tracetui run train.py:step -p batch=8 --stack          a function of your own
   tracetui run linear --no-open --json                   for a script
   tracetui run linear --verify                           does the trace show what it should?
+  tracetui run mlp --compare eager,compile               record both, then compare
+  tracetui run attention --compare naive,inplace,flash
+  tracetui run mlp --compile --compare batch=8,batch=64
 
 exit codes:
-  0 done; 1 --verify found something else; 2 not understood; 3 cannot run here (no torch, GPU, Triton or compiler);
-  4 failed; 130 cancelled"""
+  0 done; 1 --verify found something else; 2 not understood; 3 cannot run here (no torch, GPU, Triton or compiler;
+  with --compare: fewer than two could); 4 failed; 130 cancelled"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +78,11 @@ def run(options: argparse.Namespace) -> int:
     """
     if options.workload is None:
         return list_command.run(argparse.Namespace(name=None, json=options.json))
+    if options.compare is not None:
+        # Loads asyncio and dataclasses, which `--help` need not wait for.
+        from tracetui.cli import variants
+
+        return variants.run(options)
     # Loads dataclasses, which `--help` need not wait for.
     from tracetui.cli.verify import document as verify_document
     from tracetui.cli.verify import require_promises, tell, verify
@@ -90,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.json:
             tell(verification)
         return 0 if verification.holds else DOES_NOT_HOLD
-    if not options.json and not outcome.too_late and _has_terminal():
+    if not options.json and not outcome.too_late and has_terminal():
         return _look(request.workload, outcome, options)
     return 0
 
@@ -116,16 +128,24 @@ def request_of(options: argparse.Namespace) -> Request:
     # These load json and dataclasses, which `--help` need not wait for.
     from workloads.launcher import BadRequest, plan
 
+    given, argv = parameters_of(options), ["tracetui", *sys.argv[1:]]
+    try:
+        return plan(options.workload, given, options_of(options), options.out, argv, options.table)
+    except BadRequest as error:
+        raise UsageError(str(error)) from error
+
+
+def parameters_of(options: argparse.Namespace) -> dict[str, int | float | str | bool]:
+    """The workload's parameters as texts.
+
+    Raises: UsageError for a word that is none.
+    """
     given = parameters(options.given, options.parameters)
     if options.backend not in (None, *BACKENDS):
         # Also the name of a parameter of attention: its values and those of torch.compile differ.
         given["backend"] = options.backend
         options.backend = None
-    argv = ["tracetui", *sys.argv[1:]]
-    try:
-        return plan(options.workload, given, options_of(options), options.out, argv, options.table)
-    except BadRequest as error:
-        raise UsageError(str(error)) from error
+    return given
 
 
 def options_of(options: argparse.Namespace) -> Options:
@@ -135,22 +155,27 @@ def options_of(options: argparse.Namespace) -> Options:
     """
     from workloads.launcher import Options
 
-    return Options(
-        device=options.device,
-        dtype=options.dtype or "",
-        seed=options.seed,
-        compile=options.compile,
-        mode=options.mode or "default",
-        backend=options.backend or "inductor",
-        cold=options.cold,
-        wait=options.wait,
-        warmup=options.warmup,
-        active=options.active,
-        warm_seconds=options.warm_seconds,
-        shapes=options.shapes,
-        stack=options.stack,
-        memory=options.memory,
-    )
+    return Options(**option_values(options))
+
+
+def option_values(options: argparse.Namespace) -> dict[str, Any]:
+    """Every option of a recording by its name in `workloads.request.Options`."""
+    return {
+        "device": options.device,
+        "dtype": options.dtype or "",
+        "seed": options.seed,
+        "compile": options.compile,
+        "mode": options.mode or "default",
+        "backend": options.backend or "inductor",
+        "cold": options.cold,
+        "wait": options.wait,
+        "warmup": options.warmup,
+        "active": ACTIVE if options.active is None else options.active,
+        "warm_seconds": options.warm_seconds,
+        "shapes": options.shapes,
+        "stack": options.stack,
+        "memory": options.memory,
+    }
 
 
 def parameters(pairs: list[str], unknown: list[str]) -> dict[str, int | float | str | bool]:
@@ -174,17 +199,18 @@ def parameters(pairs: list[str], unknown: list[str]) -> dict[str, int | float | 
     return values
 
 
-def record(request: Request, options: argparse.Namespace) -> Outcome:
-    """Make the recording, with a progress bar on a terminal."""
+def record(
+    request: Request, options: argparse.Namespace, part: str = "", told_before: set[str] | None = None
+) -> Outcome:
+    """Make the recording, with a progress bar on a terminal; `part` tells which of several it is, as in `1/2`."""
     from tracetui.cli.recording import RecordingBar
     from workloads.launcher import record_now
 
-    with RecordingBar(request.workload) as bar:
+    what = f"{request.workload} {request.variant}".rstrip()
+    with RecordingBar(f"{what} {part}".rstrip(), told=told_before) as bar:
         outcome = record_now(request, bar.hear, python=options.python, timeout=options.timeout or None)
     if outcome.path:
-        told = (
-            f"recorded {request.workload} on {outcome.device} in {outcome.seconds:.1f} s, {outcome.bytes / 1e3:,.0f} kB"
-        )
+        told = f"recorded {what} on {outcome.device} in {outcome.seconds:.1f} s, {outcome.bytes / 1e3:,.0f} kB"
         print(f"tracetui: {printable(told)}", file=sys.stderr)
     return outcome
 
@@ -219,16 +245,22 @@ def _fail(outcome: Outcome, options: argparse.Namespace) -> int:
     """
     failure = outcome.failure
     assert failure is not None
-    if failure.details and not options.json and (options.details or failure.kind == "crash"):
-        for line in failure.details.splitlines():
-            print(f"  {printable(line)}", file=sys.stderr)
+    tell_details(failure, options)
     if options.json or failure.exit_code not in ERRORS:
         print(f"tracetui: {printable(str(failure))}", file=sys.stderr)
         return failure.exit_code
     raise ERRORS[failure.exit_code](str(failure))
 
 
-def _has_terminal() -> bool:
+def tell_details(failure: Failure, options: argparse.Namespace) -> None:
+    """Print the traceback or the end of the log where they are asked for, and after a crash."""
+    if failure.details and not options.json and (options.details or failure.kind == "crash"):
+        for line in failure.details.splitlines():
+            print(f"  {printable(line)}", file=sys.stderr)
+
+
+def has_terminal() -> bool:
+    """Whether the app could be seen and steered."""
     try:
         require_terminal()
     except UsageError:
@@ -260,7 +292,7 @@ def _add_how_it_runs(group: argparse._ArgumentGroup) -> None:
 def _add_what_is_recorded(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--wait", type=int, default=1, metavar="N", help="steps before the profiler starts (default: 1)")
     group.add_argument("--warmup", type=int, default=1, metavar="N", help="steps it throws away (default: 1)")
-    group.add_argument("--active", type=int, default=3, metavar="N", help="steps it records (default: 3)")
+    group.add_argument("--active", type=int, metavar="N", help="steps it records (default: 3, to compare 10)")
     group.add_argument("--shapes", choices=SHAPES, default="auto", help="input shapes (default: as the workload needs)")
     group.add_argument("--stack", action="store_true", help="Python stacks; changes the times")
     group.add_argument("--memory", action="store_true", help="allocations")
@@ -272,6 +304,7 @@ def _add_what_becomes_of_it(group: argparse._ArgumentGroup) -> None:
         "-o", "--out", metavar="OUT", help="a file, or a folder (default: traces/NAME/TAG.json.gz)"
     )
     completes_files(out)
+    group.add_argument("--compare", metavar="V1,V2", help="record these variants and compare them; -o is then a folder")
     group.add_argument("--no-open", dest="open", action="store_false", help="do not open the trace afterwards")
     group.add_argument("--no-guess", dest="guess", action="store_false", help="do not ask for a guess first")
     group.add_argument(

@@ -6,6 +6,7 @@ Names and numbers are those of the tab of the same name in the app."""
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ from tracetui.cli.completion import completes_files
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
+    from tracetui.drawing.origin import Extent
     from tracetui.model.table import Table
     from tracetui.model.trace import Trace
 
@@ -36,6 +38,8 @@ PANE_NAMES = (
 )
 """The keys of `analysis.panes.PANES`, which needs numpy and which help and completion cannot wait for."""
 FORMATS = ("table", "json", "csv", "md")
+INCAPABLE = ("dumb", "unknown")
+"""Types of terminals that can do nothing but print."""
 SCREENFUL = 200
 """Rows of a table on a terminal where no limit is given."""
 
@@ -55,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps-by", metavar="NAME", help="an annotation that marks the steps, where there are none")
     parser.add_argument("--device", metavar="NAME", help="what the GPU is, where the trace does not say: H100")
     parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
+    parser.add_argument(
+        "--plain", action="store_true", help="one `name: value` per line, for a screen reader; so with TERM=dumb"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -67,7 +74,9 @@ def run(options: argparse.Namespace) -> int:
     from tracetui.analysis.linking.markers import with_steps
     from tracetui.analysis.panes import pane_named
     from tracetui.cli.reading import read
+    from tracetui.drawing.origin import Extent
 
+    form = "plain" if wants_plain(options) else options.format
     trace = read(options.trace)
     if options.device is not None:
         trace = with_device(trace, options.device)
@@ -75,9 +84,22 @@ def run(options: argparse.Namespace) -> int:
         trace = with_steps(trace, options.steps_by)
     table = pane_named(options.pane).build(trace, step=options.step, by=options.by)
     table = narrowed(table, options.where, options.sort)
-    write(table, trace, options.pane, options.format, options.limit)
+    extent = Extent(options.step, options.by, options.where or "")
+    write(table, trace, options.pane, form, options.limit, extent)
     # A script must notice that the numbers are those of a part.
     return 0 if trace.quality.truncated_at is None else 1
+
+
+def wants_plain(options: argparse.Namespace) -> bool:
+    """Whether text is to be plain: it was asked for, or the terminal can show nothing else.
+
+    Raises: UsageError when another form was asked for as well.
+    """
+    if options.plain and options.format != "table":
+        raise UsageError(f"--plain and --format {options.format} are two forms: leave one out.")
+    return bool(options.plain) or (
+        options.format == "table" and sys.stdout.isatty() and os.environ.get("TERM", "") in INCAPABLE
+    )
 
 
 def narrowed(table: Table, where: str | None, sort: str | None) -> Table:
@@ -104,19 +126,29 @@ def narrowed(table: Table, where: str | None, sort: str | None) -> Table:
     return table.take(table.order(name, descending))
 
 
-def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None) -> None:
-    """Print a table in one of the formats, at most `limit` rows of it."""
+def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None, extent: Extent | None = None) -> None:
+    """Print a table in one of the formats, at most `limit` rows of it; `extent` says which part of the pane it is."""
     import numpy as np
 
-    from tracetui.drawing import export, scatter
+    from tracetui.drawing import export, markdown, plain, scatter
+    from tracetui.drawing.origin import WHOLE
 
     on_screen = form == "table" and sys.stdout.isatty()
     if limit is None and on_screen:
         limit = SCREENFUL
     cut = limit is not None and len(table) > limit
     shown = table.take(np.arange(min(len(table), limit))) if limit is not None else table
-    if not on_screen:
-        sys.stdout.write(export.render(shown, trace, pane, form))
+    if form == "plain":
+        sys.stdout.write(plain.plain_text(shown, trace, pane, replace(extent or WHOLE, rows=len(table))))
+    elif not on_screen:
+        text = export.render(shown, trace, pane, form, replace(extent or WHOLE, rows=len(table)))
+        sys.stdout.write(text)
+        if form == "md" and len(text) > markdown.COMMENT_LIMIT:
+            print(
+                f"tracetui: {len(text):,} characters; a comment on GitHub holds {markdown.COMMENT_LIMIT:,}. "
+                "Try --limit 200, or --by to group.",
+                file=sys.stderr,
+            )
     else:
         # rich is 60 ms that a pipe need not pay for.
         from rich.console import Console

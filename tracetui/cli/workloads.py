@@ -8,7 +8,8 @@ import argparse
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from tracetui.cli.reading import printable
 from tracetui.errors import UsageError
@@ -71,8 +72,23 @@ def described(row: Entry) -> list[str]:
     for param in row.workload.params:
         choices = f" ({', '.join(map(str, param.choices))})" if param.choices else ""
         lines.append(printable(f"  --{param.name.replace('_', '-')} {param.default}  {param.help}{choices}"))
+    lines += ["", "variants for --compare:", *(f"  {line}" for line in variant_lines(row.name))]
     lines += ["", "from:", *(f"  {printable(source)}" for source in row.workload.see)] if row.workload.see else []
     return lines
+
+
+def variant_lines(name: str) -> list[str]:
+    """The variants of a workload that have a name, each with the options that make it."""
+    variants = variants_as_words(name)
+    width = max(map(len, variants))
+    return [printable(f"{variant:<{width}}  {words}".rstrip()) for variant, words in variants.items()]
+
+
+def variants_as_words(name: str) -> dict[str, str]:
+    """What would be typed after `tracetui run` for each variant."""
+    from workloads.launcher import variants_of
+
+    return {variant: " ".join(_words(name, changes)) for variant, changes in variants_of(name).items()}
 
 
 def document(row: Entry) -> dict[str, object]:
@@ -84,6 +100,7 @@ def document(row: Entry) -> dict[str, object]:
         "runs_here": not row.reason,
         "reason": row.reason or None,
         "parameters": parameters_of(row.workload) if row.workload else [],
+        "variants": variants_as_words(row.name) if row.workload else {},
         "dtype": row.workload.dtype if row.workload else None,
         "see": list(row.workload.see) if row.workload else [],
     }
@@ -100,3 +117,13 @@ def parameters_of(workload: Workload) -> list[dict[str, object]]:
 def summary_of(row: Entry) -> str:
     """What it is, in words."""
     return printable(row.workload.summary) if row.workload else f"from {printable(row.source)}"
+
+
+def _words(name: str, changes: Mapping[str, Any]) -> Iterator[str]:
+    """The workload, and the options and parameters that differ."""
+    yield str(changes.get("workload", name))
+    for key, value in changes.items():
+        if value is True:
+            yield f"--{key}"
+        elif key != "workload" and value is not False:
+            yield f"-p {key}={value}"

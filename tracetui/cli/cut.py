@@ -1,0 +1,180 @@
+"""Write a part of a trace as a smaller trace that Perfetto, chrome://tracing and tracetui open.
+
+Events are copied as they stand in the file, so the numbers of what is left do not change; times still count from
+the same moment, and tracetui shows them from the first event that is left.
+
+--steps keeps what was open on any thread within the steps, all GPU work that they launched, whenever it ran, and
+what encloses it (a Python frame around the loop stays as long as it was). It also keeps the few slices of other
+steps that the numbers of these rest on: work that held up a stream, calls that were still queued, what the CPU did
+while the GPU waited for the first kernel. So `tracetui show PANE OUT --step N` prints what it printed of the whole;
+only what compares with the rest of the trace (`partial`, medians over all steps) can differ.
+
+--window keeps what is open within a stretch of time, by its own time, on the GPU as well.
+--lanes and --without keep and leave out whole threads and streams, by their names; both ends of an arrow, or none.
+
+--hash-names replaces what is a user's own by stand-ins such as anon_kpxwzbtqcrvd, the same for the same name: names
+of annotations, Python files, functions, modules, operators outside of PyTorch's own namespaces, kernels, threads,
+processes and counters. What stays: aten::*, prim::*, c10d::* and PyTorch's own annotations; ProfilerStep#N; names of
+CUDA and ROCm calls; kernels of PyTorch, cuBLAS, cuDNN, CUTLASS, cub and NCCL, but for the user's types in them; and
+generated kernels with nothing but PyTorch's operators in the name. Of the arguments numbers, shapes, types and
+addresses stay; other texts, call stacks, and all metadata but versions, options and devices are left out.
+Times, sizes and process ids are not hidden."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+from typing import TYPE_CHECKING
+
+from tracetui.cli.completion import completes_files
+from tracetui.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracetui.model.trace import Trace
+    from tracetui.writing.cut import Cut, Kept
+    from tracetui.writing.hashed_names import NameHider
+    from tracetui.writing.selection import Wanted
+
+HELP = "write a part of a trace as a smaller trace"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tracetui cut`."""
+    trace = parser.add_argument("trace", metavar="TRACE", help="a trace, or - for standard input")
+    completes_files(trace)
+    out = parser.add_argument(
+        "-o", "--output", metavar="OUT", required=True, help="where to; .gz and .zst are packed, - is standard output"
+    )
+    completes_files(out)
+    add_choice(parser)
+    parser.add_argument("--lanes", action="append", default=[], metavar="TEXT", help="only lanes with TEXT in the name")
+    parser.add_argument("--without", action="append", default=[], metavar="TEXT", help="no lanes with TEXT in the name")
+    parser.add_argument("--no-stacks", action="store_true", help="without Python frames and call stacks")
+    parser.add_argument("--no-memory", action="store_true", help="without the events of the allocator")
+    parser.add_argument("--hash-names", action="store_true", help="with stand-ins for names of your own, see above")
+    parser.add_argument("--salt", metavar="TEXT", help="a secret, to get the same stand-ins in several files")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT")
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments that choose a stretch of a trace."""
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--steps", metavar="N[:M]", help="the step with this number, or these and all between")
+    choice.add_argument("--window", metavar="A:B", help="from A to B, as 1.2ms:3.4ms; either may be left out")
+    parser.add_argument("--steps-by", metavar="NAME", help="an annotation that marks the steps, where there are none")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the part; the exit code is 1 for a file that is cut off, of which what could be read is written.
+
+    Raises: UsageError when nothing is left or OUT is there; TraceError for the file; CannotWrite for OUT.
+    """
+    # These load numpy, which `--help` must not wait for.
+    from tracetui.writing.cut import Cut
+    from tracetui.writing.output import refuse_output
+
+    wanted, hider = wanted_of(options), _hider(options)
+    refuse_output(options.output, options.trace, options.force)
+    trace = chosen_trace(options)
+    kept, size = write(Cut(trace, wanted, hider), trace, options.output)
+    print(f"tracetui: {_summary(trace, kept, size)}", file=sys.stderr)
+    return 0 if trace.quality.truncated_at is None else 1
+
+
+def wanted_of(options: argparse.Namespace) -> Wanted:
+    """What the options of a command ask for.
+
+    Raises: UsageError when a step or a time cannot be understood.
+    """
+    from tracetui.writing.selection import Wanted
+
+    return Wanted(
+        steps=_steps(options.steps) if options.steps is not None else None,
+        window=_window(options.window) if options.window is not None else None,
+        lanes=tuple(getattr(options, "lanes", ())),
+        without=tuple(getattr(options, "without", ())),
+        stacks=not getattr(options, "no_stacks", False),
+        memory=not getattr(options, "no_memory", False),
+    )
+
+
+def chosen_trace(options: argparse.Namespace) -> Trace:
+    """The trace, with the steps that were asked for."""
+    from tracetui.analysis.linking.markers import with_steps
+    from tracetui.cli.reading import read
+
+    trace = read(options.trace)
+    return trace if options.steps_by is None else with_steps(trace, options.steps_by)
+
+
+def write(cut: Cut, trace: Trace, path: str) -> tuple[Kept, int]:
+    """Write a part of a trace to a file and say how much it is, in events and bytes."""
+    from tracetui.cli.reading import ProgressLine, label_of
+    from tracetui.importers.load import Progress
+    from tracetui.writing.output import output
+
+    with ProgressLine("standard output" if path == "-" else label_of(path)) as line:
+
+        def tell(events: int) -> None:
+            done = trace.size_bytes * events // max(trace.events, 1)
+            line.update(Progress(done, trace.size_bytes, events, "writing"))
+
+        with output(path) as sink:
+            kept = cut.write(sink, tell)
+    return kept, sink.size
+
+
+def _summary(trace: Trace, kept: Kept, size: int) -> str:
+    from tracetui.drawing.format import size as as_size
+
+    beside = f", {kept.beside:,} of them of other steps" if kept.beside else ""
+    sizes = f"{as_size(trace.size_bytes)} -> {as_size(size)}"
+    lines = "; its lines are an array now" if ", lines" in trace.format else ""
+    return f"kept {kept.events:,} of {trace.events:,} events{beside}, {sizes}{lines}"
+
+
+def _hider(options: argparse.Namespace) -> NameHider | None:
+    from tracetui.writing.hashed_names import NameHider
+
+    if options.salt is not None and not options.hash_names:
+        raise UsageError("--salt is the secret of --hash-names: give both, or neither.")
+    if not options.hash_names:
+        return None
+    return NameHider(secrets.token_bytes(32) if options.salt is None else options.salt.encode())
+
+
+def _steps(text: str) -> tuple[int | None, int | None]:
+    first, colon, last = text.partition(":")
+    ends = [end.strip() for end in ((first, last) if colon else (first, first))]
+    if any(end and not (end.isdecimal() and end.isascii()) for end in ends) or not any(ends):
+        raise UsageError(f"--steps {text} is no range of steps: write 3, 2:4, 2: or :4.")
+    low, high = (int(end) if end else None for end in ends)
+    if low is not None and high is not None and low > high:
+        raise UsageError(f"--steps {text} ends before it begins.")
+    return low, high
+
+
+def _window(text: str) -> tuple[float | None, float | None]:
+    first, colon, last = text.partition(":")
+    if not colon or not (first.strip() or last.strip()):
+        raise UsageError(f"--window {text} is no stretch of time: write 1.2ms:3.4ms, 1.2ms: or :3.4ms.")
+    low, high = _moment(first), _moment(last)
+    if low is not None and high is not None and low >= high:
+        raise UsageError(f"--window {text} ends before it begins.")
+    return low, high
+
+
+def _moment(text: str) -> float | None:
+    """A time in ns as in view strings, None for nothing."""
+    from tracetui.model.place import read_view_string
+
+    if not text.strip():
+        return None
+    try:
+        place = read_view_string(f"@{text.strip()}")
+    except UsageError:
+        place = None
+    if place is None or place.start_ns is None or place.length_ns is not None:
+        raise UsageError(f"{text.strip()!r} is no time: write it as 12.5us, 1.2ms or 3s, from the start of the trace.")
+    return place.start_ns

@@ -1,0 +1,91 @@
+"""Serve a trace on loopback, and print the address of ui.perfetto.dev that opens it.
+
+The trace goes to the browser that asks for it and nowhere else: the page runs in the browser, and what it opens
+stays there. Only this machine is listened to; for a browser elsewhere the port is forwarded, with
+`ssh -L 9001:127.0.0.1:9001 HOST` run where the browser is. The page may load from port 9001 of the browser's own
+machine and no other, so a different --port is of use only behind such a forwarding.
+
+It serves until ctrl+c, so that the page can be reloaded; --once ends when the trace has been sent once. Chrome asks
+whether the page may reach this device: allow it. Safari does not let the page load from http.
+--steps and --window serve a part, as `tracetui cut` makes it: Perfetto opens about 2 GB."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+from tracetui.cli.completion import completes_files
+from tracetui.cli.cut import add_choice, chosen_trace, wanted_of, write
+from tracetui.cli.reading import printable
+from tracetui.errors import UsageError
+
+HELP = "serve a trace for ui.perfetto.dev"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tracetui perfetto`."""
+    trace = parser.add_argument("trace", metavar="TRACE", help="a trace; with --steps or --window also -")
+    completes_files(trace)
+    add_choice(parser)
+    parser.add_argument("--once", action="store_true", help="end when the trace has been sent")
+    parser.add_argument("--port", type=int, metavar="N", help="the port to serve at, to be forwarded to 9001")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until ctrl+c.
+
+    Raises: CannotRun when the port is taken; TraceError when the file cannot be served.
+    """
+    if options.steps is None and options.window is None:
+        if options.steps_by is not None:
+            raise UsageError("--steps-by says what the steps are: name some with --steps.")
+        return _serve(options.trace, options)
+    with tempfile.TemporaryDirectory(prefix="tracetui-") as folder:
+        return _serve(_part(options, folder), options)
+
+
+def _part(options: argparse.Namespace, folder: str) -> str:
+    """The path of a file with the part that was asked for."""
+    # These load numpy, which serving a whole file does not need.
+    from tracetui.writing.cut import Cut
+
+    wanted = wanted_of(options)
+    trace = chosen_trace(options)
+    stem = Path("trace" if options.trace == "-" else options.trace).name.partition(".")[0] or "trace"
+    path = os.path.join(folder, f"{stem}.cut.json.gz")
+    kept, _ = write(Cut(trace, wanted), trace, path)
+    print(f"tracetui: serving {kept.events:,} of {trace.events:,} events", file=sys.stderr)
+    return path
+
+
+def _serve(path: str, options: argparse.Namespace) -> int:
+    # The server's modules take longer to import than `--help` has.
+    from tracetui.writing.perfetto_server import ADDRESS, PORT, PerfettoServer, ServedFile
+
+    port = PORT if options.port is None else options.port
+    if not 0 < port < 1 << 16:
+        raise UsageError(f"--port {port} is no port: name one from 1 to 65535.")
+    server = PerfettoServer(ServedFile(path), port, options.once, _tell)
+    forward = f"ssh -L {PORT}:{ADDRESS}:{port} {printable(socket.gethostname())}"
+    print(server.link, flush=True)
+    until = "it has been sent" if options.once else "ctrl+c"
+    _tell(f"serving {printable(server.file.name)} at {ADDRESS}:{port} until {until}; open the link in a browser")
+    if port == PORT:
+        _tell(f"if the browser is on another machine, run this there first: {forward}")
+    else:
+        _tell(f"the page loads from port {PORT} alone, so run this where the browser is: {forward}")
+    _tell("the trace goes to the browser that asks for this link, and nowhere else")
+    try:
+        server.serve()
+    except KeyboardInterrupt:
+        # The way to end it, not a failure.
+        print(file=sys.stderr)
+    return 0
+
+
+def _tell(sentence: str) -> None:
+    print(f"tracetui: {sentence}", file=sys.stderr, flush=True)

@@ -1,0 +1,95 @@
+"""Write a damaged trace anew, as one that Perfetto, chrome://tracing and tracetui open.
+
+Standard output lists what was done, with the byte in the unpacked file at which it was done. Events that are valid
+are copied as they stand; what cannot be read is left out and listed. A file that is whole is copied."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from tracetui.cli.completion import completes_files
+from tracetui.cli.reading import printable
+
+if TYPE_CHECKING:
+    from tracetui.model.trace import Trace
+    from tracetui.writing.repair import Mend, Repair
+
+HELP = "write a damaged trace anew, and list what was done"
+FORMATS = ("text", "json")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tracetui repair`."""
+    trace = parser.add_argument("trace", metavar="TRACE", help="a trace, or - for standard input")
+    completes_files(trace)
+    out = parser.add_argument(
+        "-o", "--output", metavar="OUT", required=True, help="where to; .gz and .zst are packed, - is standard output"
+    )
+    completes_files(out)
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how the list is printed (default: text)")
+    parser.add_argument("--force", action="store_true", help="overwrite OUT")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the trace and list what was done.
+
+    Raises: UsageError when OUT is there; TraceError for a file in which nothing can be read; CannotWrite for OUT.
+    """
+    # These load numpy, which `--help` must not wait for.
+    from tracetui.importers.load import load
+    from tracetui.writing.output import refuse_output
+    from tracetui.writing.repair import Repair
+
+    refuse_output(options.output, options.trace, options.force)
+    repair = Repair(load(options.trace))
+    count, size = _write(repair, options.output)
+    # With the trace on standard output the list goes elsewhere.
+    stream = sys.stderr if options.output == "-" else sys.stdout
+    if options.format == "json":
+        stream.write(_document(repair, count))
+    else:
+        for mend in repair.done:
+            print(_line(mend), file=stream)
+    print(f"tracetui: {_summary(repair.trace, len(repair.done), count, size)}", file=sys.stderr)
+    return 0
+
+
+def _write(repair: Repair, path: str) -> tuple[int, int]:
+    from tracetui.cli.reading import ProgressLine, label_of
+    from tracetui.importers.load import Progress
+    from tracetui.writing.output import output
+
+    trace = repair.trace
+    with ProgressLine("standard output" if path == "-" else label_of(path)) as line:
+
+        def tell(events: int) -> None:
+            done = trace.size_bytes * events // max(trace.events, 1)
+            line.update(Progress(done, trace.size_bytes, events, "writing"))
+
+        with output(path) as sink:
+            count = repair.write(sink, tell)
+    return count, sink.size
+
+
+def _line(mend: Mend) -> str:
+    where = "the file" if mend.offset is None else f"byte {mend.offset:,}"
+    shown = f": {printable(mend.shown)}" if mend.shown else ""
+    return f"{where}: {printable(mend.what)}{shown}"
+
+
+def _document(repair: Repair, count: int) -> str:
+    import orjson
+
+    done = [{"offset": mend.offset, "done": mend.what, "shown": printable(mend.shown)} for mend in repair.done]
+    document = {"events": count, "done": done}
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _summary(trace: Trace, done: int, count: int, size: int) -> str:
+    from tracetui.drawing.format import size as as_size
+
+    words = {0: "nothing was to be done, the file is whole", 1: "1 thing was done"}
+    what = words.get(done, f"{done:,} things were done")
+    return f"{what}; wrote {count:,} events, {as_size(size)}"

@@ -1,0 +1,263 @@
+"""`tracetui run WORKLOAD --compare`: record several variants one after the other, then compare them.
+
+Two are told in sentences, of more each is held against the first in one table; JSON has each beside the one before it.
+
+Standard output is the paths of the traces, a line each as soon as it is there; what the comparison says goes to
+standard error. A variant that cannot run here, or fails, does not keep the others from being recorded."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from tracetui.cli import run as run_command
+from tracetui.cli.reading import printable
+from tracetui.cli.verify import Verification, require_promises, tell, verify
+from tracetui.cli.verify import document as verify_document
+from tracetui.errors import CannotRun, RunFailed, UsageError
+from workloads.launcher import OPTIONS, BadRequest, Outcome, Request, plan_variants
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CANCELLED = 130
+ENDS = (UsageError.exit_code, CANCELLED)
+"""Exit codes of a recording after which nothing is compared: a mistake in the command, and ctrl+c."""
+MOST_NAMES = 6
+"""Weights and inputs that are named in a sentence."""
+
+
+@dataclass(frozen=True)
+class Take:
+    """One variant and what became of it."""
+
+    request: Request
+    outcome: Outcome
+    verification: Verification | None = None
+
+    @property
+    def name(self) -> str:
+        """The variant's."""
+        return self.request.variant
+
+    @property
+    def path(self) -> Path:
+        """The trace.
+
+        Raises: ValueError where there is none.
+        """
+        if self.outcome.path is None:
+            raise ValueError(f"{self.name} was not recorded")
+        return self.outcome.path
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Which weights and inputs the variants have in common, by name."""
+
+    same: Sequence[str]
+    different: Sequence[str]
+    """Those that not every variant has with the same numbers."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is said of two variants."""
+
+    a: Take
+    b: Take
+    sentences: Sequence[str]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Record the variants, say what they have in common, and compare them. Returns the exit code.
+
+    Raises: UsageError; CannotRun or RunFailed when fewer than two were recorded.
+    """
+    requests = requests_of(options)
+    if options.verify:
+        for request in requests:
+            require_promises(request.workload)
+    takes = list(record_all(requests, options))
+    recorded = [take for take in takes if take.outcome.path]
+    is_enough = len(recorded) > 1 and not ends(takes[-1].outcome)
+    is_opened = options.open and not (options.verify or options.json) and run_command.has_terminal()
+    is_told = is_enough and not is_opened
+    said = statements(recorded) if is_told and (options.json or len(recorded) == 2) else []
+    if options.json:
+        print(json.dumps(document(takes, said), indent=2))
+    if not is_enough:
+        return _give_up(takes)
+    lines = beside(recorded) if is_told and len(recorded) > 2 else told(said)
+    for line in [f"tracetui: {operands_told(recorded)}", *lines]:
+        print(printable(line), file=sys.stderr)
+    return (open_all([str(take.path) for take in recorded]) if is_opened else 0) or exit_code(takes)
+
+
+def requests_of(options: argparse.Namespace) -> list[Request]:
+    """What the command line asks for, one request for each variant.
+
+    Raises: UsageError.
+    """
+    words = [word.strip() for word in options.compare.split(",") if word.strip()]
+    given, argv = run_command.parameters_of(options), ["tracetui", *sys.argv[1:]]
+    chosen = {key: value for key, value in run_command.option_values(options).items() if value != OPTIONS[key]}
+    if options.active is not None:
+        chosen["active"] = options.active
+    try:
+        return plan_variants(options.workload, words, given, chosen, options.out, argv, options.table)
+    except BadRequest as error:
+        raise UsageError(str(error)) from error
+
+
+def record_all(requests: Sequence[Request], options: argparse.Namespace) -> Iterator[Take]:
+    """Record one after the other, telling the path of each; ends early after a mistake and after ctrl+c."""
+    remarks: set[str] = set()
+    for number, request in enumerate(requests, 1):
+        outcome = run_command.record(request, options, f"{number}/{len(requests)}", remarks)
+        verification = None
+        if outcome.path is not None:
+            if not options.json:
+                print(printable(str(outcome.path)), flush=True)
+            if options.verify:
+                verification = _verified(request, outcome, options)
+        elif outcome.failure and not ends(outcome):
+            run_command.tell_details(outcome.failure, options)
+            print(f"tracetui: {printable(f'{request.variant}: {outcome.failure}')}", file=sys.stderr)
+        yield Take(request, outcome, verification)
+        if outcome.too_late or (outcome.failure and outcome.failure.is_shared):
+            return
+
+
+def ends(outcome: Outcome) -> bool:
+    """Whether nothing is compared after it."""
+    return outcome.too_late or outcome.exit_code in ENDS
+
+
+def operands(recorded: Sequence[Take]) -> Operands:
+    """Which weights and inputs the variants share, by the digests in their traces."""
+    known = [dict(take.outcome.about.get("operands") or {}) for take in recorded]
+    names = sorted({name for each in known for name in each})
+    same = [name for name in names if len({each.get(name) for each in known}) == 1]
+    return Operands(same, [name for name in names if name not in same])
+
+
+def operands_told(recorded: Sequence[Take]) -> str:
+    """The same as a sentence."""
+    found = operands(recorded)
+    if found.different:
+        kept = f" The same: {in_words(found.same)}." if found.same else ""
+        return f"Weights or inputs that are not the same in all variants: {in_words(found.different)}.{kept}"
+    if found.same:
+        return f"The weights and inputs are the same in all variants: {in_words(found.same)}."
+    return "Whether weights and inputs are the same in all variants cannot be told: none is known by name."
+
+
+def in_words(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
+
+
+def statements(recorded: Sequence[Take]) -> list[Statement]:
+    """What is said of each variant beside the one before it.
+
+    Raises: TraceError for a trace that cannot be read.
+    """
+    # These load numpy, which a recording need not wait for.
+    from tracetui.analysis.comparing.comparison import comparison
+    from tracetui.analysis.comparing.side import side
+    from tracetui.cli.reading import read
+
+    sides = [side(read(str(take.path))) for take in recorded]
+    pairs = zip(pairwise(recorded), pairwise(sides), strict=True)
+    return [Statement(a, b, comparison(side_a, side_b).statement) for (a, b), (side_a, side_b) in pairs]
+
+
+def told(said: Sequence[Statement]) -> Iterator[str]:
+    """The statements as lines, each below the command that says it again."""
+    for each in said:
+        yield f"tracetui compare {shlex.quote(str(each.a.path))} {shlex.quote(str(each.b.path))}"
+        yield from (f"  {sentence}" for sentence in each.sentences)
+
+
+def beside(recorded: Sequence[Take]) -> list[str]:
+    """Three variants or more in one table, each beside the first, and how to see a pair in full.
+
+    Raises: TraceError for a trace that cannot be read.
+    """
+    # These load numpy and rich, which a recording need not wait for.
+    from tracetui.cli.several import shown
+    from tracetui.cli.sides import Written, read_all
+    from tracetui.drawing.several_text import as_plain
+
+    sides = [Written(str(take.path), "") for take in recorded]
+    return as_plain(shown(read_all(sides), sides)).splitlines()
+
+
+def document(takes: Sequence[Take], said: Sequence[Statement]) -> dict[str, object]:
+    """Everything for a script: each variant with its outcome, what they share, and each beside the one before it."""
+    recorded = [take for take in takes if take.outcome.path]
+    common = operands(recorded) if len(recorded) > 1 else Operands((), ())
+    return {
+        "variants": [_document(take) for take in takes],
+        "operands": {"same": list(common.same), "different": list(common.different)},
+        "comparisons": [
+            {"a": each.a.name, "b": each.b.name, "paths": [str(each.a.path), str(each.b.path)]}
+            | {"statement": list(each.sentences)}
+            for each in said
+        ],
+    }
+
+
+def exit_code(takes: Sequence[Take]) -> int:
+    """What is told to a shell when enough was recorded to compare: a failure before a broken promise."""
+    if any(take.outcome.exit_code == RunFailed.exit_code for take in takes):
+        return RunFailed.exit_code
+    broken = any(take.verification and not take.verification.holds for take in takes)
+    return run_command.DOES_NOT_HOLD if broken else 0
+
+
+def open_all(paths: list[str]) -> int:
+    """Open the first two beside each other in the app; the others are in its list of traces."""
+    # Textual takes a third of a second to import.
+    from tracetui.ui.app import compare
+    from tracetui.ui.messages import SideName
+
+    return compare(SideName(paths[0]), SideName(paths[1]), paths[2:])
+
+
+def _give_up(takes: Sequence[Take]) -> int:
+    """Say why there is no comparison; returns the exit code of ctrl+c.
+
+    Raises: UsageError, CannotRun or RunFailed for everything else.
+    """
+    last = takes[-1].outcome
+    if last.exit_code == CANCELLED or last.too_late:
+        print(f"tracetui: {printable(str(last.failure or 'Cancelled.'))}", file=sys.stderr)
+        return CANCELLED
+    if last.exit_code == UsageError.exit_code:
+        raise UsageError(f"{takes[-1].name}: {last.failure}")
+    found = [take.name for take in takes if take.outcome.path]
+    reason = f"Only {found[0]} was recorded" if found else "No variant was recorded"
+    sort = CannotRun if all(take.outcome.exit_code in (0, CannotRun.exit_code) for take in takes) else RunFailed
+    raise sort(f"{reason}: there is nothing to compare.")
+
+
+def _verified(request: Request, outcome: Outcome, options: argparse.Namespace) -> Verification:
+    """What the variant's workload promises, looked up in its trace and told."""
+    found = verify(require_promises(request.workload), outcome)
+    if not options.json:
+        tell(found)
+    return found
+
+
+def _document(take: Take) -> dict[str, object]:
+    more = {"verification": verify_document(take.verification)} if take.verification else {}
+    return {"variant": take.name, **run_command.document(take.outcome), **more}
