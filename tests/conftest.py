@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,3 +28,9 @@ def shared_trace() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+def pytest_configure() -> None:
+    """Give hang-ups their meaning back, which a run under `nohup` has taken from them and from all that it starts."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -313,7 +313,7 @@ async def test_a_folder_is_a_list_to_pick_from(tmp_path: Path) -> None:
     async with app.run_test(size=(100, 30)) as pilot:
         await settle(pilot)
         assert isinstance(app.screen, TracePicker)
-        assert [Path(path).name for path in app.screen.choices] == ["one.json"]
+        assert [Path(str(path)).name for path in app.screen.choices] == ["one.json"]
         await pilot.press("enter")
         await opened(app, pilot)
         assert "one.json" in app.screen.query_one("#header", Bar).text

@@ -286,6 +286,17 @@ def test_an_absurd_duration_is_clipped_and_counted(read):
     assert spans(trace)["rocm"] == (5000, 1_995_000)
 
 
+def test_a_kernel_that_outlasts_everything_is_clipped(read):
+    trace = read([x(f"op{n}", n, 1) for n in range(2000)] + [x("rocm", 5, 3.4e6, "kernel", 0, 7)])
+    assert trace.quality.clipped == 1
+
+
+def test_a_frame_around_a_short_recording_keeps_its_length(read):
+    trace = read([x("main", 0, 1e6, "python_function")] + [x(f"op{n}", 5 + n, 1) for n in range(2000)])
+    assert trace.quality.clipped == 0
+    assert spans(trace)["main"] == (0, 1_000_000_000)
+
+
 def test_overlapping_kernels_are_packed_and_none_is_lost(read):
     trace = read([x(f"k{n}", n * 5, 9, "kernel", 0, 7) for n in range(4)])
     assert trace.slices.row.tolist() == [0, 1, 0, 1]

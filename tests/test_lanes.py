@@ -12,7 +12,7 @@ from tracetui.drawing.layout import Fold, Layout, idle_lanes
 from tracetui.drawing.raster import Picture, Window
 from tracetui.drawing.scene import label_width, lane_label
 from tracetui.model.trace import Kind, Lane, LaneKind, Trace
-from tracetui.ui.lanes import LanesView, _window_with
+from tracetui.ui.lanes import LanesView
 
 SIZES = [(200, 50), (80, 24)]
 
@@ -284,14 +284,14 @@ def test_threads_with_next_to_nothing_are_idle() -> None:
 
 def test_a_slice_that_fits_is_brought_in_with_room_ahead() -> None:
     window = Window(0, 10.0)
-    assert _window_with(window, 100, 200, 100, False) == window
-    moved = _window_with(window, 1050, 1060, 100, False)
+    assert window.showing(100, 200, 100) == window
+    moved = window.showing(1050, 1060, 100)
     assert 0 <= moved.cell_of(1050) < 30
-    back = _window_with(Window(500, 10.0), 1050, 1060, 100, False)
+    back = Window(500, 10.0).showing(1050, 1060, 100)
     assert 70 < back.cell_of(1060) < 100
-    assert _window_with(window, 5000, 50_000, 100, False).ns_per_cell > 10
-    assert _window_with(window, -5000, 50_000, 100, False) == window
-    assert _window_with(Window(0, 1e4), 5000, 5010, 100, True).ns_per_cell < 10
+    assert window.showing(5000, 50_000, 100).ns_per_cell > 10
+    assert window.showing(-5000, 50_000, 100) == window
+    assert Window(0, 1e4).showing(5000, 5010, 100, True).ns_per_cell < 10
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from tests.build import Event, kernel, make_trace, op
+from tests.build import Event, kernel, make_trace, op, python
 from tracetui.drawing.axis import SPACING, axis, tick_label, tick_step
 from tracetui.drawing.cells import FROM_BOTTOM, FROM_LEFT, Frame
 from tracetui.drawing.counters import Curve
@@ -15,7 +15,7 @@ from tracetui.drawing.format import Family
 from tracetui.drawing.index import BLOCK
 from tracetui.drawing.labels import Labels
 from tracetui.drawing.palette import BOLD, GROUND, REVERSE, UNDERLINE, nearest_colour, palette
-from tracetui.drawing.raster import Picture, Window
+from tracetui.drawing.raster import MANY, Picture, Window
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Counter, Instants, Kind, Trace
 
@@ -320,3 +320,16 @@ def test_no_number_on_the_axis_is_cut() -> None:
     for first in range(60):
         text = "".join(map(chr, axis(Window(first, 1000.0), 40)))
         assert all(part.strip() == "" or part.split()[-1] in ("µs", "ns", "ms", "0") for part in text.split("│")[1:])
+
+
+def test_many_lit_slices_are_found_as_few_are() -> None:
+    events = [python("train.py(1): main", 0, 10_000)]
+    events += [op(f"op{i % 3}", 100 + i * 50, 40) for i in range(120)]
+    events += [kernel(f"k{i % 3}", 100 + i * 50, 45) for i in range(120)]
+    picture = Picture(make_trace(events))
+    rows = list(range(0, len(picture.trace.slices), 2))
+    assert len(rows) > MANY
+    one_by_one = sorted(place for row in rows for place in picture._places([row]))
+    assert picture._places(rows) == one_by_one
+    # The frame stands on the full track alone, the operators on both.
+    assert len(one_by_one) > len(rows)

@@ -120,7 +120,7 @@ async def test_a_form_has_every_parameter_with_its_default(folder, size):
         shown = [field for field in app.screen.query(".field") if field.region]
         assert [field.value for field in app.screen.query(Input)][:4] == ["1024", "32", "64", "3"]
         assert [field.value for field in app.screen.query(Choice)][:5] == ["no", "auto", "bf16", "no", "no"]
-        assert len(shown) == 9 or size[1] < 24, "three parameters, five options, and the one that unfolds the rest"
+        assert len(shown) == 10 or size[1] < 24, "three parameters, six options, and the one that unfolds the rest"
         assert said(app, "#command") == "tracetui run linear"
         for hint in ("enter record", "esc back"):
             assert hint in said(app, "#hints")

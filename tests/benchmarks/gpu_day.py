@@ -31,7 +31,6 @@ PYTHON = (sys.executable, "-m")
 DEFAULT_SHAPE_FIRST = ("--tokens", "8192", "512", "2048", "32768", "--dims", "768", "1024", "4096")
 
 MORE = (
-    "matmul_add --size 64 --cold",
     "matmul_add --size 4096",
     "matmul_add --size 4096 --compile",
     "fused_mlp --impl geglu --compile",
@@ -142,8 +141,10 @@ def commands(only: Sequence[str] = ()) -> Iterator[str]:
         if only and name not in only:
             continue
         for _, changes in registry.built_in(name).variants:
-            words = ["--compile" if key == "compile" else f"-p {key}={value}" for key, value in changes.items()]
-            yield " ".join([name, *words])
+            # A variant that is another workload is recorded as that.
+            if "workload" not in changes:
+                words = [f"--{key}" if value is True else f"-p {key}={value}" for key, value in changes.items()]
+                yield " ".join([name, *words])
     yield from (words for words in MORE if not only or words.split()[0] in only)
 
 

@@ -10,6 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import pyte
+
 PATIENCE = 30.0
 """Seconds to wait for a text; a loaded machine is slow, a passing test never waits so long."""
 
@@ -47,6 +49,10 @@ class Tmux:
         """What the window shows."""
         return self._run("capture-pane", "-p")
 
+    def painted(self) -> str:
+        """What the window shows, with the sequences that give it its looks."""
+        return self._run("capture-pane", "-e", "-p")
+
     def wait_for(self, *texts: str) -> str:
         """The screen once it shows every one of the texts.
 
@@ -60,6 +66,29 @@ class Tmux:
             time.sleep(0.05)
         missing = [text for text in texts if text not in screen]
         raise AssertionError(f"{missing} did not appear:\n{screen}")
+
+    def cell(self, text: str) -> pyte.screens.Char:
+        """The first cell of a text on the window, with its looks; a blank one where the text is not to be seen."""
+        painted = self.painted().rstrip("\n").splitlines()
+        screen = pyte.Screen(300, max(len(painted), 1))
+        pyte.Stream(screen).feed("\r\n".join(painted))
+        for y, line in enumerate(screen.display):
+            if text in line:
+                return screen.buffer[y][line.index(text)]
+        return screen.default_char
+
+    def wait_for_look(self, text: str, look: str, wanted: bool = True) -> None:
+        """Wait until a text is, or is not, `bold`, `underscore` or `reverse`.
+
+        Raises: AssertionError when it does not become so within the patience.
+        """
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            cell = self.cell(text)
+            if cell.data == text[0] and getattr(cell, look) == wanted:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"{text} is not {look}={wanted}:\n{self.painted()}")
 
     def exit_status(self) -> int:
         """The exit status of a command, once it has ended."""

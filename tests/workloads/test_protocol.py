@@ -238,7 +238,7 @@ def test_a_file_that_is_not_there(tmp_path):
 @pytest.mark.parametrize("padding", [0, 100_000])
 def test_a_file_keeps_its_content_and_gets_its_name(tmp_path, name, padding):
     out = tmp_path / name
-    raw, part = trace_file.part_paths(out, 42)
+    raw, part = trace_file.part_paths(out, "42")
     written(raw, b" " * padding + TRACE)
     trace_file.keep(raw, part, out)
     data = part.read_bytes()
@@ -250,10 +250,10 @@ def test_a_file_keeps_its_content_and_gets_its_name(tmp_path, name, padding):
 
 def test_only_the_childs_own_parts_are_removed(tmp_path):
     out = tmp_path / "x[1].json.gz"
-    others = [out, *trace_file.part_paths(out, 43), tmp_path / "x1.json.gz.42.part"]
-    for path in [*others, *trace_file.part_paths(out, 42), trace_file.table_paths(out, 42)[0]]:
+    others = [out, *trace_file.part_paths(out, "43"), tmp_path / "x1.json.gz.42.part"]
+    for path in [*others, *trace_file.part_paths(out, "42"), trace_file.table_paths(out, "42")[0]]:
         path.touch()
-    trace_file.remove_parts(out, 42)
+    trace_file.remove_parts(out, "42")
     assert set(tmp_path.iterdir()) == set(others)
 
 

@@ -15,7 +15,7 @@ from tracetui import load
 from tracetui.analysis.linking.steps import steps
 
 LOOPS = """
-import json, sys, warnings
+import json, os, sys, warnings
 import torch
 from workloads.api import BadRequest
 from workloads.exceptions import Incomplete, NotWritten
@@ -44,6 +44,22 @@ loop("early", 2)
 loop("raises", 9, fails_at=3)
 loop("odd", 1, active=0)
 loop("nowhere", 5, out="/proc/nowhere/x.json")
+home = os.getcwd()
+with record("forked.json") as step:
+    for number in range(6):
+        x @ x
+        if number == 2:
+            os.chdir("/")
+        if number == 3 and not (child := os.fork()):
+            break
+        step()
+if not child:
+    os._exit(0)
+told["child"] = os.waitpid(child, 0)[1]
+os.chdir(home)
+os.mkfifo("fifo")
+loop("special", 5, out="fifo")
+os.unlink("fifo")
 warnings.simplefilter("always")
 with warnings.catch_warnings(record=True) as caught:
     loop("short", 3)
@@ -128,9 +144,20 @@ def test_a_place_that_cannot_be_written(loops):
     assert loops[0]["nowhere"].startswith(("FileNotFoundError", "NotADirectoryError", "PermissionError"))
 
 
+def test_a_program_that_forks_and_goes_elsewhere_has_one_trace(loops):
+    told, folder = loops
+    assert told["child"] == 0
+    assert names(folder / "forked.json").count("aten::mm") == 3
+
+
+def test_a_pipe_is_not_replaced_by_a_trace(loops):
+    assert loops[0]["special"].startswith("NotWritten")
+
+
 def test_nothing_else_is_left(loops):
     assert sorted(path.name for path in loops[1].rglob("*") if path.is_file()) == [
         "exact.json",
+        "forked.json",
         "short.json.gz",
         "whole.json.gz",
     ]

@@ -73,10 +73,11 @@ def test_a_workload_teaches_something_and_says_what_is_expected(workload):
 @pytest.mark.parametrize("workload", BUILT_IN, ids=lambda workload: workload.name)
 def test_variants_are_options_and_parameters_that_exist(workload):
     for name, differs in workload.variants:
-        params = {param.name for param in workload.params}
+        recorded = registry.built_in(differs.get("workload", workload.name))
+        params = {param.name for param in recorded.params}
         assert name
-        workload.values({key: value for key, value in differs.items() if key in params})
-        Options(**{key: value for key, value in differs.items() if key not in params})
+        recorded.values({key: value for key, value in differs.items() if key in params})
+        Options(**{key: value for key, value in differs.items() if key not in {*params, "workload"}})
 
 
 @pytest.mark.parametrize(

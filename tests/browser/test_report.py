@@ -1,0 +1,180 @@
+"""The report as a browser shows it: nothing violates its policy, nothing is fetched, and the headings sort."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.browser.chromium import Chromium, executable
+from tests.conftest import SAMPLES
+from tests.report_page import Page, read_page
+from tests.test_app import shown
+from tests.test_report import ATTACKS, check_tables, html_of, training
+from tracetui.importers.load import load
+from tracetui.model.trace import Trace
+
+pytestmark = pytest.mark.browser
+
+POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
+CLICK = """
+const heading = [...document.querySelectorAll("#operators thead th")].find((h) => h.title.startsWith("KEY"));
+heading.querySelector("button").click();
+"""
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Chromium:
+    program = executable()
+    if program is None:
+        pytest.skip("needs chromium, chromium-browser or google-chrome")
+    return Chromium(program, tmp_path)
+
+
+@pytest.fixture
+def opened(browser: Chromium, tmp_path: Path) -> Callable[[str], Page]:
+    """A function from HTML to the page after its script ran; fails where anything went wrong on the way."""
+
+    def open_page(html: str) -> Page:
+        path = tmp_path / "report.html"
+        path.write_text(html, encoding="utf-8")
+        visit = browser.open(path)
+        assert visit.console == []
+        assert visit.requested == []
+        return read_page(visit.dom)
+
+    return open_page
+
+
+def sortable(found: Page) -> bool:
+    """Whether the script ran."""
+    return any(attributes.get("data-sortable") == "yes" for attributes in found.named("html"))
+
+
+def test_a_page_is_whole_and_silent(opened: Callable[[str], Page]) -> None:
+    trace = training()
+    found = opened(html_of(trace))
+    assert sortable(found)
+    assert len(found.named("button")) > 20
+    check_tables(trace, found, 2)
+    assert "relu_kernel, 40.0 µs (pointwise)" in found.slice_titles
+
+
+def test_attacks_stay_words(opened: Callable[[str], Page]) -> None:
+    trace = training(ATTACKS)
+    found = opened(html_of(trace))
+    assert sortable(found)
+    assert len(found.named("script")) == 1
+    check_tables(trace, found, 2)
+
+
+def test_a_foreign_script_does_not_run(browser: Chromium, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    smuggled = '<script>document.documentElement.dataset.owned = "yes"</script>'
+    path.write_text(html_of(training()).replace("</main>", f"{smuggled}</main>"), encoding="utf-8")
+    visit = browser.open(path)
+    assert 'data-owned="yes"' not in visit.dom
+    assert any("Content Security Policy" in line for line in visit.console)
+
+
+@pytest.mark.parametrize(
+    ("key", "clicks", "order"),
+    [("self_cpu_us", 1, "down"), ("self_cpu_us", 2, "up"), ("calls", 3, "")],
+)
+def test_headings_sort(browser: Chromium, tmp_path: Path, key: str, clicks: int, order: str) -> None:
+    html = html_of(load(str(SAMPLES / "mlp_train_cpu.json.gz")))
+    script = f"{{{CLICK.replace('KEY', key)}}}" * clicks
+    path = tmp_path / "report.html"
+    # The page's own policy would not let anything but its own script run.
+    path.write_text(POLICY.sub("", html).replace("</body>", f"<script>{script}</script></body>"), encoding="utf-8")
+    found = read_page(browser.open(path).dom)
+    head, *rows = found.tables["operators"]
+    column = next(i for i, words in enumerate(head) if words.startswith(key.replace("_us", "").split("_")[0]))
+    values = [float(row[column].replace(",", "")) for row in rows]
+    original = [float(row[column].replace(",", "")) for row in read_page(html).tables["operators"][1:]]
+    wanted = {"down": sorted(original, reverse=True), "up": sorted(original), "": original}[order]
+    assert values == wanted
+    assert len(set(values)) > 3 and original not in (sorted(original), sorted(original, reverse=True))
+    sorts = [attributes.get("aria-sort") for attributes in found.named("th") if "aria-sort" in attributes]
+    assert sorts == {"down": ["descending"], "up": ["ascending"], "": []}[order]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "d03_v100_2rank_5steps_mem_occ_nccl.json.gz",
+        "d10_cudagraph_stack.json",
+        "d12_cpu_only_resnet18.json",
+        "d15_chrome_all_phases.json.gz",
+    ],
+)
+def test_real_traces(name: str, opened: Callable[[str], Page], shared_trace: Callable[[str], Path]) -> None:
+    trace: Trace = load(str(shared_trace(name)))
+    found = opened(html_of(trace))
+    assert sortable(found) and len(found.slice_titles) > 50
+
+
+def test_light_and_dark_differ(browser: Chromium, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(html_of(training()), encoding="utf-8")
+    assert ground(browser.picture(path, 1200, 400)) > 240
+    assert ground(browser.picture(path, 1200, 400, dark=True)) < 40
+
+
+@pytest.mark.parametrize("width", [320, 400, 1200])
+def test_no_page_is_wider_than_its_window(browser: Chromium, tmp_path: Path, width: int) -> None:
+    path = tmp_path / "frame.html"
+    # A window has a least width; a frame has none.
+    page = escape(POLICY.sub("", html_of(training())))
+    path.write_text(
+        f'<iframe srcdoc="{page}" width="{width}" height="900" style="border:0"></iframe><script>onload = () => '
+        "{ const inner = frames[0].document.documentElement;"
+        "document.body.dataset.width = inner.scrollWidth; document.body.dataset.height = inner.scrollHeight }</script>",
+        encoding="utf-8",
+    )
+    found = re.search(r'data-width="(\d+)" data-height="(\d+)"', browser.open(path).dom)
+    assert found is not None
+    assert int(found[1]) <= width and int(found[2]) > 900
+
+
+def ground(png: bytes) -> float:
+    """How bright, of 255, the upper left corner of a picture is."""
+    assert png.startswith(b"\x89PNG")
+    data, at = b"", 8
+    width = depth = 0
+    while at < len(png):
+        (length,) = struct.unpack(">I", png[at : at + 4])
+        kind, body = png[at + 4 : at + 8], png[at + 8 : at + 8 + length]
+        if kind == b"IHDR":
+            width, depth = struct.unpack(">I", body[:4])[0], 4 if body[9] == 6 else 3
+        if kind == b"IDAT":
+            data += body
+        at += length + 12
+    first = np.frombuffer(zlib.decompress(data)[1 : 1 + depth], np.uint8)
+    assert width > 0
+    return float(first[:3].mean())
+
+
+async def test_a_picture_of_the_screen_opens(
+    browser: Chromium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    async with shown(training(), (160, 40)) as (_, pilot):
+        await pilot.press("ctrl+s")
+        await pilot.pause()
+    (path,) = (tmp_path / "data").rglob("*.svg")
+    visit = browser.open(path)
+    assert visit.requested == [] and visit.console == []
+    assert "relu" in visit.dom
+
+
+def test_a_request_would_be_noticed(browser: Chromium, tmp_path: Path) -> None:
+    path = tmp_path / "bad.html"
+    path.write_text('<img src="http://elsewhere.example/x.png">')
+    assert browser.open(path).requested == ["http://elsewhere.example/x.png"]

@@ -1,0 +1,172 @@
+"""What must hold of any bytes that are opened as a trace.
+
+Opening ends with a trace or with a `TraceError`, never with another exception. Of valid JSON no event is lost, and
+where the blocks are cut decides nothing. What `tracetui repair` writes is valid JSON with the same slices. Every pane
+of what was opened can be made and printed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from tracetui.analysis.panes import PANES
+from tracetui.drawing import export
+from tracetui.errors import TraceError, UsageError
+from tracetui.importers import load as loading
+from tracetui.importers.blocks import BlockReader
+from tracetui.model.trace import Trace
+from tracetui.writing.repair import Repair
+
+SMALL = 64
+"""Bytes of a block, so that a short input is cut in many places."""
+
+
+class Broken(AssertionError):
+    """A property does not hold."""
+
+
+@contextlib.contextmanager
+def opened(data: bytes, block: int | None = None) -> Iterator[Trace | None]:
+    """The trace in some bytes while their file is there, None where they are refused; blocks may be made small."""
+    handle, path = tempfile.mkstemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        yield _read(path, block)
+    finally:
+        Path(path).unlink()
+
+
+def _read(path: str, block: int | None) -> Trace | None:
+    try:
+        if block is None:
+            return loading.load(path)
+        with mock.patch.object(loading, "BlockReader", partial(BlockReader, block=block)):
+            return loading.load(path)
+    except TraceError as error:
+        if not str(error) or "\n" in str(error):
+            raise Broken(f"no sentence: {str(error)!r}") from error
+        return None
+
+
+def check_opening(data: bytes) -> None:
+    """Open the bytes in one block and in many, and compare with what a plain reading finds.
+
+    Raises: Broken.
+    """
+    with opened(data) as whole, opened(data, SMALL) as pieces:
+        check_readings(data, whole, pieces)
+        if whole is not None:
+            check_repaired(whole)
+
+
+def check_repaired(trace: Trace) -> None:
+    """Written anew it is plain JSON, needs no repair and has the same slices.
+
+    Raises: Broken.
+    """
+    written = io.BytesIO()
+    Repair(trace).write(written)
+    data = written.getvalue()
+    json.loads(data.decode())
+    with opened(data) as again:
+        if again is None:
+            raise Broken("what was repaired does not open")
+        compare(trace, again)
+        if again.quality.dropped > trace.quality.dropped or again.quality.repaired or again.quality.truncated_at:
+            raise Broken(f"what was repaired needs repair: {again.quality}")
+
+
+def check_readings(data: bytes, whole: Trace | None, pieces: Trace | None) -> None:
+    """Nothing is lost of what a plain reading finds, and both readings agree.
+
+    Raises: Broken.
+    """
+    expected = plain_events(data)
+    if expected is None:
+        return
+    if whole is None or pieces is None:
+        raise Broken(f"refused, though {expected} events are plain JSON")
+    if whole.events != expected:
+        raise Broken(f"{whole.events} events of {expected}")
+    compare(whole, pieces)
+
+
+def compare(one: Trace, other: Trace) -> None:
+    """Two readings of the same bytes have the same slices.
+
+    Raises: Broken.
+    """
+    if one.events != other.events:
+        raise Broken(f"{one.events} events in one block, {other.events} in many")
+    for column in ("start", "dur", "kind", "parent", "self_time", "correlation"):
+        if not np.array_equal(getattr(one.slices, column), getattr(other.slices, column)):
+            raise Broken(f"where blocks are cut decides {column}")
+
+
+def plain_events(data: bytes) -> int | None:
+    """How many timed events a strict reader sees; None where it sees no trace, or none worth comparing."""
+    whole = _decoded(data)
+    events = whole.get("traceEvents") if isinstance(whole, dict) else whole
+    if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
+        return None
+    timed = [event for event in events if event.get("ph") == "X" and _is_plain_time(event)]
+    return len(events) if timed else None
+
+
+def _decoded(data: bytes) -> Any:
+    """The value of JSON text, or the list of the values in its lines; None for anything else."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    for parts in ([text], text.splitlines()):
+        with contextlib.suppress(ValueError, RecursionError):
+            values = [json.loads(part) for part in parts]
+            if len(parts) == 1:
+                return values[0]
+            return values if all(isinstance(value, dict) and "ph" in value for value in values) else None
+    return None
+
+
+def _is_plain_time(event: dict[str, Any]) -> bool:
+    times = event.get("ts"), event.get("dur", 0)
+    return all(isinstance(time, int | float) and abs(time) < 1e12 for time in times)
+
+
+def check_panes(data: bytes) -> None:
+    """Make every pane of what can be opened, grouped in every way, and print it in every form.
+
+    Raises: Broken.
+    """
+    with opened(data) as trace:
+        if trace is not None:
+            check_every_pane(trace)
+
+
+def check_every_pane(trace: Trace) -> None:
+    """Make and print every pane.
+
+    Raises: Broken.
+    """
+    for pane in PANES.values():
+        for by in (None, *pane.groups):
+            try:
+                table = pane.build(trace, by=by)
+            except UsageError as error:
+                raise Broken(f"{pane.name} by {by}: {error}") from error
+            for form in ("json", "csv", "md", "table"):
+                text = export.render(table, trace, pane.name, form)
+                if form == "table" and any(ord(sign) < 32 and sign != "\n" for sign in text):
+                    raise Broken(f"{pane.name} prints control characters")

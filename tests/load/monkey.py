@@ -1,0 +1,211 @@
+"""A monkey at the keyboard: `python -m tests.load.monkey TRACE TRACE TRACE --minutes 20`.
+
+It presses twenty keys a second at random, in a pseudo terminal, opens the traces one after another, resizes the
+screen now and then, and every ten seconds asks for help, which must come. At the end it says how long the longest
+answer took, how much memory the app held over time, and whether anything was written to the log of crashes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyte
+
+from tests.load.memory import resident
+from tests.terminal.raw import Raw
+
+RATE = 20
+"""Keys a second."""
+ROUND = 10.0
+"""Seconds between two questions."""
+PATIENCE = 10.0
+"""Seconds that an answer may take."""
+SIZES = ((200, 50), (80, 24), (120, 40), (60, 12), (300, 80))
+ESCAPE, ENTER, TAB, BACKSPACE = "\x1b", "\r", "\t", "\x7f"
+ARROWS = ("\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H", "\x1b[F", "\x1b[Z")
+CLICKS = ("\x1b[<0;{x};{y}M\x1b[<0;{x};{y}m", "\x1b[<64;{x};{y}M", "\x1b[<65;{x};{y}M")
+CONTROLS = "\x04\x15\x10\x14\x0e\x0c"
+"""ctrl+d, u, p, t, n and l."""
+_UNKNOWN = re.compile(rb"\x1b[\[][=<>][^a-zA-Z]*[a-zA-Z]|\x1b\[\?[\d;]*\$p|\x1b[P\]^_][^\x1b\x07]*(?:\x1b\\\\|\x07)")
+"""Sequences that pyte would print."""
+LEAVING = "q"
+"""Not pressed outside of texts: the app would end, as it should."""
+ASK = "?"
+ANSWER = re.compile(r"keys +does .*where")
+"""The header of every help."""
+PLAIN = tuple(chr(code) for code in range(0x20, 0x7F) if chr(code) not in LEAVING)
+
+
+@dataclass
+class Diary:
+    """What was seen."""
+
+    keys: int = 0
+    slowest: float = 0.0
+    """Seconds until help came, at most."""
+    memory: list[tuple[float, int]] = field(default_factory=list)
+    """Seconds since the start and bytes."""
+    crashes: list[str] = field(default_factory=list)
+    code: int | None = None
+    """What the app ended with, when it was asked to."""
+
+    @property
+    def growth(self) -> float:
+        """Memory of the last quarter by that of the second, both as the largest of it."""
+        quarter = max(len(self.memory) // 4, 1)
+        early = max(held for _, held in self.memory[quarter : 2 * quarter] or self.memory)
+        return max(held for _, held in self.memory[-quarter:]) / early
+
+    def lines(self) -> Iterator[str]:
+        """What to tell."""
+        yield f"{self.keys:,} keys, slowest answer {self.slowest:.2f} s, exit code {self.code}"
+        held = " ".join(f"{held / 1e6:.0f}" for _, held in self.memory)
+        yield f"memory {held} MB, last quarter by second quarter {self.growth:.2f}"
+        yield f"{len(self.crashes)} crashes" + "".join(f"\n{text}" for text in self.crashes)
+
+
+def play(traces: list[str], seconds: float, seed: int) -> Diary:
+    """Press keys for some seconds.
+
+    Raises: AssertionError when the app ends by itself or no longer answers.
+    """
+    chance, diary = random.Random(seed), Diary()
+    with tempfile.TemporaryDirectory(prefix="tracetui-monkey-") as home:
+        # Without torch no recording begins, whatever is pressed.
+        Path(home, "torch.py").write_text("raise ImportError('there is no torch for monkeys')\n")
+        app = _opened(traces, home)
+        try:
+            began = time.monotonic()
+            while time.monotonic() - began < seconds:
+                _press(app, chance, diary, min(ROUND, seconds))
+                diary.slowest = max(diary.slowest, _asked(app))
+                diary.memory.append((time.monotonic() - began, resident(app.process.pid)))
+            _leave(app, diary)
+        except AssertionError as error:
+            raise AssertionError("\n".join([str(error)[-2000:], *_crashes(home)])) from None
+        finally:
+            app.process.kill()
+            app.process.wait()
+        diary.crashes = _crashes(home)
+    return diary
+
+
+def _crashes(home: str) -> list[str]:
+    """The reports of crashes that the app wrote."""
+    return [path.read_text(errors="replace") for path in Path(home).rglob("crashes/*") if path.is_file()]
+
+
+def _opened(traces: list[str], home: str) -> Raw:
+    places = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"), home)
+    words = (sys.executable, "-m", "tracetui", *traces)
+    app = Raw(*words, columns=120, rows=40, PYTHONPATH=home, TMUX="", **places)
+    app.wait_for("go into")
+    app.wait_until_quiet()
+    app.send(ENTER)
+    app.wait_for("Kernels")
+    return app
+
+
+def _press(app: Raw, chance: random.Random, diary: Diary, seconds: float) -> None:
+    """Twenty keys a second."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert app.process.poll() is None, f"the app ended: {app.written[-2000:]!r}"
+        app.send(_key(chance))
+        diary.keys += 1
+        if chance.random() < 0.005:
+            app.resize(*chance.choice(SIZES))
+        time.sleep(1 / RATE)
+
+
+def _key(chance: random.Random) -> str:
+    dice = chance.random()
+    if dice < 0.55:
+        return chance.choice(PLAIN)
+    if dice < 0.8:
+        return chance.choice(ARROWS)
+    if dice < 0.95:
+        return chance.choice((ESCAPE, ENTER, TAB, BACKSPACE, *CONTROLS))
+    return chance.choice(CLICKS).format(x=chance.randrange(1, 200), y=chance.randrange(1, 50))
+
+
+def _asked(app: Raw) -> float:
+    """Seconds until help comes; texts that are being typed and dialogs are left before."""
+    _wake(app)
+    columns, rows = SIZES[2]
+    app.resize(columns - 1, rows)
+    time.sleep(0.5)
+    # The change of size paints the whole screen.
+    since = len(app.written)
+    app.resize(columns, rows)
+    for attempt in range(6):
+        for _ in range(2):
+            app.send(ESCAPE)
+            time.sleep(0.3)
+        began = time.monotonic()
+        app.send(ASK)
+        while time.monotonic() - began < PATIENCE:
+            assert app.process.poll() is None, f"the app ended: {app.written[-2000:]!r}"
+            if ANSWER.search(shown(app.written[since:], columns, rows)):
+                took = time.monotonic() - began
+                app.send(ESCAPE)
+                return took
+            time.sleep(0.05)
+        # What is on top may take the sign for a text, or have no help: go into it, or leave it.
+        app.send(ENTER if attempt % 2 else ESCAPE)
+        time.sleep(1.0)
+    raise AssertionError(f"no answer within {PATIENCE} s:\n{shown(app.written[since:], columns, rows)}")
+
+
+def _wake(app: Raw) -> None:
+    """Let it go on where it was suspended, which a monkey finds among the commands."""
+    state = Path(f"/proc/{app.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+    if state == "T":
+        os.kill(app.process.pid, signal.SIGCONT)
+        time.sleep(1.0)
+
+
+def shown(written: bytes, columns: int, rows: int) -> str:
+    """The screen that some bytes paint."""
+    screen = pyte.Screen(columns, rows)
+    pyte.ByteStream(screen).feed(_UNKNOWN.sub(b"", written))
+    return "\n".join(screen.display)
+
+
+def _leave(app: Raw, diary: Diary) -> None:
+    _wake(app)
+    for _ in range(5):
+        app.send(ESCAPE)
+        time.sleep(0.2)
+    for _ in range(5):
+        app.send(LEAVING)
+        time.sleep(0.5)
+        if app.process.poll() is not None:
+            break
+    diary.code = app.process.poll()
+
+
+def main() -> int:
+    """Play, and say what was seen."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("traces", nargs="+")
+    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    diary = play(options.traces, 60 * options.minutes, options.seed)
+    print("\n".join(diary.lines()))
+    return 1 if diary.crashes or diary.code != 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""Half a minute of random keys; `python -m tests.load.monkey` does it for as long as one likes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import SAMPLES
+from tests.load import monkey
+
+SEED = 1
+"""Of the keys; a longer run with others is for those who look for defects."""
+
+
+@pytest.mark.slow
+@pytest.mark.terminal
+def test_no_key_breaks_the_app():
+    traces = [str(path) for path in sorted(SAMPLES.glob("*.json.gz"))[:3]]
+    diary = monkey.play(traces, 24, SEED)
+    assert diary.keys > 200
+    assert diary.crashes == []
+    assert diary.code == 0
+    assert diary.slowest < monkey.PATIENCE

@@ -1,0 +1,54 @@
+"""What is written when nothing happens: nothing. And over SSH fewer pictures a second."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.conftest import ROOT, SAMPLES
+from tests.terminal.raw import Raw
+
+EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
+SSH = {"SSH_CONNECTION": "10.0.0.1 50000 10.0.0.2 22"}
+IDLE = 3.0
+"""Seconds in which nobody presses a key."""
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize("environment", [{}, SSH], ids=["here", "over SSH"])
+def test_nothing_is_written_while_nothing_happens(environment):
+    raw = Raw(sys.executable, "-m", "tracetui", EAGER, **environment)
+    try:
+        raw.wait_for("Kernels", "aten::linear")
+        raw.wait_until_quiet(1.0)
+        before = len(raw.written)
+        used = seconds_used(raw)
+        time.sleep(IDLE)
+        assert len(raw.written) == before
+        assert seconds_used(raw) - used < 0.05 * IDLE
+    finally:
+        raw.close()
+
+
+def seconds_used(raw):
+    """Processor time of the app so far."""
+    with open(f"/proc/{raw.process.pid}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+@pytest.mark.parametrize(("environment", "most"), [({}, 120), (SSH, 30), ({**SSH, "TEXTUAL_FPS": "10"}, 10)])
+def test_pictures_a_second(environment, most):
+    program = "import tracetui.ui, textual.constants; print(textual.constants.MAX_FPS)"
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", **environment},
+    )
+    assert int(result.stdout) == most

@@ -1,0 +1,301 @@
+"""A dropped connection, a signal, ctrl+c, ctrl+z: nothing is left behind, and the terminal is as it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from tests.conftest import SAMPLES
+from tests.terminal.raw import Raw
+from tests.terminal.test_app import CLEAN, left
+from tests.terminal.tmux import PATIENCE
+
+EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
+SOON = 5.0
+"""Seconds within which everything is gone."""
+GIVEN_BACK = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?2004l", b"\x1b[?1003l", b"\x1b[?1004l")
+"""The screen, the cursor, pasting, the mouse, the focus."""
+
+pytestmark = pytest.mark.terminal
+
+
+@pytest.fixture
+def run():
+    """A function that starts tracetui on a terminal whose every byte is seen."""
+    started = []
+
+    def start(*words, **environment):
+        started.append(Raw(sys.executable, "-m", "tracetui", *words, **environment))
+        return started[-1]
+
+    yield start
+    for raw in started:
+        raw.close()
+
+
+def cut(raw):
+    """What a dropped connection does; the code is that of SIGHUP, which nobody reads."""
+    raw.hang_up()
+
+
+def hup(raw):
+    """What a shell sends that is left."""
+    os.kill(raw.process.pid, signal.SIGHUP)
+
+
+def term(raw):
+    """What `kill` sends."""
+    os.kill(raw.process.pid, signal.SIGTERM)
+
+
+def interrupt(raw):
+    """What `kill -INT` sends; the app reads ctrl+c as a key."""
+    os.kill(raw.process.pid, signal.SIGINT)
+
+
+ENDS = [
+    (cut, 129),
+    (term, 143),
+    pytest.param(hup, 129, marks=pytest.mark.slow),
+    pytest.param(interrupt, 130, marks=pytest.mark.slow),
+]
+
+
+def is_over(raw, code):
+    """Everything has ended soon, and a terminal that is still there was given back."""
+    assert raw.exit_code(SOON) == code
+    raw.wait_until_gone(SOON)
+    if not raw.is_cut:
+        assert not raw.is_raw()
+        assert all(sequence in raw.written for sequence in GIVEN_BACK)
+        assert b"Traceback" not in raw.written
+
+
+@pytest.mark.parametrize(("end", "code"), ENDS)
+def test_the_app(run, end, code):
+    raw = run(EAGER)
+    raw.wait_for("Kernels", "aten::linear")
+    end(raw)
+    is_over(raw, code)
+
+
+@pytest.mark.parametrize(("end", "code"), ENDS)
+def test_while_loading(run, tmp_path, end, code):
+    endless = tmp_path / "endless.json"
+    os.mkfifo(endless)
+    raw = run(str(endless))
+    raw.wait_for("opening", "quit")
+    with open(endless, "w") as pipe:
+        pipe.write('{"traceEvents": [')
+        pipe.flush()
+        end(raw)
+        is_over(raw, code)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("end", "code"), [(cut, 129), (term, 143)])
+def test_while_the_app_records(run, tmp_path, end, code):
+    pytest.importorskip("torch")
+    raw = run(str(tmp_path))
+    raw.wait_for("Which trace?")
+    raw.send("r")
+    raw.wait_for("linear", "runs here")
+    raw.send("\r")
+    raw.wait_for("tracetui run")
+    raw.send("\r")
+    raw.wait_for("importing torch")
+    assert len(raw.alive()) > 1
+    end(raw)
+    is_over(raw, code)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [cut, hup, term, lambda raw: raw.send("\x03")], ids=["cut", "hup", "term", "ctrl+c"])
+def test_while_a_command_records_and_compiles(run, tmp_path, end):
+    pytest.importorskip("torch")
+    raw = run("run", "linear", "--compile", "--no-open", "-o", str(tmp_path / "a.json.gz"))
+    raw.wait_for("compiling")
+    assert len(raw.alive()) > 1
+    end(raw)
+    code = raw.exit_code(SOON)
+    raw.wait_until_gone(SOON)
+    assert raw.is_cut or code == 130
+    assert not list(tmp_path.iterdir())
+    assert b"Traceback" not in raw.written
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_the_app_records_stops_the_recording(run, tmp_path):
+    pytest.importorskip("torch")
+    raw = run(str(tmp_path))
+    raw.wait_for("Which trace?")
+    raw.send("r")
+    raw.wait_for("linear", "runs here")
+    raw.send("\r")
+    raw.wait_for("tracetui run")
+    raw.send("\r")
+    raw.wait_for("importing torch")
+    raw.send("\x03")
+    is_over(raw, 0)
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [("", "Ops"), ("/lin", "9"), ("\x10", "Search for commands"), ("?", "scroll"), ("t", "Which trace?")],
+    ids=["list", "search", "palette", "help", "picker"],
+)
+def test_ctrl_c_leaves_the_app_from(run, keys, shown):
+    raw = run(EAGER)
+    since = raw.wait_for("Kernels", "aten::linear")
+    raw.send(keys)
+    raw.wait_for(shown, since=since if keys else 0)
+    raw.send("\x03")
+    is_over(raw, 0)
+
+
+def test_keys_after_the_one_that_quits_do_nothing(run):
+    raw = run(EAGER)
+    raw.wait_for("Kernels", "aten::linear")
+    raw.send("qcd ..\r")
+    is_over(raw, 0)
+
+
+def test_ctrl_c_leaves_the_form_of_a_recording(run, tmp_path):
+    raw = run(str(tmp_path))
+    raw.wait_for("Which trace?")
+    raw.send("r")
+    raw.wait_for("linear", "runs here")
+    raw.send("\r")
+    raw.wait_for("tracetui run")
+    raw.send("\x03")
+    is_over(raw, 0)
+    assert b"\x1b]52;" not in raw.written
+
+
+def test_ctrl_c_while_loading(run, tmp_path):
+    endless = tmp_path / "endless.json"
+    os.mkfifo(endless)
+    raw = run(str(endless))
+    raw.wait_for("opening", "quit")
+    with open(endless, "w") as pipe:
+        pipe.write('{"traceEvents": [')
+        pipe.flush()
+        raw.send("\x03")
+        is_over(raw, 0)
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_a_question(run, tmp_path):
+    pytest.importorskip("torch")
+    raw = run("run", "linear", "-o", str(tmp_path / "a.json.gz"))
+    raw.wait_for("Guess first", "? ")
+    raw.send("\x03")
+    assert raw.exit_code(SOON) == 130
+    assert b"Traceback" not in raw.written
+
+
+def test_ctrl_c_in_a_text_command(run, tmp_path):
+    endless = tmp_path / "endless.json"
+    os.mkfifo(endless)
+    raw = run("show", "kernels", str(endless))
+    with open(endless, "w") as pipe:
+        pipe.write('{"traceEvents": [')
+        pipe.flush()
+        raw.send("\x03")
+        assert raw.exit_code(SOON) == 130
+    assert raw.written.replace(b"^C", b"").strip() == b""
+
+
+def test_suspended_and_brought_back(start):
+    tmux = start(120, 40)
+    # A shell with job control, whatever sh is.
+    tmux.type("set -m; clear")
+    tmux.press("Enter")
+    tmux.type(f"{sys.executable} -m tracetui {EAGER}; echo exit status $?")
+    tmux.press("Enter")
+    tmux.wait_for("Kernels", "aten::linear", "Ops 14")
+    tmux.press("2")
+    tmux.wait_for("aten::gelu", "self CPU", "list:")
+    before = settled(tmux)
+    tmux.press("C-z")
+    tmux.wait_for("Stopped")
+    assert tmux.state() == CLEAN
+    tmux.type("clear; fg")
+    tmux.press("Enter")
+    tmux.wait_for("Kernels", "aten::linear", "Ops 14")
+    assert settled(tmux) == before
+    tmux.press("C-z")
+    tmux.wait_for("Stopped")
+    tmux.resize(80, 24)
+    # The shell empties what was typed when it takes the terminal back.
+    time.sleep(0.5)
+    tmux.type("fg")
+    tmux.press("Enter")
+    tmux.wait_for("Kernels", "aten::linear")
+    tmux.press("q")
+    # The screen is emptied first; then it is given back.
+    tmux.wait_until_gone("Kernels")
+    tmux.wait_for("$")
+    assert tmux.state() == CLEAN
+
+
+def test_a_suspended_app_can_be_killed(run, tmp_path):
+    raw = run(EAGER)
+    raw.wait_for("Kernels", "aten::linear")
+    raw.send("\x1a")
+    raw.wait_for("\x1b[?1049l")
+    raw.hang_up()
+    raw.wait_until_gone(SOON)
+
+
+def test_nothing_of_a_window_that_grew_is_left_above_the_prompt(start):
+    tmux = start(80, 24)
+    tmux.type("clear; echo the line above")
+    tmux.press("Enter")
+    tmux.command(sys.executable, "-m", "tracetui", EAGER)
+    tmux.wait_for("Kernels", "aten::linear")
+    tmux.resize(140, 45)
+    tmux.wait_for("Kernels", "Memory")
+    left(tmux)
+    screen = tmux.screen()
+    assert "the line above" in screen
+    assert "aten::linear" not in screen
+    assert "step" not in screen
+
+
+def test_an_app_that_does_not_end_is_ended(run, tmp_path):
+    stubborn = tmp_path / "stubborn.py"
+    stubborn.write_text(
+        "import sys, time\n"
+        "from tracetui.ui import leaving\n"
+        "from tracetui.ui.trace_view import TraceView\n"
+        "from tracetui.cli.main import main\n"
+        "leaving.GRACE = 0.5\n"
+        "TraceView.action_mark = lambda self: time.sleep(60)\n"
+        "sys.exit(main())\n"
+    )
+    raw = Raw(sys.executable, str(stubborn), EAGER, PYTHONPATH=os.getcwd())
+    try:
+        raw.wait_for("Kernels", "aten::linear")
+        raw.send("m")
+        raw.wait_until_quiet()
+        term(raw)
+        is_over(raw, 143)
+    finally:
+        raw.close()
+
+
+def settled(tmux):
+    """The screen once it stays as it is."""
+    last = ""
+    for _ in range(int(PATIENCE)):
+        now = tmux.wait_for("Kernels")
+        if now == last:
+            return now
+        last = now
+    raise AssertionError("the screen did not settle")

@@ -1,0 +1,114 @@
+"""Every size of window, and changes of size at bad moments."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from tests.conftest import SAMPLES
+from tests.terminal.test_app import left, opened
+from tests.terminal.tmux import PATIENCE
+
+EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
+SENTENCE = "too small"
+
+pytestmark = pytest.mark.terminal
+
+
+def fits(tmux, columns, rows):
+    """The screen once it fills the window; no line of it is wider, and the last one has the key hints."""
+    for _ in range(int(PATIENCE * 4)):
+        lines = tmux.wait_for("Kernels").rstrip("\n").split("\n")
+        if len(lines) == rows and "help" in lines[-1] and "mlp_eager" in lines[0] and len(lines[0]) <= columns:
+            return lines
+    raise AssertionError("\n".join(lines))
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(200, 50), (60, 12)])
+def test_the_screen_fits(start, columns, rows):
+    tmux = opened(start, (columns, rows), EAGER)
+    fits(tmux, columns, rows)
+    tmux.press("2")
+    tmux.wait_for("self CPU")
+    fits(tmux, columns, rows)
+    left(tmux)
+
+
+def test_below_the_least_size_there_is_a_sentence(start):
+    tmux = opened(start, (60, 12), EAGER)
+    for columns, rows in ((59, 12), (60, 11), (20, 3), (1, 1)):
+        tmux.resize(columns, rows)
+        if columns > 20:
+            tmux.wait_for(SENTENCE)
+        tmux.press("j")
+    tmux.resize(100, 30)
+    fits(tmux, 100, 30)
+    left(tmux)
+
+
+def test_resized_while_loading(start, tmp_path):
+    endless = tmp_path / "mlp_eager.json"
+    os.mkfifo(endless)
+    tmux = start(120, 40)
+    tmux.command(sys.executable, "-m", "tracetui", str(endless))
+    tmux.wait_for("opening", "quit")
+    with open(endless, "w") as pipe:
+        pipe.write('{"traceEvents": [')
+        pipe.flush()
+        for columns, rows in ((30, 5), (200, 50), (10, 2), (80, 24)):
+            tmux.resize(columns, rows)
+        tmux.wait_for("opening", "quit")
+        pipe.write('{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 5}]}')
+    tmux.wait_for("aten::mm", "Kernels")
+    fits(tmux, 80, 24)
+    left(tmux)
+
+
+def storm(tmux, columns, rows):
+    """Thirty sizes in a row, the last one as given."""
+    for number in range(30):
+        tmux.resize(20 + 37 * number % 150, 4 + 11 * number % 46)
+    tmux.resize(columns, rows)
+
+
+def test_a_storm_of_sizes(start):
+    tmux = opened(start, (120, 40), EAGER)
+    tmux.wait_for("aten::linear", "Ops 14")
+    before = fits(tmux, 120, 40)
+    storm(tmux, 120, 40)
+    assert fits(tmux, 120, 40)[0] == before[0]
+    left(tmux)
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown", "after"),
+    [("?", "scroll", "Escape"), ("t", "Which trace?", "Escape"), ("C-p", "Search for commands", "Escape")],
+    ids=["help", "picker", "palette"],
+)
+def test_a_storm_in_another_screen(start, keys, shown, after):
+    tmux = opened(start, (120, 40), EAGER)
+    tmux.wait_for("aten::linear", "Ops 14")
+    tmux.press(keys)
+    tmux.wait_for(shown)
+    storm(tmux, 80, 24)
+    tmux.wait_for(shown)
+    tmux.press(after)
+    tmux.wait_until_gone(shown)
+    fits(tmux, 80, 24)
+    left(tmux)
+
+
+def test_a_storm_in_the_form_of_a_recording(start, tmp_path):
+    tmux = start(120, 40)
+    tmux.command(sys.executable, "-m", "tracetui", str(tmp_path))
+    tmux.wait_for("Which trace?")
+    tmux.press("r")
+    tmux.wait_for("linear", "runs here")
+    tmux.press("Enter")
+    tmux.wait_for("tracetui run", "batch")
+    storm(tmux, 80, 24)
+    tmux.wait_for("tracetui run", "batch", "record")
+    tmux.press("C-c")
+    assert tmux.exit_status() == 0

@@ -1,0 +1,347 @@
+"""A part of a trace: the numbers of what is left are those of the whole, and the file is whole JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import SAMPLES, SHARED
+from tracetui.analysis.linking.markers import with_steps
+from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.panes import PANES
+from tracetui.errors import UsageError
+from tracetui.importers.load import load
+from tracetui.writing.cut import Cut
+from tracetui.writing.selection import Wanted
+
+EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
+COMPARED = ("kernels", "ops", "launches", "gaps", "views", "occupancy", "steps", "roofline")
+TIMES = ("start_us", "launch_start_us")
+FAST = ("d16_b300_tiny.json.gz", "d08_b200_cuda13_ep_moe.json", "d05a_a100_megatron_tp8_rank0.json")
+SLOW = sorted({path.name for path in SHARED.glob("d*.json*")} - set(FAST))
+PUZZLERS = sorted(f"puzzlers/{path.name}" for path in SHARED.glob("puzzlers/*.json*"))
+REAL = [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in (*SLOW, *PUZZLERS))]
+
+
+def cut_of(trace, path, **wanted):
+    """The part as a trace of its own, and the document that was written."""
+    sink = io.BytesIO()
+    kept = Cut(trace, Wanted(**wanted)).write(sink)
+    document = json.loads(sink.getvalue())
+    events = document["traceEvents"] if isinstance(document, dict) else document
+    assert kept.events == len(events)
+    path.write_bytes(sink.getvalue())
+    return load(str(path)), document
+
+
+def raw_events(trace):
+    """The bytes of every event."""
+    return [event for _, events in trace.store.raw(np.ones(trace.events, bool)) for event in events]
+
+
+def rows_of(trace, pane, step, shift):
+    """The rows of a pane with the times that they have in the whole trace; order is left out, for ties have none."""
+    table = PANES[pane].build(trace, step=step, by=None)
+
+    def cell(name, value):
+        return round(value + shift * (name in TIMES), 3) if isinstance(value, float) else value
+
+    return Counter(tuple((name, cell(name, value)) for name, value in row.items()) for row in table.rows())
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_the_panes_of_a_step_are_those_of_the_whole(name, shared_trace, tmp_path):
+    whole = load(str(shared_trace(name)))
+    texts = raw_events(whole)
+    for step in dict.fromkeys(steps(whole).number.tolist()):
+        part, _ = cut_of(whole, tmp_path / "part.json", steps=(step, step))
+        shift = part.origin_us - whole.origin_us
+        for pane in COMPARED:
+            assert rows_of(part, pane, step, shift) == rows_of(whole, pane, step, 0), (step, pane)
+        left = iter(texts)
+        assert all(event in left for event in raw_events(part)), "an event was changed, or stands elsewhere"
+        assert part.events < whole.events or len(steps(whole)) == 1
+        assert set(steps(part).number.tolist()) == {step}
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json.gz")), ids=lambda path: path.name)
+def test_the_same_for_the_samples(path, tmp_path):
+    whole = load(str(path))
+    part, _ = cut_of(whole, tmp_path / "part.json", steps=(3, None))
+    assert steps(part).number.tolist() == [3, 4]
+    for step in (3, 4):
+        for pane in ("ops", "views", "steps"):
+            assert rows_of(part, pane, step, part.origin_us - whole.origin_us) == rows_of(whole, pane, step, 0), pane
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_cut_of_everything_has_every_event(name, shared_trace, tmp_path):
+    whole = load(str(shared_trace(name)))
+    part, document = cut_of(whole, tmp_path / "part.json")
+    assert raw_events(part) == raw_events(whole)
+    assert isinstance(document, dict) == (", object" in whole.format)
+    assert dict(part.metadata) == dict(whole.metadata)
+    assert part.devices == whole.devices
+    assert len(part.slices) == len(whole.slices)
+
+
+# What a file holds beside complete slices.
+
+
+def x(name, ts, dur, **more):
+    """A complete event on thread 1 of process 1."""
+    return {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": ts, "dur": dur, **more}
+
+
+def trace_of(tmp_path, document):
+    """A trace of events, or of a whole document."""
+    path = tmp_path / "whole.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return load(str(path))
+
+
+def window(tmp_path, events, low, high, **more):
+    """Names and phases of what is left of events between two times in µs from the first."""
+    low, high = None if low is None else low * 1000, None if high is None else high * 1000
+    _, document = cut_of(trace_of(tmp_path, events), tmp_path / "part.json", window=(low, high), **more)
+    return [(event["ph"], event["name"]) for event in document]
+
+
+def test_what_touches_the_window_is_kept_whole(tmp_path):
+    events = [x("around", 0, 100), x("before", 0, 10), x("in", 12, 3), x("empty", 20, 0), x("after", 20, 5)]
+    assert window(tmp_path, events, 10, 20) == [("X", "around"), ("X", "in")]
+    assert window(tmp_path, events, 20, 21) == [("X", "around"), ("X", "empty"), ("X", "after")]
+    assert window(tmp_path, events, None, 5) == [("X", "around"), ("X", "before")]
+    assert window(tmp_path, events, 25, None) == [("X", "around")]
+
+
+def test_begins_and_ends_stay_together(tmp_path):
+    def mark(phase, name, ts, **more):
+        return {"ph": phase, "cat": "c", "name": name, "pid": 1, "tid": 1, "ts": ts, **more}
+
+    events = [x("all", 0, 100)]
+    for phases in ("BE", "be", "SF"):
+        events += [mark(phases[0], f"out{phases}", 0, id=1), mark(phases[1], f"out{phases}", 9, id=1)]
+        events += [mark(phases[0], f"in{phases}", 5, id=2), mark(phases[1], f"in{phases}", 30, id=2)]
+    events += [mark("E", "stray", 15), mark("T", "inSF", 8, id=2)]
+    left = window(tmp_path, events, 10, 20)
+    assert sorted(left) == sorted(
+        [("X", "all"), ("B", "inBE"), ("E", "inBE"), ("b", "inbe"), ("e", "inbe"), ("S", "inSF"), ("F", "inSF")]
+    )
+
+
+def test_an_arrow_has_both_ends_or_none(tmp_path):
+    def end(phase, number, ts):
+        return {"ph": phase, "cat": "ac2g", "name": f"{number}", "id": number, "pid": 1, "tid": 1, "ts": ts, "bp": "e"}
+
+    events = [x("a", 0, 5), x("b", 20, 5), x("c", 30, 5), x("around", 0, 100, tid=2)]
+    events += [end("s", 1, 2), end("f", 1, 22), end("s", 2, 21), end("f", 2, 32), end("f", 3, 20)]
+    assert window(tmp_path, events, 20, 40)[3:] == [("s", "2"), ("f", "2"), ("f", "3")]
+
+
+def test_a_counter_keeps_the_value_it_had(tmp_path):
+    def sample(ts, value):
+        return {"ph": "C", "name": f"at {ts}", "pid": 1, "ts": ts, "args": {"v": value}}
+
+    def one(ts):
+        return {"ph": "C", "name": "queue", "pid": 1, "ts": ts, "args": {"a": ts, "b": 1}}
+
+    events = [x("op", 0, 50), sample(1, 1), one(0), one(5), one(15), one(40)]
+    left = window(tmp_path, events, 10, 20)
+    assert left == [("X", "op"), ("C", "at 1"), ("C", "queue"), ("C", "queue")]
+
+
+def test_metadata_of_what_is_left_and_once(tmp_path):
+    def told(what, pid, tid, text):
+        return {"ph": "M", "name": what, "pid": pid, "tid": tid, "ts": 0, "args": {"name": text}}
+
+    here = [told("process_name", 1, 0, "p"), told("thread_name", 1, 1, "t")]
+    gone = [told("thread_name", 1, 2, "u"), told("process_name", 9, 0, "q"), told("process_sort_index", 9, 0, "")]
+    events = [x("a", 0, 5), x("b", 50, 5, tid=2), x("c", 50, 5, pid=9), *here, *gone, *here]
+    assert window(tmp_path, events, 0, 10) == [("X", "a"), ("M", "process_name"), ("M", "thread_name")]
+
+
+def test_objects_are_made_and_deleted_whenever_that_was(tmp_path):
+    def mark(phase, ts):
+        return {"ph": phase, "name": "layer", "cat": "cc", "id": "0x1", "pid": 1, "tid": 1, "ts": ts}
+
+    events = [x("op", 0, 50, cat="c"), mark("N", 1), mark("O", 2), mark("O", 15), mark("D", 40)]
+    events.append({**mark("D", 41), "id": "0x2"})
+    assert window(tmp_path, events, 10, 20) == [("X", "op"), ("N", "layer"), ("O", "layer"), ("D", "layer")]
+
+
+@st.composite
+def files(draw):
+    """Events of many sorts on a few threads."""
+    events = []
+    for number in range(draw(st.integers(1, 25))):
+        start, tid = draw(st.integers(0, 60)), draw(st.integers(1, 3))
+        length = draw(st.integers(0, 30))
+        common = {"pid": 1, "tid": tid, "name": f"n{number}", "cat": draw(st.sampled_from(["cpu_op", "other"]))}
+        sort = draw(st.sampled_from("XBbsi"))
+        if sort == "X":
+            events.append({"ph": "X", "ts": start, "dur": length, **common})
+        elif sort == "i":
+            events.append({"ph": "i", "ts": start, "s": "t", **common})
+        else:
+            other = {"B": "E", "b": "e", "s": "f"}[sort]
+            events.append({"ph": sort, "ts": start, "id": number, **common})
+            # An end at the time of its begin, and in front of it in the file, would end nothing.
+            events.append({"ph": other, "ts": start + length + 1, "id": number, "bp": "e", **common})
+    events.append({"ph": "X", "ts": 0, "dur": 100, "pid": 2, "tid": 1, "name": "anchor", "cat": "other"})
+    return draw(st.permutations(events))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(files(), st.integers(0, 60), st.integers(1, 40))
+def test_windows_of_anything(tmp_path, events, low, length):
+    high = low + length
+    left = window(tmp_path, events, low, high)
+    kept = {name for _, name in left}
+    phases = Counter(left)
+    for event in events:
+        ts, phase, name = event["ts"], event["ph"], event["name"]
+        if phase == "X":
+            inside = ts < high and max(ts + event["dur"], ts + 0.001) > low
+            assert (name in kept) == inside, event
+        elif phase == "i":
+            assert (name in kept) == (low <= ts < high), event
+    for (begin, name), count in phases.items():
+        if begin in "Bbs":
+            end = {"B": "E", "b": "e", "s": "f"}[begin]
+            assert phases[end, name] == count
+        elif begin in "Eef":
+            assert phases[{"E": "B", "e": "b", "f": "s"}[begin], name] == count
+
+
+@st.composite
+def loops(draw):
+    """Three steps on a thread that launches work on two streams, which lag behind, wait and run side by side."""
+    events, correlation, free = [], 0, {7: 0, 20: 0}
+    for number in range(3):
+        begin, now = number * 200, number * 200 + 2
+        events.append(x(f"ProfilerStep#{number}", begin, draw(st.sampled_from([198, 200])), cat="user_annotation"))
+        for _ in range(draw(st.integers(0, 5))):
+            now += draw(st.integers(0, 15))
+            events.append(x(draw(st.sampled_from(["aten::mm", "aten::add"])), now, 12))
+            call = draw(st.sampled_from(["cudaLaunchKernel", "cudaGraphLaunch", "cudaStreamWaitEvent", "nothing"]))
+            if call != "nothing":
+                correlation += 1
+                args = {"correlation": correlation}
+                events.append(x(call, now + 1, draw(st.integers(1, 6)), cat="cuda_runtime", args=args))
+            for _ in range({"cudaLaunchKernel": 1, "cudaGraphLaunch": 3}.get(call, 0)):
+                stream = draw(st.sampled_from([7, 20]))
+                start = max(now + 3, free[stream]) + draw(st.integers(0, 40))
+                length = draw(st.integers(1, 120))
+                free[stream] = start + length
+                kernel = x("gemm", start, length, cat="kernel", pid=0, args={**args, "stream": stream, "device": 0})
+                events.append({**kernel, "tid": stream})
+            now += 12
+        if draw(st.booleans()):
+            events.append(x("cudaDeviceSynchronize", now, max(1, begin + 197 - now), cat="cuda_runtime"))
+    return events
+
+
+APART = {"cause", "cpu_doing", "shares", "partial", "verdict"}
+"""Columns that rest on the median latency of the whole trace, or on the other steps."""
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(loops(), st.integers(0, 2))
+def test_steps_of_any_loop(tmp_path, events, step):
+    whole = trace_of(tmp_path, events)
+    part, _ = cut_of(whole, tmp_path / "part.json", steps=(step, step))
+    for pane in COMPARED:
+        ours = rows_of(part, pane, step, part.origin_us - whole.origin_us)
+        theirs = rows_of(whole, pane, step, 0)
+        assert told(ours) == told(theirs), pane
+
+
+def told(rows):
+    """The rows without the columns that stand apart."""
+    found: Counter[tuple] = Counter()
+    for row, count in rows.items():
+        found[tuple(cell for cell in row if cell[0] not in APART)] += count
+    return found
+
+
+# Lanes, stacks, memory.
+
+
+def gpu_trace(tmp_path):
+    """A launch, its kernel, and a kernel of another stream."""
+    common = {"ph": "X", "pid": 0, "cat": "kernel", "dur": 5}
+    events = [
+        x("aten::mm", 0, 10, args={"Call stack": "a.py(1): f;b.py(2): g", "Input Dims": [[2, 2]]}),
+        x("a.py(1): f", 0, 12, cat="python_function", args={"Python id": 1}),
+        x("cudaLaunchKernel", 2, 2, cat="cuda_runtime", args={"correlation": 7}),
+        {**common, "name": "k7", "tid": 7, "ts": 20, "args": {"correlation": 7, "stream": 7, "device": 0}},
+        {**common, "name": "k70", "tid": 70, "ts": 20, "args": {"correlation": 8, "stream": 70, "device": 0}},
+        {"ph": "i", "s": "t", "name": "[memory]", "cat": "cpu_instant_event", "pid": 1, "tid": 1, "ts": 3, "args": {}},
+    ]
+    return trace_of(tmp_path, {"traceEvents": events, "schemaVersion": 1, "stackFrames": {"1": {"name": "secret.py"}}})
+
+
+def names(document):
+    """Names of the events of a document."""
+    return [event["name"] for event in document["traceEvents"]]
+
+
+def test_lanes_by_name_with_numbers_whole(tmp_path):
+    trace, path = gpu_trace(tmp_path), tmp_path / "part.json"
+    assert names(cut_of(trace, path, lanes=("STREAM 7",))[1]) == ["k7"]
+    assert names(cut_of(trace, path, lanes=("stream",))[1]) == ["k7", "k70"]
+    assert names(cut_of(trace, path, without=("stream", "nothing"))[1])[-2:] == ["cudaLaunchKernel", "[memory]"]
+    assert names(cut_of(trace, path, lanes=("gpu",), without=("stream 7",))[1]) == ["k70"]
+
+
+def test_without_stacks_and_memory_nothing_else_changes(tmp_path):
+    trace = gpu_trace(tmp_path)
+    _, document = cut_of(trace, tmp_path / "part.json", stacks=False, memory=False)
+    assert names(document) == ["aten::mm", "cudaLaunchKernel", "k7", "k70"]
+    assert document["traceEvents"][0]["args"] == {"Input Dims": [[2, 2]]}
+    assert "secret" not in json.dumps(document)
+    assert document["schemaVersion"] == 1
+
+
+def test_times_keep_their_digits_where_a_stack_is_taken_out(tmp_path):
+    event = '{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1749686400123456.789,"dur":0.250,"args":%s}'
+    trace = trace_of(tmp_path, "[" + event % '{"Call stack":"x","big":12345678901234567890.10}' + "]")
+    sink = io.BytesIO()
+    Cut(trace, Wanted(stacks=False)).write(sink)
+    assert b'"ts":1749686400123456.789,"dur":0.250' in sink.getvalue()
+    assert b'{"big":12345678901234567890.10}' in sink.getvalue()
+
+
+def test_an_annotation_marks_the_steps(tmp_path):
+    events = [x("iteration", n * 100, 90, cat="user_annotation") for n in range(4)]
+    events += [x(f"op{n}", n * 100 + 5, 5) for n in range(4)]
+    trace = with_steps(trace_of(tmp_path, events), "iteration")
+    _, document = cut_of(trace, tmp_path / "part.json", steps=(2, 3))
+    assert [event["name"] for event in document] == ["iteration", "iteration", "op1", "op2"]
+
+
+@pytest.mark.parametrize("asked", [(9, 9), (5, None), (None, 1)])
+def test_steps_that_are_not_there(asked):
+    with pytest.raises(UsageError, match="numbered 2, 3, 4"):
+        Cut(load(str(EAGER)), Wanted(steps=asked))
+
+
+# Containers and damage.
+
+
+def test_lines_become_an_array(tmp_path):
+    trace = trace_of(tmp_path, "\n".join(json.dumps(x(f"op{n}", n, 1)) for n in range(3)))
+    assert [event["name"] for event in cut_of(trace, tmp_path / "part.json")[1]] == ["op0", "op1", "op2"]
+
+
+def test_a_damaged_head_is_written_anew(tmp_path):
+    text = f'{{"schemaVersion": 1, "INFO": [bad], "traceEvents": [{json.dumps(x("op", 0, 1))}], "traceName": "t"}}'
+    _, document = cut_of(trace_of(tmp_path, text), tmp_path / "part.json")
+    assert document == {"schemaVersion": 1, "traceName": "t", "traceEvents": [x("op", 0, 1)]}

@@ -1,0 +1,47 @@
+"""Every input that fuzzing kept: what must hold of any bytes holds of these."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import properties
+
+FUZZ = Path(__file__).parent / "fuzz"
+SEEDS = sorted((FUZZ / "corpus").iterdir())
+
+
+def kept(target: str) -> dict[str, bytes]:
+    """The inputs by name that together reach all that fuzzing of a target reached."""
+    with zipfile.ZipFile(FUZZ / f"{target}.zip") as packed:
+        return {name: packed.read(name) for name in packed.namelist()}
+
+
+@pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.name)
+def test_a_seed_opens_and_every_pane_of_it_can_be_made(path):
+    data = path.read_bytes()
+    properties.check_opening(data)
+    with properties.opened(data) as trace:
+        assert trace is not None
+        properties.check_every_pane(trace)
+
+
+@pytest.mark.parametrize("target", ["opening", "panes"])
+def test_all_that_was_kept_opens_or_is_refused(target):
+    inputs = kept(target)
+    assert len(inputs) > 200
+    for name, data in inputs.items():
+        try:
+            properties.check_opening(data)
+        except Exception as error:
+            raise AssertionError(f"{name} of {target}.zip: {error!r}") from error
+
+
+def test_every_pane_of_what_was_kept_can_be_made():
+    for name, data in kept("panes").items():
+        try:
+            properties.check_panes(data)
+        except Exception as error:
+            raise AssertionError(f"{name} of panes.zip: {error!r}") from error

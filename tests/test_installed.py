@@ -1,0 +1,107 @@
+"""The wheel, installed where nothing of the checkout is: the oldest packages it allows, and the newest Python here."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SAMPLES
+
+pytestmark = pytest.mark.slow
+SAMPLE = SAMPLES / "mlp_train_cpu.json.gz"
+WALK = """
+import asyncio, sys
+from tracetui.ui.app import TraceApp
+
+async def main():
+    app = TraceApp([sys.argv[1]])
+    async with app.run_test(size=(120, 40)) as pilot:
+        while not hasattr(app.screen, "trace"):
+            await pilot.pause(0.05)
+        for key in ["]", "2", "j", "enter", "f", "0", "?", "escape", "q"]:
+            await pilot.press(key)
+    print("left with", app.return_code)
+
+asyncio.run(main())
+"""
+
+
+def project() -> dict:
+    """What `pyproject.toml` says of the project."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def lowest() -> list[str]:
+    """Every dependency at the lowest version that is allowed."""
+    found = [re.fullmatch(r"([\w-]+)>=([\d.]+).*", text) for text in project()["dependencies"]]
+    return [f"{match[1]}=={match[2]}" for match in found if match]
+
+
+def pythons() -> list[str]:
+    """The interpreters of this machine that the project allows, oldest first, one for each version."""
+    names = [f"python3.{minor}" for minor in range(11, 20)]
+    places = [sys.executable, *names, *map(str, Path.home().glob(".pyenv/versions/*/bin/python"))]
+    found = {version: place for place in reversed(places) if (version := version_of(place)) >= (3, 11)}
+    return [found[version] for version in sorted(found)]
+
+
+def version_of(python: str) -> tuple[int, int]:
+    """Major and minor version of an interpreter, (0, 0) for none."""
+    try:
+        said = subprocess.run(
+            [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True
+        )
+        major, minor = said.stdout.split()
+    except (OSError, ValueError):
+        return 0, 0
+    return int(major), int(minor)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The project as a wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    words = ["wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "-w", str(folder), str(ROOT)]
+    said = subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True)
+    if said.returncode and re.search("connection|resolve|No matching distribution", said.stderr, re.IGNORECASE):
+        pytest.skip(f"needs a package index: {said.stderr.strip().splitlines()[-1]}")
+    assert said.returncode == 0, said.stderr
+    return next(folder.glob("tracetui-*.whl"))
+
+
+def test_every_dependency_says_from_which_version_on():
+    assert len(lowest()) == len(project()["dependencies"])
+
+
+@pytest.mark.parametrize("which", ["oldest packages", "newest Python"])
+def test_the_wheel_alone_is_the_whole_tool(wheel, tmp_path, which):
+    python = pythons()[0 if which == "oldest packages" else -1]
+    subprocess.run([python, "-m", "venv", str(tmp_path / "env")], check=True)
+    run = Installed(tmp_path)
+    run("-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel), *(lowest() if which[0] == "o" else []))
+    assert run("-m", "tracetui", "--version").strip() == f"tracetui {project()['version']}"
+    assert "aten::mm" in run("-m", "tracetui", "show", "ops", str(SAMPLE), "--format", "md")
+    assert "mlp" in run("-m", "tracetui", "workloads")
+    assert run("-c", WALK, str(SAMPLE)).strip() == "left with 0"
+    assert "torch" not in run("-m", "pip", "list", "--disable-pip-version-check")
+
+
+class Installed:
+    """Runs the Python of an environment, far from the checkout."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "COV_"))}
+
+    def __call__(self, *words: str) -> str:
+        """What a command prints; it must succeed."""
+        python = self._folder / "env" / "bin" / "python"
+        said = subprocess.run([python, *words], capture_output=True, text=True, cwd=self._folder, env=self._env)
+        assert said.returncode == 0, said.stderr
+        return said.stdout

@@ -1,0 +1,392 @@
+"""`tracetui run WORKLOAD --compare`: which recordings are made, what is said of them, and when nothing is compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.children import own_function
+from tests.workloads.test_commands import COMMAND, ENVIRONMENT
+from tests.workloads.traced import LINEAR, trace_file
+from tracetui.cli import run as run_command
+from tracetui.cli import variants
+from tracetui.cli.main import main
+from workloads import launcher, registry
+from workloads.failures import Failure
+from workloads.launcher import BadRequest, Note, Outcome, plan, plan_variants, variants_of
+from workloads.request import Options
+
+UNAVAILABLE = Failure("unavailable", "fused_mlp needs a GPU, and this would run on cpu.")
+CANCELLED = Failure("cancelled", "Cancelled while recording; nothing was written.")
+DIGESTS = {"x": "aa", "w": "bb"}
+
+
+def planned(name, words, given=None, out=None, **options):
+    """The requests for the variants that are named between commas."""
+    return plan_variants(name, words.split(","), given or {}, options, out)
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """Recordings that take no time: what was asked for, and by variant how it ends or which operands it has."""
+    asked: list = []
+    endings: dict = {}
+    digests: dict = {}
+    monkeypatch.chdir(tmp_path)
+
+    def record_now(request, on_event, **_):
+        asked.append(request)
+        on_event(Note("info", "No GPU \x1b[31mhere"))
+        ending = endings.get(request.variant)
+        if isinstance(ending, Failure):
+            return Outcome(None, ending, device="cpu")
+        about = {
+            "workload": request.workload,
+            "variant": request.variant,
+            "params": dict(request.params),
+            "options": {"compile": request.options.compile, "backend": "inductor", "cold": False},
+            "device": "cpu",
+            "torch": "2.13.0",
+            "operands": digests.get(request.variant, DIGESTS),
+        }
+        ops = [name for name in LINEAR if not request.options.compile or name != "aten::t" or ending == "keeps t"]
+        path = trace_file(tmp_path / f"{request.variant}.json", "fwd", ops, about)
+        return Outcome(path, None, 12, about, "cpu", (), 0.1, too_late=ending == "too late")
+
+    monkeypatch.setattr(launcher, "record_now", record_now)
+    return asked, endings, digests
+
+
+@pytest.mark.parametrize("name", [*registry.BUILT_IN, "train.py:step"])
+def test_eager_and_compile_exist_for_everything(name):
+    assert list(variants_of(name))[:2] == ["eager", "compile"]
+    eager, compiled = planned(name, "eager,compile")
+    assert (eager.options, compiled.options) == (Options(active=10), Options(compile=True, active=10))
+    assert eager.out.endswith("_warm_eager.json.gz" if eager.params else "/warm_eager.json.gz")
+    assert compiled.out == eager.out.replace("eager", "compile")
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_every_variant_of_a_workload_can_be_recorded_beside_the_others(name):
+    words = list(variants_of(name))
+    # What another name says, too: eager attention is written out, the default of the fused block is its GeGLU.
+    words = [word for word in words if (name, word) not in {("attention", "naive"), ("fused_mlp", "geglu")}]
+    requests = planned(name, ",".join(words))
+    assert [request.variant for request in requests] == words
+    assert len({request.out for request in requests}) == len(words)
+    assert all(request.out.startswith(f"traces/{name}/") for request in requests), "all in one folder"
+
+
+def test_what_is_given_is_given_to_all():
+    requests = planned("mlp", "eager,fused,gateup", {"batch": "2"}, seed=7, active=9)
+    assert [request.workload for request in requests] == ["mlp", "fused_mlp", "fused_mlp"]
+    assert [request.params["batch"] for request in requests] == [2, 2, 2]
+    assert [request.params.get("impl") for request in requests] == [None, "geglu", "gateup"]
+    assert {(request.options.seed, request.options.active) for request in requests} == {(7, 9)}
+
+
+def test_only_what_is_compiled_is_told_how():
+    eager, compiled = planned("mlp", "eager,compile", mode="max-autotune")
+    assert (eager.options.mode, compiled.options.mode) == ("default", "max-autotune")
+    assert compiled.out.endswith("_compile-max-autotune.json.gz")
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "given", "params", "options"),
+    [
+        ("mlp", "batch=8,batch=16", {}, [{"batch": 8}, {"batch": 16}], [{}, {}]),
+        ("linear", "in-dim=8,in_dim=16", {}, [{"in_dim": 8}, {"in_dim": 16}], [{}, {}]),
+        ("mlp", "dtype=fp32,cold=yes", {}, [{}, {}], [{"dtype": "fp32"}, {"cold": True}]),
+        ("mlp", "mode=default,mode=max-autotune", {}, [{}, {}], [{"compile": True}] * 2),
+        ("attention", "backend=math,backend=flash", {"impl": "sdpa"}, [{"backend": "math"}, {"backend": "flash"}], []),
+        ("train.py:step", "n=3,seed=4", {}, [{"n": "3"}, {}], [{}, {"seed": 4}]),
+    ],
+)
+def test_by_hand(name, words, given, params, options):
+    requests = planned(name, words, given)
+    for request, wanted in zip(requests, params, strict=True):
+        assert wanted.items() <= dict(request.params).items()
+    for request, more in zip(requests, options, strict=False):
+        assert all(getattr(request.options, key) == value for key, value in more.items())
+    assert len({request.out for request in requests}) == 2
+
+
+def test_other_functions_of_the_same_file():
+    requests = planned("a/train.py:step", "eager,faster,Model.forward")
+    places = [request.workload.rpartition(":") for request in requests]
+    assert places == [("a/train.py", ":", name) for name in ("step", "faster", "Model.forward")]
+    assert [request.out for request in requests] == [
+        "traces/train.step/warm_eager.json.gz",
+        "traces/train.step/warm_eager_faster.json.gz",
+        "traces/train.step/warm_eager_Model.forward.json.gz",
+    ]
+
+
+def test_one_recording_by_itself_is_no_variant_and_has_the_same_name():
+    alone = plan("mlp", {}, Options(compile=True))
+    assert (alone.variant, alone.out) == ("", planned("mlp", "eager,compile")[1].out)
+
+
+@pytest.mark.parametrize("out", ["new", "new/", "."])
+def test_traces_go_into_a_folder(out):
+    requests = planned("linear", "eager,compile", out=out)
+    assert requests[0].out == str(Path(out, "linear_1024_32_64_bf16_warm_eager.json.gz"))
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "given", "options", "told"),
+    [
+        (
+            "mlp",
+            "eager,nope",
+            {},
+            {},
+            "mlp has no variant nope; there are eager, compile, fused, gateup and NAME=VALUE",
+        ),
+        ("mlp", "eager", {}, {}, "two variants or more"),
+        ("mlp", "eager,eager", {}, {}, "eager would be the same one twice"),
+        ("attention", "eager,naive", {}, {}, "eager and naive would be the same"),
+        ("mlp", "batch=8,batch=08", {}, {}, "batch=8 and batch=08"),
+        ("mlp", "eager,compile", {}, {"compile": True}, "eager sets compile, which is also given"),
+        ("attention", "naive,flash", {"impl": "sdpa"}, {}, "naive sets impl"),
+        ("mlp", "eager,cold=true", {}, {"cold": True}, "sets cold"),
+        ("mlp", "batch=8,batch=x", {}, {}, "batch wants a whole number"),
+        ("mlp", "batch=8,=x", {}, {}, "no variant =x"),
+        ("mlp", "batch=8,odd=1", {}, {}, "neither a parameter nor an option odd"),
+        ("mlp", "dtype=bf16,dtype=int8", {}, {}, "bf16, fp16, fp32"),
+        ("mlp", "batch=8,batch=9", {}, {"mode": "max-autotune"}, "add --compile"),
+        ("fused_mlp", "geglu,unfused", {"impl": "gateup"}, {}, "sets impl"),
+        ("nope", "eager,compile", {}, {}, "There is no workload nope"),
+        ("train.py:step", "eager,not a name", {}, {}, "another function of the same file"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(name, words, given, options, told):
+    with pytest.raises(BadRequest, match=told.replace("=", "[=]")):
+        planned(name, words, given, **options)
+
+
+@pytest.mark.parametrize("out", ["x.json", "x.json.gz"])
+def test_several_traces_are_no_file(out, tmp_path):
+    with pytest.raises(BadRequest, match="name a folder"):
+        planned("mlp", "eager,compile", out=out)
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(BadRequest, match="name a folder"):
+        planned("mlp", "eager,compile", out=file)
+
+
+def test_standard_output_is_the_paths_and_nothing_else(machine, capsys, tmp_path):
+    assert main(["run", "linear", "--compare", "eager, compile"]) == 0
+    output = capsys.readouterr()
+    assert output.out.splitlines() == [str(tmp_path / "eager.json"), str(tmp_path / "compile.json")]
+    lines = output.err.splitlines()
+    assert lines[0] == "tracetui: No GPU ?[31mhere", "once, not for each variant"
+    assert lines[1].startswith("tracetui: recorded linear eager on cpu")
+    assert lines[2].startswith("tracetui: recorded linear compile on cpu")
+    assert lines[3] == "tracetui: The weights and inputs are the same in all variants: w, x."
+    assert lines[4] == f"tracetui compare {tmp_path / 'eager.json'} {tmp_path / 'compile.json'}"
+    assert any("gone: view op t (" in line for line in lines[5:]), lines[5:]
+
+
+def test_each_is_compared_with_the_one_before_it(machine, capsys):
+    assert main(["run", "linear", "--json", "--compare", "eager,compile,batch=2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["variant"] for row in found["variants"]] == ["eager", "compile", "batch=2"]
+    assert [(row["a"], row["b"]) for row in found["comparisons"]] == [("eager", "compile"), ("compile", "batch=2")]
+    assert all(row["statement"] for row in found["comparisons"])
+    assert found["operands"] == {"same": ["w", "x"], "different": []}
+    assert [request.variant for request in machine[0]] == ["eager", "compile", "batch=2"]
+
+
+def test_three_stand_in_one_table_against_the_first(machine, capsys, tmp_path):
+    assert main(["run", "linear", "--compare", "eager,compile,batch=2"]) == 0
+    output = capsys.readouterr()
+    assert len(output.out.splitlines()) == 3
+    assert "A  eager.json: 3 steps" in output.err
+    assert "* B: CPU time per step the same: 900 µs." in output.err
+    assert re.search(r"^cpu_ops +10 +9 ÷1\.11 +10 =$", output.err, re.MULTILINE)
+    assert f"tracetui compare {tmp_path / 'eager.json'} {tmp_path / 'batch=2.json'}" in output.err
+
+
+@pytest.mark.parametrize(
+    ("digests", "told"),
+    [
+        ({"x": "cc", "w": "bb"}, "x. The same: w."),
+        ({"x": "cc", "w": "dd"}, "w, x."),
+        ({"x": "aa"}, "w. The same: x."),
+    ],
+)
+def test_other_numbers_are_said(machine, capsys, digests, told):
+    machine[2]["compile"] = digests
+    assert main(["run", "linear", "--compare", "eager,compile"]) == 0
+    errors = capsys.readouterr().err
+    assert f"tracetui: Weights or inputs that are not the same in all variants: {told}\n" in errors
+
+
+def test_where_nothing_is_known_of_the_numbers_that_is_said(machine, capsys):
+    machine[2].update({"eager": {}, "compile": {}})
+    assert main(["run", "train.py:step", "--compare", "eager,compile"]) == 0
+    assert "cannot be told" in capsys.readouterr().err
+
+
+def test_of_many_weights_a_few_are_named():
+    names = [f"w{number}" for number in range(10)]
+    assert variants.in_words(names) == "w0, w1, w2, w3, w4, w5 and 4 more"
+    assert variants.in_words(names[:2]) == "w0, w1"
+
+
+def test_what_cannot_run_here_does_not_keep_the_others_from_it(machine, capsys):
+    machine[1]["fused"] = UNAVAILABLE
+    assert main(["run", "mlp", "--compare", "eager,fused,compile"]) == 0
+    output = capsys.readouterr()
+    assert len(output.out.splitlines()) == 2
+    assert "tracetui: fused: fused_mlp needs a GPU, and this would run on cpu.\n" in output.err
+    assert "eager.json" in output.err.splitlines()[-2] or "compile.json" in output.err
+
+
+@pytest.mark.parametrize(("words", "steps"), [([], 10), (["--active", "3"], 3), (["--active", "40"], 40)])
+def test_more_steps_than_of_one_recording(machine, words, steps):
+    assert main(["run", "linear", "--compare", "eager,compile", *words]) == 0
+    assert {request.options.active for request in machine[0]} == {steps}
+
+
+def test_steps_may_differ_where_they_are_not_given(machine, capsys):
+    assert main(["run", "linear", "--compare", "active=3,active=4"]) == 0
+    assert main(["run", "linear", "--compare", "active=3,active=4", "--active", "3"]) == 2
+    assert "sets active" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("failed", "code", "told"),
+    [
+        ({"eager": UNAVAILABLE}, 3, "Only compile was recorded: there is nothing to compare."),
+        ({"eager": UNAVAILABLE, "compile": UNAVAILABLE}, 3, "No variant was recorded"),
+        ({"eager": Failure("oom", "Not enough."), "compile": UNAVAILABLE}, 4, "No variant was recorded"),
+        ({"eager": Failure("usage", "step(n) wants n.")}, 2, "eager: step(n) wants n."),
+        ({"compile": CANCELLED}, 130, "Cancelled while recording"),
+        ({"eager": Failure("missing:torch", "No torch.")}, 3, "No variant was recorded"),
+    ],
+)
+def test_with_fewer_than_two_there_is_nothing_to_compare(machine, capsys, failed, code, told, form):
+    machine[1].update(failed)
+    assert main(["run", "linear", "--compare", "eager,compile", *form]) == code
+    output = capsys.readouterr()
+    assert told in output.err
+    assert "in all variants" not in output.err
+    if form:
+        found = json.loads(output.out)
+        assert found["comparisons"] == []
+        assert found["operands"] == {"same": [], "different": []}
+    asked = [request.variant for request in machine[0]]
+    if len(asked) < 2:
+        assert failed["eager"].kind in ("usage", "missing:torch"), "what the others share is tried once"
+    if code not in (2, 130):
+        assert all(str(failure) in output.err for variant, failure in failed.items() if variant in asked)
+
+
+def test_what_failed_is_an_exit_code_also_when_the_others_are_compared(machine, capsys):
+    machine[1]["naive"] = Failure("oom", "Not enough.", "", "Traceback\nof it")
+    assert main(["run", "attention", "--compare", "naive,inplace,math", "--details"]) == 4
+    errors = capsys.readouterr().err
+    assert "naive: Not enough.\n" in errors
+    assert "  Traceback\n" in errors
+    assert "tracetui compare " in errors
+
+
+def test_ctrl_c_when_a_trace_is_in_its_place_already_starts_no_other(machine, capsys, tmp_path):
+    machine[1]["eager"] = "too late"
+    assert main(["run", "linear", "--compare", "eager,compile"]) == 130
+    assert [request.variant for request in machine[0]] == ["eager"]
+    assert capsys.readouterr().out == f"{tmp_path / 'eager.json'}\n"
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_every_variant_is_verified(machine, capsys, form):
+    machine[1]["compile"] = "keeps t"
+    assert main(["run", "linear", "--compare", "eager,compile", "--verify", *form]) == 1
+    output = capsys.readouterr().out
+    if form:
+        found = [row["verification"] for row in json.loads(output)["variants"]]
+        assert [each["holds"] for each in found] == [True, False]
+    else:
+        assert output.count("separate additions per step") == 2
+        assert "FAILS  " not in output.split("compile.json")[0]
+
+
+def test_what_promises_nothing_is_not_recorded_to_be_verified(machine, capsys):
+    assert main(["run", "train.py:step", "--compare", "eager,compile", "--verify"]) == 2
+    assert machine[0] == []
+
+
+def test_at_a_terminal_all_are_opened_and_nobody_is_asked(machine, monkeypatch, tmp_path):
+    opened: list = []
+
+    def open_all(paths):
+        opened.append(paths)
+        return 0
+
+    monkeypatch.setattr(run_command, "require_terminal", lambda: None)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _: pytest.fail("asked"))
+    monkeypatch.setattr(variants, "open_all", open_all)
+    for words in ([], ["--no-open"], ["--json"], ["--verify"]):
+        main(["run", "linear", "--compare", "eager,compile", *words])
+    assert opened == [[str(tmp_path / "eager.json"), str(tmp_path / "compile.json")]]
+
+
+def test_which_of_how_many_is_on_the_bar(machine, monkeypatch):
+    from tracetui.cli import recording
+
+    titles = []
+
+    class Bar(recording.RecordingBar):
+        def __init__(self, title, **more):
+            titles.append(title)
+            super().__init__(title, **more)
+
+    monkeypatch.setattr(recording, "RecordingBar", Bar)
+    assert main(["run", "mlp", "--compare", "eager,compile"]) == 0
+    assert main(["run", "mlp", "--no-open"]) == 0
+    assert titles == ["mlp eager 1/2", "mlp compile 2/2", "mlp"]
+
+
+def test_the_variants_of_a_workload_are_listed(capsys):
+    assert main(["workloads", "mlp"]) == 0
+    assert "  compile  mlp --compile\n  fused    fused_mlp\n" in capsys.readouterr().out
+    assert main(["workloads", "attention", "--json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert row["variants"]["flash"] == "attention -p impl=sdpa -p backend=flash"
+    assert row["variants"]["eager"] == "attention"
+
+
+def test_ctrl_c_in_the_second_leaves_the_first_and_no_half_file(tmp_path):
+    pytest.importorskip("torch", reason="recording needs torch")
+    marker = tmp_path / "running"
+    source = f"import time\ndef step(): pass\ndef slow():\n    open({str(marker)!r}, 'w')\n    time.sleep(60)"
+    name = own_function(tmp_path / "own.py", source)
+    child = subprocess.Popen(
+        [*COMMAND, "run", name, "--device", "cpu", "--compare", "step,slow"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while child.poll() is None and not marker.exists():
+        time.sleep(0.01)
+    os.kill(child.pid, signal.SIGINT)
+    output, errors = child.communicate(timeout=30)
+    assert child.returncode == 130, errors
+    assert output == "traces/own.step/warm_eager_step.json.gz\n"
+    assert "Cancelled" in errors
+    assert "Traceback" not in errors
+    assert [path.name for path in (tmp_path / "traces").rglob("*.*")] == ["own.step", "warm_eager_step.json.gz"]

@@ -1,0 +1,142 @@
+"""What tells that two recordings compute on the same numbers; needs torch, in this process."""
+
+from __future__ import annotations
+
+import time
+from importlib import import_module
+
+import pytest
+
+from tests.workloads.children import asked, own_function
+from tests.workloads.test_recorded import ATTENTION, SMALL
+from workloads import fused_mlp, registry
+from workloads.context import RunContext, dtype_of
+from workloads.digests import digests
+from workloads.launcher import record_now, variants_of
+from workloads.planning import plan_variants
+
+torch = pytest.importorskip("torch", reason="recording needs torch")
+
+SIZES: dict = {**SMALL, "fused_mlp": SMALL["mlp"], "attention": ATTENTION}
+
+
+def test_the_same_numbers_have_the_same_digest_and_others_another():
+    x = torch.arange(6.0)
+    [told] = digests({"x": x}).values()
+    assert digests({"x": x.clone()}) == {"x": told}
+    other = x.clone()
+    other[5] = 5.000001
+    for each in (other, x.reshape(2, 3), x.double(), x.to(torch.bfloat16), x[:5], x.flip(0)):
+        assert digests({"x": each})["x"] != told
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16", "float64", "int8", "bool", "complex64", "float8_e4m3fn"])
+def test_every_data_type_has_one(name):
+    dtype = getattr(torch, name)
+    assert digests({"x": torch.zeros(3, dtype=dtype)})["x"] != digests({"x": torch.ones(3, dtype=dtype)})["x"]
+
+
+def test_how_it_lies_in_memory_makes_no_difference():
+    x = torch.arange(6.0).reshape(2, 3)
+    assert digests({"x": x}) == digests({"x": x.t().contiguous().t()})
+    z = torch.tensor([1 + 2j])
+    assert digests({"x": z.conj()}) == digests({"x": torch.tensor([1 - 2j])})
+
+
+def test_scalars_and_what_is_empty():
+    assert digests({"x": torch.tensor(3.0)})["x"] != digests({"x": torch.tensor([3.0])})["x"]
+    assert digests({"x": torch.empty(0)})["x"] != digests({"x": torch.empty(0, 2)})["x"]
+
+
+def test_a_module_is_its_weights_and_buffers():
+    norm = torch.nn.BatchNorm1d(2)
+    before = digests({"norm": norm})
+    norm(torch.arange(6.0).reshape(3, 2))
+    assert digests({"norm": norm}) != before, "the running mean has changed"
+    norm = torch.nn.BatchNorm1d(2)
+    assert digests({"norm": norm}) == before
+    with torch.no_grad():
+        norm.weight[0] = 2
+    assert digests({"norm": norm}) != before
+
+
+def test_what_holds_no_numbers_here_is_left_out():
+    odd = {
+        "sparse": torch.eye(3).to_sparse(),
+        "meta": torch.empty(3, device="meta"),
+        "number": 3,
+        "module": torch.nn.ReLU(),
+    }
+    assert digests(odd) == {}
+    assert list(digests({**odd, "x": torch.ones(1)})) == ["x"]
+
+
+def test_of_very_much_every_so_many_th_number_is_looked_at():
+    x = torch.arange(1000, dtype=torch.int64)
+    sampled = digests({"x": x, "y": x}, enough=4000)
+    assert sampled["x"] == sampled["y"] != digests({"x": x})["x"]
+    for place, is_seen in ((4, True), (5, False)):
+        changed = x.clone()
+        changed[place] = -1
+        assert (digests({"x": changed, "y": x}, enough=4000)["x"] != sampled["x"]) is is_seen
+
+
+def test_it_takes_well_under_a_second():
+    x = torch.zeros(1 << 29, dtype=torch.uint8)
+    started = time.process_time()
+    digests({"x": x})
+    assert time.process_time() - started < 1
+
+
+def prepared(request):
+    """What a workload prepares for a request, in this process."""
+    workload = registry.find(request.workload)
+    options = request.options
+    context = RunContext("cpu", dtype_of(options.dtype or workload.dtype), options, lambda _: None)
+    module, _, name = workload.prepare.partition(":")
+    torch.manual_seed(options.seed)
+    return getattr(import_module(module), name)(context, **request.params)
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_variants_of_a_workload_compute_on_the_same_numbers(name, monkeypatch):
+    monkeypatch.setattr(fused_mlp, "fused", lambda *_: lambda x: x)
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    words = [word for word in variants_of(name) if word not in ("naive", "geglu", "cudnn", "efficient")]
+    requests = plan_variants(name, words, SIZES[name], {})
+    told = {request.variant: digests(prepared(request).operands) for request in requests}
+    assert len(told) >= 2
+    assert all(told["eager"]), "something is known by name"
+    assert all(each == told["eager"] for each in told.values()), told
+    other, _ = plan_variants(name, ["seed=1", "eager"], SIZES[name], {})
+    assert digests(prepared(other).operands) != told["eager"], "another seed has other numbers"
+
+
+def test_the_tensors_of_a_file_of_ones_own_follow_the_seed(tmp_path):
+    source = "import torch\nmodel = torch.nn.Linear(4, 4)\nx = torch.randn(2, 4)\ndef step(): return model(x)"
+    name = own_function(tmp_path / "own.py", source)
+    found = [
+        record_now(asked(name, tmp_path / f"{number}.json", seed=seed, device="cpu")).about["operands"]
+        for number, seed in enumerate((0, 0, 7))
+    ]
+    assert set(found[0]) == {"model", "x"}
+    assert found[0] == found[1]
+    assert found[2]["x"] != found[0]["x"]
+    assert found[2]["model"] != found[0]["model"]
+
+
+def test_a_step_that_trains_changes_nothing_of_what_is_told(tmp_path):
+    """The digest is taken before the first call."""
+    source = "import torch\nw = torch.ones(3)\ndef step(): w.add_(1)"
+    name = own_function(tmp_path / "own.py", source)
+    outcome = record_now(asked(name, tmp_path / "x.json", device="cpu"))
+    assert outcome.about["operands"] == digests({"w": torch.ones(3)})
+
+
+def test_a_step_prepared_by_hand_may_say_nothing(tmp_path):
+    source = (
+        "import torch\nfrom workloads.api import Prepared\n"
+        "def step(ctx) -> Prepared:\n    x = torch.ones(3)\n    return Prepared(lambda: x + 1, label='plus')"
+    )
+    outcome = record_now(asked(own_function(tmp_path / "own.py", source), tmp_path / "x.json", device="cpu"))
+    assert outcome.about["operands"] == {}

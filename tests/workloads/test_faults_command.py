@@ -1,0 +1,194 @@
+"""The command that records is killed, stopped, or no longer listened to: what it started ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.workloads.children import asked, is_gone, own_function
+from tests.workloads.faults import SOON, contents, own
+from tracetui.cli.recording import RecordingBar
+from workloads.launcher import Note, Stage, record
+
+pytest.importorskip("torch", reason="recording needs torch")
+
+FAMILY = """
+import multiprocessing, os, signal, subprocess, time
+def step():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    subprocess.Popen(["sleep", "61"])
+    subprocess.Popen(["sleep", "62"], start_new_session=True)
+    multiprocessing.Process(target=time.sleep, args=(63,)).start()
+    if os.fork() == 0:
+        os.setsid()
+        open("../there", "w").close()
+    time.sleep(60)
+"""
+"""Deaf, with children in its group and out of it."""
+
+CLOSING = """
+import time, torch
+from workloads.api import Prepared
+def step() -> Prepared:
+    return Prepared(lambda: torch.ones(4) + 1, "closing", close=lambda: time.sleep(60))
+"""
+"""Waits where the trace is written and has not got its name yet."""
+
+FAST = "import torch\ndef step():\n    for _ in range(100): torch.ones(4) + 1"
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts what leaves its group")
+
+
+@linux
+def test_a_command_that_is_killed_takes_the_whole_family_with_it(tmp_path):
+    run = own(tmp_path, FAMILY)
+    run.wait_for((tmp_path / "there").exists)
+    assert len(run.processes()) >= 7
+    run.kill()
+    ended = run.ended(SOON)
+    ended.left_nothing()
+    assert ended.files == {}
+
+
+@linux
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_trace_that_has_no_name_yet_goes_with_the_command(tmp_path, number):
+    run = own(tmp_path, CLOSING)
+    run.wait_for(lambda: list(run.out.glob("*.part")) and not list(run.out.glob("*.raw.part")))
+    run.process.send_signal(number)
+    ended = run.ended(SOON)
+    ended.left_nothing()
+    assert ended.files == {}
+    if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        ended.failed(130, "Cancelled while writing trace; nothing was written.")
+
+
+BUSY = {
+    "sleeps": "import time\ndef wait(): time.sleep(60)",
+    "loops": "def wait():\n    while True: pass",
+    "loops in C": "import collections, itertools\ndef wait(): collections.deque(itertools.count(), maxlen=0)",
+    "is deaf": """import signal, time
+def wait():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    time.sleep(60)
+""",
+    "waits in its own handler": """import signal, time
+def wait():
+    signal.signal(signal.SIGINT, lambda *_: time.sleep(60))
+    time.sleep(60)
+""",
+}
+"""What does not end by itself, and in part not when it is asked to."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUSY)
+def test_ctrl_c_stops_a_workload_that(tmp_path, name):
+    run = own(tmp_path, f"{BUSY[name]}\ndef step():\n    open('../there', 'w').close()\n    wait()")
+    run.wait_for((tmp_path / "there").exists)
+    run.process.send_signal(signal.SIGINT)
+    run.ended().failed(130, "Cancelled while making the first call; nothing was written.")
+
+
+@linux
+@pytest.mark.slow
+def test_compile_workers_go_with_the_command(tmp_path):
+    source = "import torch\nf = torch.compile(lambda x: (x.sin() + 1).cos())\ndef step(): f(torch.ones(100))"
+    run = own(tmp_path, source, environment={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")})
+    run.wait_for(lambda: [words for words in run.processes().values() if "compile_worker" in words])
+    run.kill()
+    run.ended(SOON).left_nothing()
+
+
+@linux
+@pytest.mark.slow
+def test_killed_at_any_moment(tmp_path):
+    moments = random.Random(5)
+    for number in range(8):
+        run = own(tmp_path / str(number), FAST)
+        time.sleep(moments.uniform(0.1, 2.5))
+        run.kill()
+        ended = run.ended(SOON)
+        ended.left_nothing()
+        for content in ended.files.values():
+            assert len(json.loads(content)["traceEvents"]) > 300
+
+
+@linux
+@pytest.mark.parametrize("which", ["guard", "recorder"])
+def test_whoever_else_is_killed(tmp_path, which):
+    run = own(tmp_path, "import time\ndef step():\n    open('../there', 'w').close()\n    time.sleep(60)")
+    run.wait_for((tmp_path / "there").exists)
+    guard, recorder = (pid for pid in sorted(run.processes()) if pid != run.process.pid)
+    os.kill(guard if which == "guard" else recorder, signal.SIGKILL)
+    run.ended().failed(4, "The system killed the recording while making the first call")
+
+
+@linux
+def test_a_guard_ends_as_its_recorder_did(tmp_path):
+    """What a shell or a launcher sees of the recorder is what it would see without a guard."""
+    from workloads.child import command
+    from workloads.request import Request
+
+    (tmp_path / "own.py").write_text("import os\ndef step(): os.abort()")
+    leash, held = os.pipe()
+    pipe = os.open(os.devnull, os.O_WRONLY)
+    request = Request(f"{tmp_path / 'own.py'}:step", str(tmp_path / "x.json"))
+    done = subprocess.run(
+        command(sys.executable, (pipe, leash), "token", request),
+        pass_fds=(pipe, leash),
+        capture_output=True,
+        timeout=60,
+    )
+    for file in (leash, held, pipe):
+        os.close(file)
+    assert done.returncode == -signal.SIGABRT
+    assert done.stderr.count(b"Fatal Python error") == 1
+
+
+def test_two_recordings_to_the_same_place_both_end_whole(tmp_path):
+    first, second = own(tmp_path / "a", FAST, out="../../x.json"), own(tmp_path / "b", FAST, out="../../x.json")
+    for run in (first, second):
+        ended = run.ended()
+        assert (ended.code, ended.left) == (0, []), ended
+    assert len(json.loads((tmp_path / "x.json").read_text())["traceEvents"]) > 300
+    assert sorted(contents(tmp_path)) == sorted(
+        ["x.json"] + [f"{name}/{file}" for name in "ab" for file in ("here/own.py", "stderr.log", "stdout.log")]
+    )
+
+
+def test_a_listener_that_fails_ends_the_recording_at_once(tmp_path):
+    pids = []
+
+    def hear(event):
+        if hasattr(event, "pid"):
+            pids.append(event.pid)
+        if event == Stage("first call"):
+            raise LookupError("mine")
+
+    request = asked(own_function(tmp_path / "own.py", "import time\ndef step(): time.sleep(60)"), tmp_path / "x.json")
+    began = time.monotonic()
+    with pytest.raises(LookupError):
+        asyncio.run(record(request, hear))
+    assert time.monotonic() - began < 20
+    assert is_gone(pids[0])
+
+
+def test_remarks_that_nobody_reads_cost_no_recording():
+    ours, theirs = os.pipe()
+    os.close(ours)
+    stream = os.fdopen(theirs, "w", buffering=1)
+    with RecordingBar("x", stream) as bar:
+        bar.hear(Note("info", "No GPU here"))
+    with pytest.raises(BrokenPipeError):
+        stream.close()
