@@ -2,7 +2,7 @@
 PYTHON ?= python
 TEST ?= $(PYTHON) -m pytest
 
-.PHONY: check format-check lint types layers test format bench bench-gpu gpu
+.PHONY: check format-check lint types layers test format bench bench-gpu gpu fuzz audit reliability
 
 check: format-check lint types layers test
 
@@ -33,3 +33,20 @@ bench-gpu:
 
 gpu:
 	$(PYTHON) -m tests.benchmarks.gpu_day
+
+# Ten minutes each: pip install -e '.[fuzz]' first.
+fuzz:
+	$(PYTHON) -m tests.fuzz opening --minutes 10
+	$(PYTHON) -m tests.fuzz panes --minutes 10
+
+# Asks the advisory databases: pip install -e '.[audit]' first.
+audit:
+	$(PYTHON) -m pip_audit --skip-editable
+
+# All of docs/reliability.md, the long parts too: about an hour. Needs the extra `fuzz`, and three TRACES to press keys on.
+TRACES ?= sample_traces/mlp_train_cpu.json.gz sample_traces/mlp_eager_cpu.json.gz sample_traces/linear_eager_cpu.json.gz
+reliability: fuzz
+	$(PYTHON) -m pytest tests/load tests/terminal tests/workloads tests/test_damage.py tests/test_fuzz_corpus.py \
+		tests/test_random_traces.py tests/test_repair.py tests/test_cut.py tests/test_hashed_names.py tests/test_ending.py \
+		tests/test_plain.py tests/test_perfetto.py tests/test_installed.py tests/browser
+	$(PYTHON) -m tests.load.monkey $(TRACES) --minutes 20
