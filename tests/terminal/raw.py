@@ -54,6 +54,11 @@ class Raw:
         return bytes(self._written)
 
     @property
+    def master(self) -> int:
+        """Our end of the terminal, as a file descriptor."""
+        return self._master
+
+    @property
     def is_cut(self) -> bool:
         """Whether the line was cut."""
         return self._master < 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import termios
 import time
 
 import pytest
@@ -242,6 +243,50 @@ def test_suspended_and_brought_back(start):
     tmux.wait_until_gone("Kernels")
     tmux.wait_for("$")
     assert tmux.state() == CLEAN
+
+
+def shell_of(raw, on):
+    """Have the terminal as a shell has it, or as an app does."""
+    looks = termios.tcgetattr(raw.master)
+    looks[3] = looks[3] | termios.ICANON | termios.ECHO if on else looks[3] & ~(termios.ICANON | termios.ECHO)
+    termios.tcsetattr(raw.master, termios.TCSANOW, looks)
+
+
+@pytest.mark.parametrize("by_shell", [False, True])
+def test_stopped_by_force_and_brought_back(run, by_shell):
+    raw = run(EAGER)
+    raw.wait_for("Kernels", "aten::linear")
+    for _ in range(3):
+        raw.wait_until_quiet()
+        os.kill(raw.process.pid, signal.SIGSTOP)
+        if by_shell:
+            shell_of(raw, on=True)
+        since = len(raw.written)
+        os.kill(raw.process.pid, signal.SIGCONT)
+        if by_shell:
+            raw.wait_for("\x1b[?1049h", "Kernels", since=since)
+            assert raw.is_raw()
+        since = raw.wait_until_quiet()
+        raw.send("?")
+        raw.wait_for("where", since=since)
+        raw.send("\x1b")
+    raw.wait_until_quiet()
+    raw.send("q")
+    assert raw.exit_code(SOON) == 0
+    assert not raw.is_raw()
+
+
+def test_told_to_go_on_again_and_again(run):
+    raw = run(EAGER)
+    raw.wait_for("Kernels", "aten::linear")
+    for _ in range(200):
+        os.kill(raw.process.pid, signal.SIGCONT)
+        raw.send("j")
+    raw.wait_until_quiet()
+    raw.send("q")
+    assert raw.exit_code(SOON) == 0
+    # The terminal is taken once.
+    assert raw.written.count(b"\x1b[?1049h") == 1
 
 
 def test_a_suspended_app_can_be_killed(run, tmp_path):
