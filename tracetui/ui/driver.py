@@ -37,7 +37,7 @@ class TidyDriver(LinuxDriver):
         """Take the terminal, unless the app has it: a second reader of keys would never end."""
         if self._has_terminal:
             return
-        super().start_application_mode()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
         # In the background the terminal is not to be had, and Textual leaves it at that.
         self._has_terminal = self._writer_thread is not None
 
@@ -63,7 +63,7 @@ class TidyDriver(LinuxDriver):
         self._loop.call_soon_threadsafe(self._go_on)
 
     def _go_on(self) -> None:
-        """Take the terminal again where somebody used it meanwhile, as a shell does when the app was stopped by force."""
+        """Take the terminal again where somebody used it meanwhile, as a shell does after a stop by force."""
         if in_background(self.fileno) or (self._has_terminal and self._is_raw()):
             return
         self.suspend_application_mode()
