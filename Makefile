@@ -2,7 +2,7 @@
 PYTHON ?= python
 TEST ?= $(PYTHON) -m pytest
 
-.PHONY: check format-check lint types layers test format bench bench-gpu gpu fuzz audit reliability
+.PHONY: check format-check lint types layers test format bench bench-gpu gpu fuzz audit pins reliability
 
 check: format-check lint types layers test
 
@@ -41,7 +41,12 @@ fuzz:
 
 # Asks the advisory databases: pip install -e '.[audit]' first.
 audit:
-	$(PYTHON) -m pip_audit --skip-editable
+	$(PYTHON) -m pip_audit --no-deps --disable-pip -r tests/constraints.txt
+
+# In a fresh environment, after its tests have passed.
+pins:
+	$(PYTHON) -m tests.pins > tests/constraints.new
+	mv tests/constraints.new tests/constraints.txt
 
 # All of docs/reliability.md, the long parts too: about an hour. Needs the extra `fuzz`, and three TRACES to press keys on.
 TRACES ?= sample_traces/mlp_train_cpu.json.gz sample_traces/mlp_eager_cpu.json.gz sample_traces/linear_eager_cpu.json.gz
