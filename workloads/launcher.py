@@ -94,10 +94,19 @@ class Outcome:
     """The end of what the child printed."""
     too_late: bool = False
     """Whether it was cancelled when the trace was in its place already."""
+    stopped_by: int = 0
+    """The signal that cancelled it, 0 for none."""
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was stopped on request, also where that came too late."""
+        return self.too_late or (self.failure is not None and self.failure.kind == "cancelled")
 
     @property
     def exit_code(self) -> int:
-        """The exit code of `tracetui run`."""
+        """The exit code of `tracetui run`; after a signal the one that shells have for it."""
+        if self.failure and self.failure.kind == "cancelled" and self.stopped_by:
+            return 128 + self.stopped_by
         return self.failure.exit_code if self.failure else 0
 
 
@@ -142,11 +151,18 @@ def record_now(
 
     async def until_interrupted() -> Outcome:
         cancel = asyncio.Event()
+        asked_by: list[int] = []
+
+        def stop(number: int) -> None:
+            asked_by.append(number)
+            cancel.set()
+
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             # What is ignored, as under nohup, stays ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
-                asyncio.get_running_loop().add_signal_handler(number, cancel.set)
-        return await record(request, on_event, cancel, python=python, timeout=timeout, environment=environment)
+                asyncio.get_running_loop().add_signal_handler(number, stop, number)
+        outcome = await record(request, on_event, cancel, python=python, timeout=timeout, environment=environment)
+        return replace(outcome, stopped_by=asked_by[0]) if asked_by and outcome.is_cancelled else outcome
 
     return asyncio.run(until_interrupted())
 

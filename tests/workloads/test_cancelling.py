@@ -180,7 +180,7 @@ sys.exit(outcome.exit_code)
     os.kill(parent.pid, number)
     parent.stdout.read()
     parent.stdout.close()
-    assert parent.wait(20) == 130
+    assert parent.wait(20) == 128 + number
     assert is_gone(pid)
 
 

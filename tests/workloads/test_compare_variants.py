@@ -368,7 +368,8 @@ def test_the_variants_of_a_workload_are_listed(capsys):
     assert row["variants"]["eager"] == "attention"
 
 
-def test_ctrl_c_in_the_second_leaves_the_first_and_no_half_file(tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_the_second_leaves_the_first_and_no_half_file(tmp_path, number, code):
     pytest.importorskip("torch", reason="recording needs torch")
     marker = tmp_path / "running"
     source = f"import time\ndef step(): pass\ndef slow():\n    open({str(marker)!r}, 'w')\n    time.sleep(60)"
@@ -383,9 +384,9 @@ def test_ctrl_c_in_the_second_leaves_the_first_and_no_half_file(tmp_path):
     )
     while child.poll() is None and not marker.exists():
         time.sleep(0.01)
-    os.kill(child.pid, signal.SIGINT)
+    os.kill(child.pid, number)
     output, errors = child.communicate(timeout=30)
-    assert child.returncode == 130, errors
+    assert child.returncode == code, errors
     assert output == "traces/own.step/warm_eager_step.json.gz\n"
     assert "Cancelled" in errors
     assert "Traceback" not in errors

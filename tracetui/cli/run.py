@@ -52,7 +52,7 @@ examples:
 
 exit codes:
   0 done; 1 --verify found something else; 2 not understood; 3 cannot run here (no torch, GPU, Triton or compiler;
-  with --compare: fewer than two could); 4 failed; 130 cancelled"""
+  with --compare: fewer than two could); 4 failed; 130 cancelled, 143 or 129 by a signal"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -233,7 +233,7 @@ def document(outcome: Outcome) -> dict[str, object]:
             "hint": failure.hint,
             "stage": failure.stage,
             "details": failure.details,
-            "exit_code": failure.exit_code,
+            "exit_code": outcome.exit_code,
         },
     }
 
@@ -246,10 +246,10 @@ def _fail(outcome: Outcome, options: argparse.Namespace) -> int:
     failure = outcome.failure
     assert failure is not None
     tell_details(failure, options)
-    if options.json or failure.exit_code not in ERRORS:
+    if options.json or outcome.exit_code not in ERRORS:
         print(f"tracetui: {printable(str(failure))}", file=sys.stderr)
-        return failure.exit_code
-    raise ERRORS[failure.exit_code](str(failure))
+        return outcome.exit_code
+    raise ERRORS[outcome.exit_code](str(failure))
 
 
 def tell_details(failure: Failure, options: argparse.Namespace) -> None:

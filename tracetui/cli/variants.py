@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,9 +27,6 @@ from workloads.launcher import OPTIONS, BadRequest, Outcome, Request, plan_varia
 if TYPE_CHECKING:
     from pathlib import Path
 
-CANCELLED = 130
-ENDS = (UsageError.exit_code, CANCELLED)
-"""Exit codes of a recording after which nothing is compared: a mistake in the command, and ctrl+c."""
 MOST_NAMES = 6
 """Weights and inputs that are named in a sentence."""
 
@@ -136,8 +134,8 @@ def record_all(requests: Sequence[Request], options: argparse.Namespace) -> Iter
 
 
 def ends(outcome: Outcome) -> bool:
-    """Whether nothing is compared after it."""
-    return outcome.too_late or outcome.exit_code in ENDS
+    """Whether nothing is compared after it: a mistake in the command, or somebody stopped it."""
+    return outcome.is_cancelled or outcome.exit_code == UsageError.exit_code
 
 
 def operands(recorded: Sequence[Take]) -> Operands:
@@ -172,7 +170,7 @@ def statements(recorded: Sequence[Take]) -> list[Statement]:
     """
     # These load numpy, which a recording need not wait for.
     from tracetui.analysis.comparing.comparison import comparison
-    from tracetui.analysis.comparing.side import side
+    from tracetui.analysis.comparing.sides.side import side
     from tracetui.cli.reading import read
 
     sides = [side(read(str(take.path))) for take in recorded]
@@ -234,14 +232,14 @@ def open_all(paths: list[str]) -> int:
 
 
 def _give_up(takes: Sequence[Take]) -> int:
-    """Say why there is no comparison; returns the exit code of ctrl+c.
+    """Say why there is no comparison; returns the exit code of what stopped it.
 
     Raises: UsageError, CannotRun or RunFailed for everything else.
     """
     last = takes[-1].outcome
-    if last.exit_code == CANCELLED or last.too_late:
+    if last.is_cancelled:
         print(f"tracetui: {printable(str(last.failure or 'Cancelled.'))}", file=sys.stderr)
-        return CANCELLED
+        return 128 + (last.stopped_by or signal.SIGINT)
     if last.exit_code == UsageError.exit_code:
         raise UsageError(f"{takes[-1].name}: {last.failure}")
     found = [take.name for take in takes if take.outcome.path]
