@@ -15,6 +15,7 @@ ADVISORIES = {
     "linkify-it-py": ("GHSA-8m2q-wq3r-6hq8", "2.1.1"),
     "markdown-it-py": ("PYSEC-2023-23", "2.2.0"),
     "numpy": ("PYSEC-2021-857", "1.21"),
+    "click": ("PYSEC-2026-2132", "8.3.3"),
 }
 """Packages for which advisories are known."""
 
