@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.build import kernel, launch, make_trace, op, step
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.drawing.format import cell, micros, percent
 from tracetui.drawing.layout import Layout
 from tracetui.drawing.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, palette, stippled

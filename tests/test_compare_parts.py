@@ -6,8 +6,8 @@ import pytest
 from tests.build import kernel, launch, make_trace, op, step
 from tests.comparing import tutorial
 from tracetui.analysis.comparing.comparison import comparison
-from tracetui.analysis.comparing.matching import match
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.matching.match import match
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.open import _sides
 from tracetui.cli.sides import Written
 from tracetui.drawing.layout import Layout

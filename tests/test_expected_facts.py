@@ -15,7 +15,7 @@ from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import queries
-from tracetui.analysis.operators.views import idle_view_rows, view_rows
+from tracetui.analysis.operators.views import INNER_VIEWS, idle_view_rows, view_rows
 from tracetui.analysis.panes import PANES
 from tracetui.importers.load import load
 from tracetui.model.intervals import Int64
@@ -121,7 +121,9 @@ def test_view_ops(case: tuple[Trace, Facts]) -> None:
 
 def test_the_views_pane(case: tuple[Trace, Facts]) -> None:
     trace, facts = case
-    rows = [row for row in PANES["views"].build(trace).rows() if row["metadata_only"] and row["name"] != "detach"]
+    rows = [
+        row for row in PANES["views"].build(trace).rows() if row["metadata_only"] and row["name"] not in INNER_VIEWS
+    ]
     assert sum(int(str(row["calls"])) for row in rows) == facts["view_ops_zero_gpu"]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracetui.analysis.kernel_names import LONGEST, Family, family, short_kernel
+from tests.build import Event, make_trace
+from tracetui.analysis.kernel_names import LONGEST, Family, families, family, short_kernel
 from tracetui.model.trace import Kind
 
 ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, "
@@ -107,3 +109,13 @@ def test_other_kinds_do_not_look_at_the_name(kind, expected):
 def test_no_name_is_too_odd(name):
     assert 0 < len(short_kernel(name)) <= LONGEST
     assert family(name, Kind.KERNEL) in Family
+
+
+def test_families_of_slices_are_those_of_their_names() -> None:
+    kinds = [Kind.KERNEL, Kind.MEMCPY, Kind.CPU_OP, Kind.PYTHON, Kind.OTHER]
+    names = [name for name, _, _ in KERNELS]
+    trace = make_trace([Event(name, 10 * i, 5, kind) for i, name in enumerate(names) for kind in kinds])
+    slices = trace.slices
+    for rows in (np.arange(len(slices)), slices.of_kind(Kind.KERNEL)[::-1], np.empty(0, np.int64)):
+        expected = [family(trace.name_of(row), Kind(slices.kind[row])) for row in rows.tolist()]
+        assert families(trace, rows).tolist() == expected

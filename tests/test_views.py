@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.operators.views import idle_view_rows, view_rows
 from tracetui.analysis.panes import PANES
@@ -66,3 +68,12 @@ def test_without_a_gpu_only_known_views_are_listed() -> None:
 def test_other_ops_are_no_view_ops() -> None:
     trace = make_trace([op("aten::empty", 0, 10), launch(20, 1, 1), kernel("k", 30, 1, correlation=1)])
     assert [row["metadata_only"] for row in PANES["views"].build(trace).rows()] == [False]
+
+
+@pytest.mark.parametrize("name", ["detach", "detach_"])
+def test_what_a_view_op_calls_is_known_to_make_a_view_and_not_counted_with_it(name: str) -> None:
+    calls = [op(f"aten::{name}", 0, 30), op(name, 10, 10), launch(50, 1, 1), kernel("k", 60, 1, correlation=1)]
+    trace = make_trace(calls)
+    known = {row["name"]: row["metadata_only"] for row in PANES["views"].build(trace).rows()}
+    assert known == {f"aten::{name}": True, name: True}
+    assert len(idle_view_rows(trace)) == 1

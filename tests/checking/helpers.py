@@ -8,7 +8,7 @@ from tests.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.checking.evaluate import Evaluator
 from tracetui.analysis.checking.leaf import Leaf
 from tracetui.analysis.checking.verdict import Outcome, assertion, checked
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Trace
 

@@ -18,7 +18,7 @@ from tracetui.analysis.checking.other_steps import other_steps, reach
 from tracetui.analysis.checking.report import Report, beside, report, usual
 from tracetui.analysis.checking.values import Amount
 from tracetui.analysis.checking.verdict import assertion
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.drawing.check_text import render_check
 from tracetui.drawing.check_words import told
 from tracetui.errors import UsageError

@@ -16,7 +16,7 @@ from tracetui.analysis.checking.listing import LISTS
 from tracetui.analysis.checking.measured import measured
 from tracetui.analysis.checking.selection import FIELDS
 from tracetui.analysis.checking.units import LITERALS
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.main import main
 from tracetui.importers.load import load
 

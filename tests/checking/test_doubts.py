@@ -13,7 +13,7 @@ from tracetui.analysis.checking.namespace import summary_facts
 from tracetui.analysis.checking.report import report
 from tracetui.analysis.checking.selection import FIELDS
 from tracetui.analysis.checking.verdict import assertion
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.health.health_table import CHECKS, doubtful
 from tracetui.analysis.panes import PANES
 from tracetui.importers.load import load

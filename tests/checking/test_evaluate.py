@@ -21,7 +21,7 @@ from tracetui.analysis.checking.parser import parsed
 from tracetui.analysis.checking.patterns import matcher
 from tracetui.analysis.checking.tree import Figure, Node, Prefixed, Row, written
 from tracetui.analysis.checking.values import NO, UNKNOWN, YES, Amount, Number, truth
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.side import side
 
 TRACE = work(800, 900, 700, 2000)
 EVALUATOR = Evaluator(side(TRACE))

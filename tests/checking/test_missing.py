@@ -8,7 +8,7 @@ from tests.build import kernel, launch, make_trace, op, step
 from tests.checking.helpers import US, cpu_only, outcome, status, work
 from tracetui.analysis.checking.report import report
 from tracetui.analysis.checking.verdict import assertion
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.model.trace import Quality
 
 OF_GPU = [

@@ -11,7 +11,7 @@ from tests.build import Event, kernel, launch, make_trace, op, step
 from tests.checking.helpers import US, cpu_only, outcome, pane, work
 from tracetui.analysis.checking.report import report
 from tracetui.analysis.checking.verdict import assertion
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.drawing.check_text import check_json, check_markdown, check_text
 from tracetui.drawing.check_words import told
 from tracetui.drawing.junit import junit

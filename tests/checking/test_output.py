@@ -15,7 +15,7 @@ from tracetui.analysis.checking.report import Report, report
 from tracetui.analysis.checking.units import SHARE, THINGS, Unit
 from tracetui.analysis.checking.values import Amount
 from tracetui.analysis.checking.verdict import assertion
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.drawing.check_text import check_json, check_markdown, check_text
 from tracetui.drawing.check_words import amount, figure
 from tracetui.drawing.junit import junit

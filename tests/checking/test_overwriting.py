@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import ROOT, SAMPLES
 from tracetui.cli.main import main
 from tracetui.drawing.check_results import is_result
-from tracetui.drawing.files import open_already, write_whole
+from tracetui.files import open_already, write_whole
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 LIMITS = "cpu_ops == 35\n"
@@ -140,7 +140,7 @@ def test_a_dash_is_standard_output(folder, capsys):
 
 
 SCRIPT = """\
-import sys; from pathlib import Path; from tracetui.drawing.files import write_whole
+import sys; from pathlib import Path; from tracetui.files import write_whole
 print("first"); write_whole(Path(sys.argv[1]), "second\\n"); print("third")
 """
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from tests.build import Event, annotation, make_trace, step
 from tests.comparing.recording import Call, Player, Work
-from tracetui.analysis.comparing.side import side
-from tracetui.analysis.comparing.statement import statement
+from tracetui.analysis.comparing.sentences.statement import statement
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.model.trace import NO_ID, Kind, Trace
 
 

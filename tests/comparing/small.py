@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.build import make_trace
 from tests.comparing.recording import Call, Work, record
-from tracetui.analysis.comparing.matching import HOWS, Matching, match
-from tracetui.analysis.comparing.representative import representative
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.matching.match import HOWS, Matching, match
+from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.model.trace import Kind, Trace
 
 F32 = "float"

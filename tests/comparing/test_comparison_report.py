@@ -11,7 +11,7 @@ from tests.conftest import SAMPLES
 from tests.report_page import read_page
 from tests.test_report import ATTACKS, training
 from tracetui.analysis.comparing.comparison import Comparison, comparison
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.main import main
 from tracetui.drawing.raster import Picture
 from tracetui.drawing.report.comparison_report import comparison_report

@@ -12,10 +12,10 @@ import pytest
 
 from tests.comparing import edited
 from tests.comparing.edited import Edit, Recording
-from tracetui.analysis.comparing.kernel_changes import KernelChanges, kernel_changes
-from tracetui.analysis.comparing.matching import HOWS, match
-from tracetui.analysis.comparing.representative import representative
-from tracetui.analysis.comparing.side import Side, side
+from tracetui.analysis.comparing.changes.kernel_changes import KernelChanges, kernel_changes
+from tracetui.analysis.comparing.matching.match import HOWS, match
+from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.side import Side, side
 from tracetui.importers.load import load
 from tracetui.model.table import Cell
 

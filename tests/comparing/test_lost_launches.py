@@ -7,10 +7,10 @@ import numpy as np
 from tests.build import Event, make_trace
 from tests.comparing.played import compiled, eager, played, said, trace_of, without_launches
 from tests.comparing.recording import Call, Work
-from tracetui.analysis.comparing.measures import launch_gap, measures, rests_on_launches
-from tracetui.analysis.comparing.op_changes import op_changes
-from tracetui.analysis.comparing.side import side
-from tracetui.analysis.comparing.totals_table import paired, totals
+from tracetui.analysis.comparing.changes.op_changes import op_changes
+from tracetui.analysis.comparing.changes.totals_table import paired, totals
+from tracetui.analysis.comparing.sides.measures import launch_gap, measures, rests_on_launches
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace
 

@@ -13,11 +13,11 @@ from tests.build import make_trace
 from tests.comparing.recording import Call, record_steps
 from tests.comparing.small import PROGRAMS
 from tests.comparing.tutorial import split_stack
-from tracetui.analysis.comparing.kernel_changes import kernel_changes
-from tracetui.analysis.comparing.noise import Change
-from tracetui.analysis.comparing.op_changes import op_changes
-from tracetui.analysis.comparing.side import Side, side
-from tracetui.analysis.comparing.totals_table import paired
+from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
+from tracetui.analysis.comparing.changes.op_changes import op_changes
+from tracetui.analysis.comparing.changes.totals_table import paired
+from tracetui.analysis.comparing.sides.noise import Change
+from tracetui.analysis.comparing.sides.side import Side, side
 from tracetui.importers.load import load
 from tracetui.model.trace import Trace
 

@@ -15,9 +15,9 @@ from markdown_it import MarkdownIt
 from tests.comparing import tutorial
 from tests.comparing.played import compiled, eager, played, trace_of
 from tests.comparing.recording import write
+from tracetui.analysis.comparing.changes.totals_table import paired
 from tracetui.analysis.comparing.several import Several
-from tracetui.analysis.comparing.side import side
-from tracetui.analysis.comparing.totals_table import paired
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.main import main
 from tracetui.cli.sides import Written, written
 from tracetui.errors import UsageError

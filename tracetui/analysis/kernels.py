@@ -10,7 +10,7 @@ from tracetui.analysis.common.groups import count_within, distinct, group
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import occupancy_note, residency
-from tracetui.analysis.kernel_names import family, short_kernel
+from tracetui.analysis.kernel_names import Family, families, short_kernel
 from tracetui.analysis.linking.links import links, names_of, no_gpu
 from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.analysis.linking.replays import by_graph, graph_column
@@ -21,7 +21,7 @@ from tracetui.model.table import Column, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 
 _KIND_NAMES = Strings(["kernel", "memcpy", "memset"])
-
+_FAMILY_NAMES = Strings(family.name.lower() for family in Family)
 
 GROUPS = ("name", "op", "family", "annotation", "stream", "graph")
 """What kernels can be grouped by."""
@@ -81,18 +81,12 @@ def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
 
 def _readings(trace: Trace, rows: Int64) -> tuple[Column, Column]:
     """Columns short_name and family, made once per different name."""
-    slices = trace.slices
-    pairs = slices.name[rows].astype(np.int64) * 256 + slices.kind[rows]
-    used, place = np.unique(pairs, return_inverse=True)
-    shorts, families = Strings(), Strings()
-    ids = np.empty((2, len(used)), np.int32)
-    for index, pair in enumerate(used.tolist()):
-        name = trace.names[pair // 256]
-        ids[0, index] = shorts.intern(short_kernel(name))
-        ids[1, index] = families.intern(family(name, Kind(pair % 256)).name.lower())
+    names, place = np.unique(trace.slices.name[rows], return_inverse=True)
+    shorts = Strings()
+    ids = np.array([shorts.intern(short_kernel(trace.names[name])) for name in names.tolist()], np.int32)
     return (
-        coded("short_name", ids[0][place], shorts, "What it does, decoded from its name."),
-        coded("family", ids[1][place], families, "Sort of work, decoded from the name."),
+        coded("short_name", ids[place], shorts, "What it does, decoded from its name."),
+        coded("family", families(trace, rows), _FAMILY_NAMES, "Sort of work, decoded from the name."),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from tracetui.model.trace import Slices
 
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
+Looks = tuple[NDArray[np.uint32], NDArray[np.int16], NDArray[np.int16], NDArray[np.uint8]]
+"""Characters, text colours, backgrounds and attributes of some cells."""
 
 SPACE = 32
 FROM_BOTTOM = np.array([ord(letter) for letter in " ▁▂▃▄▅▆▇█"], np.uint32)
@@ -91,6 +94,33 @@ class Frame:
     def text(self, row: int) -> str:
         """The characters of one row."""
         return str(self.chars[row].astype("<u4").tobytes(), "utf-32-le")
+
+
+@dataclass(frozen=True, eq=False)
+class _Few:
+    """Cells with one or two slices; every array has one entry per cell."""
+
+    left: Int64
+    """Place of the first slice."""
+    right: Int64
+    """Place of the last; that of the first where it is alone."""
+    levels: tuple[NDArray[np.uint8], NDArray[np.uint8]]
+    """How these two are marked, as `_mark_level` has it."""
+    width: Int64
+    """Of the cell, in ns."""
+    place: Int64
+    """Of the two, what the cell shows."""
+    low: Int64
+    """From which eighth of the cell that fills it."""
+    high: Int64
+    """To which."""
+    seam: Int64
+    """The eighth at which one slice takes over from the other in a cell that both fill; 0 for none."""
+
+    @cached_property
+    def level(self) -> NDArray[np.uint8]:
+        """The higher of the two levels."""
+        return np.maximum(*self.levels)
 
 
 class Painter:
@@ -169,46 +199,62 @@ class Painter:
         flat = np.flatnonzero(sparse)
         if len(flat) == 0:
             return
-        cell = flat % sparse.shape[1]
+        few = self._few(touching, edges, flat, marks)
+        self._widen(few, colours)
+        char, fg, bg, attributes = self._looks(few, colours)
+        for grid, values in (frame.chars, char), (frame.fg, fg), (frame.bg, bg), (frame.attributes, attributes):
+            grid.reshape(-1)[flat] = values
+
+    def _few(self, touching: Touching, edges: Int64, flat: Int64, marks: tuple[Int64, Int64]) -> _Few:
+        """What lies in cells with one or two slices, by their places in the grid."""
+        cell = flat % touching.first.shape[1]
+        edge, width = edges[cell], edges[cell + 1] - edges[cell]
         left, right = touching.first.ravel()[flat], touching.last.ravel()[flat] - 1
-        scale = 8 / (edges[cell + 1] - edges[cell])
-        la, ra = self._eighths(left, edges[cell], scale)
-        lb, rb = self._eighths(right, edges[cell], scale)
-        level_a, level_b = _mark_level(left, marks), _mark_level(right, marks)
+        scale = 8 / width
+        la, ra = self._eighths(left, edge, scale)
+        lb, rb = self._eighths(right, edge, scale)
+        levels = _mark_level(left, marks), _mark_level(right, marks)
         joined = (right > left) & (lb - ra <= 1)
-        both = joined & (la == 0) & (rb == 8)
-        second = (right > left) & ((level_b > level_a) | ((level_b == level_a) & (rb - lb > ra - la)))
-        place = np.where(second, right, left)
-        low = np.where(second & ~joined, lb, la)
-        high = np.where(second | joined, rb, ra)
-        level = np.maximum(level_a, level_b)
-        # A marked sliver takes its whole cell, or nobody would find it.
-        sliver = (level > 0) & (low > 0) & (high < 8)
+        longer = (levels[1] > levels[0]) | ((levels[1] == levels[0]) & (rb - lb > ra - la))
+        second = (right > left) & longer
+        return _Few(
+            left,
+            right,
+            levels,
+            width,
+            place=np.where(second, right, left),
+            low=np.where(second & ~joined, lb, la),
+            high=np.where(second | joined, rb, ra),
+            seam=np.where(joined & (la == 0) & (rb == 8), np.clip((ra + lb) // 2, 1, 7), 0),
+        )
+
+    def _widen(self, few: _Few, colours: Palette) -> None:
+        """Give marked slivers their whole cells, or nobody would find them."""
+        sliver = (few.level > 0) & (few.low > 0) & (few.high < 8)
         if colours.stippled:
             # A pattern needs whole cells: what is short has all that it touches.
-            short = self._index.end(place) - self._index.start(place) < 2 * (edges[cell + 1] - edges[cell])
-            sliver |= (level > 0) & short
-            both &= ~sliver
-        low[sliver], high[sliver] = 0, 8
-        colour = self._colour(place, level, colours)
-        char, fg, bg, attributes = _edges_in_cell(low, high, colour, colours)
-        level_looks = _MARK_ATTRIBUTES[level]
-        seam = np.flatnonzero(both)
-        char[seam] = FROM_LEFT[np.clip((ra[seam] + lb[seam]) // 2, 1, 7)]
-        fg[seam] = self._colour(left[seam], level_a[seam], colours)
-        bg[seam] = self._colour(right[seam], level_b[seam], colours)
+            sliver |= (few.level > 0) & (self._index.end(few.place) - self._index.start(few.place) < 2 * few.width)
+        few.low[sliver], few.high[sliver], few.seam[sliver] = 0, 8, 0
+
+    def _looks(self, few: _Few, colours: Palette) -> Looks:
+        """Characters, text colours, backgrounds and attributes of cells with one or two slices."""
+        level = few.level
+        char, fg, bg, attributes = _edges_in_cell(few.low, few.high, self._colour(few.place, level, colours), colours)
+        seam = np.flatnonzero(few.seam)
+        char[seam] = FROM_LEFT[few.seam[seam]]
+        fg[seam] = self._colour(few.left[seam], few.levels[0][seam], colours)
+        bg[seam] = self._colour(few.right[seam], few.levels[1][seam], colours)
         # A line under a sliver would be all there is to see of it.
-        attributes |= np.where((bg != GROUND) | colours.mono, level_looks, level_looks & BOLD)
+        marked = _MARK_ATTRIBUTES[level]
+        attributes |= np.where((bg != GROUND) | colours.mono, marked, marked & BOLD)
         if colours.letters is not None:
             whole = np.flatnonzero((char == SPACE) & (level < 2))
             # Small letters and capitals alternate like the shades of a colour.
-            capital = (place[whole] & 1).astype(np.uint32) * 32
-            char[whole] = colours.letters[self.family(place[whole])] - capital
+            capital = (few.place[whole] & 1).astype(np.uint32) * 32
+            char[whole] = colours.letters[self.family(few.place[whole])] - capital
         if colours.mono:
             char[(char == SPACE) & (level == 2)] = _HATCH
-        drawn = (frame.chars, char), (frame.fg, fg), (frame.bg, bg), (frame.attributes, attributes)
-        for grid, values in drawn:
-            grid.reshape(-1)[flat] = values
+        return char, fg, bg, attributes
 
     def _eighths(self, places: Int64, edge: Int64, scale: NDArray[np.float64]) -> tuple[Int64, Int64]:
         """Where slices start and end in their cells, in eighths of a cell, at least one apart."""
@@ -256,9 +302,7 @@ class Painter:
                 tail[tail < _STIPPLE if colours.stippled else slice(None)] = SPACE
 
 
-def _edges_in_cell(
-    low: Int64, high: Int64, colour: NDArray[np.int16], colours: Palette
-) -> tuple[NDArray[np.uint32], NDArray[np.int16], NDArray[np.int16], NDArray[np.uint8]]:
+def _edges_in_cell(low: Int64, high: Int64, colour: NDArray[np.int16], colours: Palette) -> Looks:
     """Character, text colour, background and attributes of cells filled from `low` to `high` eighths."""
     full, begins, ends = (low == 0) & (high == 8), (low > 0) & (high == 8), (low == 0) & (high < 8)
     third = np.minimum((low + high) // 4, 3)

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.idle.gaps import IdleBlocks
+from tracetui.analysis.kernel_names import families_by_name
 from tracetui.analysis.memory.curves import memory_curves
 from tracetui.drawing.cells import SPACE, Frame, Painter
 from tracetui.drawing.counters import Curve
-from tracetui.drawing.format import Family, family
+from tracetui.drawing.format import Family
 from tracetui.drawing.idle import IdleBand
 from tracetui.drawing.index import SliceIndex
 from tracetui.drawing.labels import Labels
@@ -36,7 +37,6 @@ TICK = ord("╵")
 
 MANY = 50
 """From so many slices on they are looked up in a table of all."""
-_KINDS = max(Kind) + 1
 
 
 class Picture:
@@ -289,12 +289,7 @@ def _index(trace: Trace, bounds: Int64, compact_rows: NDArray[np.int16] | None) 
 
 
 def _families(trace: Trace) -> NDArray[np.uint8]:
-    """The family of each (name, kind) that occurs; shape (names, kinds)."""
-    slices = trace.slices
-    occurs = np.zeros((len(trace.names), _KINDS), bool)
-    occurs[slices.name, slices.kind] = True
-    families = np.zeros(occurs.shape, np.uint8)
-    for name, kind in zip(*(ids.tolist() for ids in np.nonzero(occurs)), strict=True):
-        known = family(trace.names[name], Kind(kind)) if kind != Kind.OTHER else len(Family) + name % VARIED
-        families[name, kind] = known
+    """The family of each name and kind, those of unknown kinds told apart by name; shape (names, kinds)."""
+    families = families_by_name(trace, trace.slices.of_kind(*GPU_WORK))
+    families[:, Kind.OTHER] = len(Family) + np.arange(len(families)) % VARIED
     return families

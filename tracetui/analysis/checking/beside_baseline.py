@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetui.analysis.checking.units import factor
 from tracetui.analysis.checking.values import NO, UNKNOWN, YES, Amount, Number, Piece, Truth, truth
-from tracetui.analysis.comparing.noise import STEADY, Change, Difference, difference
+from tracetui.analysis.comparing.sides.noise import STEADY, Change, Difference, difference
 
 ONE_EACH = (
     "Of one part on each side nothing is known about how much it scatters, and {share} % is assumed. "

@@ -36,7 +36,7 @@ from tracetui.analysis.checking.tree import (
 )
 from tracetui.analysis.checking.units import BARE, LITERALS, Misfit
 from tracetui.analysis.checking.values import UNKNOWN, Number, Rows, Truth, Value, Words, truth
-from tracetui.analysis.comparing.side import Side
+from tracetui.analysis.comparing.sides.side import Side
 
 STEP_USE = "A step is written step[3].dur_us, with its number and a name of it."
 BASELINE = "baseline"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.comparing.side import CAPTURE, STEP, Side
+from tracetui.analysis.comparing.sides.side import CAPTURE, STEP, Side
 from tracetui.analysis.linking.links import links, no_gpu, op_rows
 from tracetui.model.trace import Kind
 

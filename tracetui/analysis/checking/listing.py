@@ -11,7 +11,7 @@ from tracetui.analysis.checking.holdings import NO_SHAPES, lacks_calls, lacks_gp
 from tracetui.analysis.checking.measured import measured
 from tracetui.analysis.checking.op_sums import op_list
 from tracetui.analysis.checking.values import Rows, Value, of_column
-from tracetui.analysis.comparing.side import CAPTURE, RUN, STEP, Side
+from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
 from tracetui.analysis.memory.memory_table import NO_MEMORY
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.step_table import NO_STEPS

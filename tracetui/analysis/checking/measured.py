@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from tracetui.analysis.checking.holdings import NO_SHAPES, lacks_calls, lacks_gpu, lacks_ops
-from tracetui.analysis.comparing.measures import Measure, measures, rests_on_launches, without_launches
-from tracetui.analysis.comparing.side import Side
+from tracetui.analysis.comparing.sides.measures import Measure, measures, rests_on_launches, without_launches
+from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.idle.cause_words import WORDS
 from tracetui.analysis.kernel_names import Family
 

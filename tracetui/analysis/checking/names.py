@@ -14,7 +14,7 @@ from tracetui.analysis.checking.namespace import Namespace, summary_facts
 from tracetui.analysis.checking.op_sums import OP_HELP
 from tracetui.analysis.checking.selection import WORK_FIELDS
 from tracetui.analysis.checking.values import Number, Value, Words
-from tracetui.analysis.comparing.side import Side
+from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.table import Table, numbers, texts
 
 VALUE, SUMMARY, LIST, SELECTED, FUNCTION = "value", "summary", "list", "selected", "function"

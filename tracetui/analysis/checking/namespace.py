@@ -16,8 +16,8 @@ from tracetui.analysis.checking.offenders import of_names
 from tracetui.analysis.checking.selection import FIELDS, SELECTIONS
 from tracetui.analysis.checking.units import THINGS, unit_of
 from tracetui.analysis.checking.values import Number, Rows, Value, number, words
-from tracetui.analysis.comparing.measures import Measure
-from tracetui.analysis.comparing.side import STEP, Side, side
+from tracetui.analysis.comparing.sides.measures import Measure
+from tracetui.analysis.comparing.sides.side import STEP, Side, side
 from tracetui.analysis.findings import Severity, found
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.linking.links import no_gpu

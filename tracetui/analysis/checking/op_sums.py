@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.comparing.side import Side
+from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.operators.costs import costs
 from tracetui.analysis.operators.key_averages import KIND_WORDS, averages, grouped

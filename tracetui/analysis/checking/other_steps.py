@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.comparing.side import STEP, Side
-from tracetui.analysis.comparing.side import side as side_of
+from tracetui.analysis.comparing.sides.side import STEP, Side
+from tracetui.analysis.comparing.sides.side import side as side_of
 from tracetui.model.trace import Float64
 
 LEAST = 3

@@ -15,8 +15,8 @@ from tracetui.analysis.checking.tree import Figure, Node, Part, Path, written
 from tracetui.analysis.checking.units import LITERALS
 from tracetui.analysis.checking.values import Number
 from tracetui.analysis.checking.verdict import Assertion, Outcome, Status, checked, whole_file
-from tracetui.analysis.comparing.fairness import is_same, unfair
-from tracetui.analysis.comparing.side import Side
+from tracetui.analysis.comparing.sentences.fairness import is_same, unfair
+from tracetui.analysis.comparing.sides.side import Side
 from tracetui.errors import UsageError
 
 COMPARED = ("dur_us", "cpu_us", "gpu_busy_us", "kernels", "launches")

@@ -17,7 +17,7 @@ from tracetui.analysis.checking.patterns import matcher
 from tracetui.analysis.checking.units import MICROS, THINGS, Unit
 from tracetui.analysis.checking.values import Number, number
 from tracetui.analysis.common.naming import is_named
-from tracetui.analysis.comparing.side import STEP, Side
+from tracetui.analysis.comparing.sides.side import STEP, Side
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.links import links, no_gpu
 from tracetui.model.intervals import Bool, Int64

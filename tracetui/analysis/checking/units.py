@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tracetui.analysis.comparing.measures import COUNT
+from tracetui.analysis.comparing.sides.measures import COUNT
 
 Powers = tuple[int, int, int]
 """Exponents of microseconds, bytes and operations."""

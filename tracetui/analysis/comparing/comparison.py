@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from tracetui.analysis.comparing.kernel_changes import KernelChanges, kernel_changes
-from tracetui.analysis.comparing.op_changes import op_changes
-from tracetui.analysis.comparing.side import Side
-from tracetui.analysis.comparing.statement import statement
-from tracetui.analysis.comparing.totals_table import totals
+from tracetui.analysis.comparing.changes.kernel_changes import KernelChanges, kernel_changes
+from tracetui.analysis.comparing.changes.op_changes import op_changes
+from tracetui.analysis.comparing.changes.totals_table import totals
+from tracetui.analysis.comparing.sentences.statement import statement
+from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.table import Table
 
 

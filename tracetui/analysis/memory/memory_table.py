@@ -6,9 +6,12 @@ Grouped by copy, the pane speaks of what moved to, from and on the GPU.
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
-from tracetui.analysis.common.groups import group
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.groups import Groups, group
 from tracetui.analysis.linking.chains import chain
 from tracetui.analysis.linking.links import names_of
 from tracetui.analysis.linking.placement import chosen
@@ -17,7 +20,7 @@ from tracetui.analysis.memory.allocator import CPU, Allocator, allocator, causes
 from tracetui.analysis.memory.copies import copies
 from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
-from tracetui.model.table import NULL, Table, coded, micros, numbers, texts
+from tracetui.model.table import NULL, Column, Table, coded, micros, numbers, texts
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
 NO_MEMORY = "No allocations were recorded. Record with profile_memory=True."
@@ -79,6 +82,26 @@ def _events(trace: Trace, found: Allocator, rows: Int64, index: Int64) -> Table:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _Needs:
+    """What ops needed of the memory of devices: one entry per device and op, then one per device for what is older."""
+
+    op: Int64
+    """Place in `names`."""
+    names: Strings
+    device: Int64
+    at_peak: NDArray[np.float64]
+    """Bytes that stood when the device was fullest."""
+    full: NDArray[np.float64]
+    """All bytes in use on the device then; NaN where not known."""
+    older: int
+    """How many of the entries stand for what had been allocated before."""
+
+    def with_older(self, values: NDArray[np.generic], older: int = NULL) -> Int64:
+        """One number per op, and the same one for all that is older."""
+        return np.append(values.astype(np.int64), np.full(self.older, older))
+
+
 def _by_op(trace: Trace, found: Allocator, rows: Int64) -> Table:
     """Per device and op: bytes given out and taken back, and how many of them stood at the device's peak."""
     note, behind = _note(trace, found, rows), causes(trace)
@@ -90,47 +113,68 @@ def _by_op(trace: Trace, found: Allocator, rows: Int64) -> Table:
     size = np.where(inside & ~found.failed, found.bytes, 0)[rows]
     wide = len(trace.names) + 1
     pairs = group((found.device[rows] + 1) * wide + _op_names(trace, behind.op[rows]) + 1)
-    device, op = pairs.key // wide - 1, pairs.key % wide - 1
-    largest, at_peak = pairs.largest(size), pairs.sum(held[rows])
+    needs = _needs(trace, pairs.key // wide - 1, pairs.key % wide - 1, pairs.sum(held[rows]), full)
+    largest = pairs.largest(size)
+    table = Table(
+        (
+            coded("op", needs.op, needs.names, "The op that needed the memory, or in which it was freed."),
+            coded("device", needs.device, found.devices, "The device whose memory it is."),
+            *_traffic(needs, pairs, size),
+            *_peak_shares(needs),
+            numbers(
+                "largest",
+                needs.with_older(np.maximum(size[largest], 0)),
+                "bytes",
+                "Largest allocation; the row jumps to it.",
+            ),
+        ),
+        needs.with_older(behind.op[rows][largest], -1),
+        note,
+    )
+    table = table.take(table.order("allocated", descending=True))
+    return table.take(table.order("at_peak", descending=True))
+
+
+def _needs(trace: Trace, device: Int64, op: Int64, at_peak: np.ndarray, full: np.ndarray) -> _Needs:
+    """The entries of pairs of a device and an op, and of what is older on each device."""
     older = _older(device, at_peak, full)
     names = Strings(trace.names)
     op = np.append(op, np.full(len(older), names.intern(OLDER)))
     device = np.append(device, np.array(list(older), np.int64))
     at_peak = np.append(at_peak, list(older.values()))
-    known = np.append(full, np.nan)[device]
+    return _Needs(op, names, device, at_peak, np.append(full, np.nan)[device], len(older))
 
-    def counts(values: np.ndarray) -> Int64:
-        """One number per op, null for what is older."""
-        return np.append(values.astype(np.int64), np.full(len(older), NULL))
 
-    table = Table(
-        (
-            coded("op", op, names, "The op that needed the memory, or in which it was freed."),
-            coded("device", device, found.devices, "The device whose memory it is."),
-            numbers("allocs", counts(pairs.sum(size > 0)), "", "How often it allocated."),
-            numbers("allocated", counts(pairs.sum(np.maximum(size, 0))), "bytes", "Bytes that it allocated."),
-            numbers(
-                "freed",
-                counts(-pairs.sum(np.minimum(size, 0))),
-                "bytes",
-                "Bytes that were freed in it, whoever allocated them; what Python lets go of is freed in no op.",
-            ),
-            numbers(
-                "at_peak",
-                np.where(np.isnan(known), np.nan, at_peak),
-                "bytes",
-                "Bytes that it had allocated and that were in use when the device was fullest.",
-            ),
-            numbers("at_peak_pct", 100 * at_peak / known, "%", "Their share of what was in use then on that device."),
-            numbers(
-                "largest", counts(np.maximum(size[largest], 0)), "bytes", "Largest allocation; the row jumps to it."
-            ),
+def _traffic(needs: _Needs, pairs: Groups, size: Int64) -> tuple[Column, Column, Column]:
+    """Columns allocs, allocated and freed, from the bytes of each event."""
+    return (
+        numbers("allocs", needs.with_older(pairs.sum(size > 0)), "", "How often it allocated."),
+        numbers("allocated", needs.with_older(pairs.sum(np.maximum(size, 0))), "bytes", "Bytes that it allocated."),
+        numbers(
+            "freed",
+            needs.with_older(-pairs.sum(np.minimum(size, 0))),
+            "bytes",
+            "Bytes that were freed in it, whoever allocated them; what Python lets go of is freed in no op.",
         ),
-        np.append(behind.op[rows][largest], np.full(len(older), -1)),
-        note,
     )
-    table = table.take(table.order("allocated", descending=True))
-    return table.take(table.order("at_peak", descending=True))
+
+
+def _peak_shares(needs: _Needs) -> tuple[Column, Column]:
+    """Columns at_peak and at_peak_pct."""
+    return (
+        numbers(
+            "at_peak",
+            np.where(np.isnan(needs.full), np.nan, needs.at_peak),
+            "bytes",
+            "Bytes that it had allocated and that were in use when the device was fullest.",
+        ),
+        numbers(
+            "at_peak_pct",
+            100 * needs.at_peak / needs.full,
+            "%",
+            "Their share of what was in use then on that device.",
+        ),
+    )
 
 
 def _older(device: Int64, at_peak: np.ndarray, full: np.ndarray) -> dict[int, int]:

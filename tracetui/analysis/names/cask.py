@@ -97,22 +97,13 @@ def sass(name: Name) -> Decoded | None:
     found = _SASS.match(name.base)
     if found is None:
         return None
-    rest, letter = found["rest"], found["letter"]
+    rest = found["rest"]
     stages, sliced, layout = _STAGES.search(rest), _SLICED.search(rest), _LAYOUT.search(rest)
     left = _LAYOUT.sub("", _SLICED.sub("", _STAGES.sub("", rest)))
     words = [word for word in left.split("_") if word]
     loads = [word for word in words if re.match(r"ldg\d+$", word)]
-    acc, tensor = ACCUMULATORS.get(letter[-1]), found["instr"] is not None
+    acc, tensor = ACCUMULATORS.get(found["letter"][-1]), found["instr"] is not None
     a = brief_type(found["a"]) or ("tf32" if tensor and acc == "f32" else acc)
-    flags = [_FLAGS[word] for word in words if word in _FLAGS]
-    if letter.startswith("g"):
-        flags.append("Gaussian complex (3 products)")
-    if sliced:
-        flags.append(f"sliced-K {int(sliced[1]) * int(sliced[2])}")
-    if found["winograd"]:
-        flags.append("Winograd")
-    if "nhwc" in words:
-        flags.append("nhwc")
     convolution = found["core"] == "cudnn"
     likely = {"flags"} if _EPILOGUE_GUESS in words else set()
     if tensor:
@@ -136,10 +127,23 @@ def sass(name: Name) -> Decoded | None:
         split_k=True if "splitK" in words else None,
         vector=int(loads[0][3:]) if loads else None,
         tensor_core=tensor,
-        flags=tuple(flags),
+        flags=_sass_flags(found, words, sliced),
         unknown=tuple(word for word in words if word not in _FLAGS and word not in loads and word != "nhwc"),
         inferred=frozenset(likely),
     )
+
+
+def _sass_flags(found: re.Match[str], words: list[str], sliced: re.Match[str] | None) -> tuple[str, ...]:
+    flags = [_FLAGS[word] for word in words if word in _FLAGS]
+    if found["letter"].startswith("g"):
+        flags.append("Gaussian complex (3 products)")
+    if sliced:
+        flags.append(f"sliced-K {int(sliced[1]) * int(sliced[2])}")
+    if found["winograd"]:
+        flags.append("Winograd")
+    if "nhwc" in words:
+        flags.append("nhwc")
+    return tuple(flags)
 
 
 def _direction(words: list[str]) -> str | None:

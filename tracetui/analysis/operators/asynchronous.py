@@ -55,4 +55,4 @@ def _end(trace: Trace, row: int, open_rows: Int64, stop: int) -> int:
     lane = trace.lanes[slices.lane[row]]
     before = np.setdiff1d(np.arange(lane.first, row), open_rows, assume_unique=True)
     ends = slices.end[before]
-    return int(ends[ends > slices.start[row]].min(initial=stop))
+    return max(int(ends[ends > slices.start[row]].min(initial=stop)), int(slices.start[row]))

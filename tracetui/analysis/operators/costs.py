@@ -123,8 +123,7 @@ def counted_rows(trace: Trace, frames: bool = False) -> Int64:
     rows = slices.of_kind(*_KINDS, *extra)
     on_thread = np.array([lane.kind in (LaneKind.CPU, LaneKind.OVERHEAD) for lane in trace.lanes], bool)
     rows = rows[on_thread[slices.lane[rows]]]
-    dropped = [trace.names.find(name) for name in DROPPED]
-    kept: Int64 = rows[~np.isin(slices.name[rows], dropped)]
+    kept: Int64 = rows[~np.isin(slices.name[rows], _dropped(trace))]
     return kept
 
 
@@ -168,9 +167,16 @@ def _synchronous(trace: Trace, rows: Int64) -> Int64:
     return kept
 
 
+def _dropped(trace: Trace) -> list[int]:
+    """Ids of the names that torch leaves out."""
+    return [trace.names.find(name) for name in DROPPED]
+
+
 def _with_asynchronous(trace: Trace, cost: Costs) -> Costs:
     """With the slices that only have a duration."""
     rows, ends = asynchronous(trace)
+    listed = ~np.isin(trace.slices.name[rows], _dropped(trace))
+    rows, ends = rows[listed], ends[listed]
     if len(rows) == 0:
         return cost
     none = np.zeros(len(rows), np.int64)
@@ -237,10 +243,11 @@ def _tree(trace: Trace, rows: Int64, thread: Int64) -> Int64:
     lane = slices.lane[rows]
     parent = forest(trace, rows, 0)
     moved = np.flatnonzero(thread != lane)
-    if len(moved):
-        touched = np.zeros(len(trace.lanes), bool)
-        touched[thread[moved]] = touched[lane[moved]] = True
-        again = np.flatnonzero(touched[thread])
+    # `forest` looks for overlaps on threads only: what stays on the profiler's own lane is nested again as well.
+    touched = np.array([lane.kind == LaneKind.OVERHEAD for lane in trace.lanes], bool)
+    touched[thread[moved]] = touched[lane[moved]] = True
+    again = np.flatnonzero(touched[thread])
+    if len(again):
         again = again[np.argsort(slices.event[rows[again]])]  # which decides between slices of one start and length
         part = rows[again]
         order = sorted_order(thread[again], slices.start[part], slices.dur[part])

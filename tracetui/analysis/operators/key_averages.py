@@ -29,7 +29,10 @@ KIND_WORDS = Strings(
         "allocation",
     )
 )
-"""What rows are called; slices of unknown category count in traces that torch did not write."""
+"""What rows are called; slices of unknown category count in traces that torch did not write.
+
+Torch's key does not tell most of these apart: of several sorts under one name the first of these words stands.
+"""
 
 _WORDS = {
     Kind.CPU_OP: "op",
@@ -56,7 +59,7 @@ class Averages:
     name: Int64
     """Id among the texts of the costs."""
     kind: Int64
-    """Id in `KIND_WORDS`, of one of the slices."""
+    """Id in `KIND_WORDS`, the first of those of the slices."""
     calls: Int64
     self_cpu: Int64
     cpu: Int64
@@ -103,14 +106,15 @@ def averages(trace: Trace, cost: Costs, names: Groups) -> Averages:
     """Sums over the slices of each group."""
     slices = trace.slices
     start, dur = slices.start[cost.row], cost.cpu + cost.device
-    member = some_member(names)
+    word = np.full(len(names), len(KIND_WORDS))
+    np.minimum.at(word, names.member, _kind_words()[slices.kind[cost.row]])
     first = start[names.smallest(start)]
     at_first = np.flatnonzero(start == first[names.member])
     length = np.zeros(len(names), np.int64)
     np.maximum.at(length, names.member[at_first], dur[at_first])
     return Averages(
-        cost.name[member],
-        _kind_words()[slices.kind[cost.row[member]]],
+        cost.name[some_member(names)],
+        word,
         names.calls,
         _sum(names, cost.self_cpu),
         _sum(names, cost.cpu),

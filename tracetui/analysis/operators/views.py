@@ -28,8 +28,8 @@ VIEW_OPS = frozenset(f"aten::{name}" for name in _VIEWS.split())
 
 Calls of these are what other panes count as view ops.
 """
-_INNER_NAMES = ("detach",)
-"""Known to make views as well, but only called by a view op; counted with it they would count twice."""
+INNER_VIEWS = ("detach", "detach_")
+"""Known to make views as well, but only called by `aten::` ops of those names; counted with them they count twice."""
 
 
 def view_rows(trace: Trace) -> Int64:
@@ -80,7 +80,7 @@ def views(trace: Trace, step: int | None = None, by: str | None = None) -> Table
             numbers("pct_of_step_cpu", share, "%", "Self CPU time within steps, of the duration of the steps."),
             numbers(
                 "metadata_only",
-                np.isin(names.key, _ids(trace, (*VIEW_OPS, *_INNER_NAMES))),
+                np.isin(names.key, _ids(trace, (*VIEW_OPS, *INNER_VIEWS))),
                 "",
                 "Whether it is known to only make a view.",
             ),

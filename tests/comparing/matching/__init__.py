@@ -1,0 +1,1 @@
+"""Which GPU work goes with which."""

@@ -1,0 +1,1 @@
+"""What is said of two sides, and what must not be."""

@@ -1,0 +1,134 @@
+"""Groups of partners gathered to the rows of a table: one row for all that changed in the same way.
+
+A row holds pairs of one name, operator and way of matching; or all that went into kernels of one name; or work that
+only one side has. Work whose like is paired elsewhere, and that the other side has less often, is in the row of those
+pairs, which says by its calls that there are more or fewer. Likewise what some work became more of than it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.comparing.matching.classes import Classes, classes
+from tracetui.analysis.comparing.matching.match import FUSED, HOWS, OTHER_SHAPES, SAME_NAME, SPLIT, TAKEN_IN, Matching
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.strings import Strings
+from tracetui.model.trace import Trace
+
+JOINED, PAIRED, PARTED, BOTH = 1, 0, -1, 2
+"""Several of A are one of B, one is one, one of A is several of B, several are several."""
+_TAKEN_IN = [HOWS.index(each) for each in TAKEN_IN]
+_BY_NAME = (HOWS.index(SAME_NAME), HOWS.index(OTHER_SHAPES))
+
+
+@dataclass(frozen=True, eq=False)
+class ChangeRows:
+    """Every activity of both parts is in exactly one row."""
+
+    row_a: Int64
+    """The row of each of the matching's `rows_a`."""
+    row_b: Int64
+    how: Int64
+    """For each row a place in `HOWS`, -1 for work that only one side has."""
+    many: Int64
+    """For each row `JOINED`, `PAIRED`, `PARTED` or `BOTH`."""
+
+    def __len__(self) -> int:
+        return len(self.how)
+
+
+def change_rows(a: Trace, b: Trace, found: Matching) -> ChangeRows:
+    """The rows of what was matched."""
+    middle_a, middle_b = _middles(found)
+    how = np.concatenate([found.how, found.how_b]).astype(np.int64)
+    many = _many(found, how, middle_a, middle_b)
+    labels = _Labels(classes(a), classes(b), found)
+    shown_a = np.where(np.isin(many, (JOINED, BOTH)), -1, labels.of_a("shown", middle_a))
+    shown_b = np.where(np.isin(many, (PARTED, BOTH)), -1, labels.of_b("shown", middle_b))
+    # Work of several operators is in one kernel: it has a row for the kernel, not for the operators.
+    taken_in = (many != PAIRED) & np.isin(how, _TAKEN_IN)
+    op_a, op_b = (np.where(taken_in, -1, ops) for ops in (labels.of_a("op", middle_a), labels.of_b("op", middle_b)))
+    row = combinations(how, many, shown_a, shown_b, op_a, op_b).member
+    count = len(found.rows_a)
+    shown = np.concatenate([labels.of_a("shown", np.arange(count)), labels.of_b("shown", np.arange(len(row) - count))])
+    is_b = np.arange(len(row)) >= count
+    for whole, mine in ((JOINED, is_b), (PARTED, ~is_b)):
+        row = _with_their_kernel(row, shown, mine & taken_in & (many == whole), mine & (how < 0))
+    row[:count] = _with_their_like(row[:count], found.how, labels.number_a)
+    row[count:] = _with_their_like(row[count:], found.how_b, labels.number_b)
+    # A row is of pairs where it holds some: what only one side has comes last.
+    order = np.argsort(how < 0, kind="stable")
+    _, first, member = np.unique(row[order], return_index=True, return_inverse=True)
+    number = np.empty(len(row), np.int64)
+    number[order] = member
+    sample = order[first]
+    return ChangeRows(number[:count], number[count:], how[sample], many[sample])
+
+
+def _middles(found: Matching) -> tuple[Int64, Int64]:
+    """For each activity, those of A and then those of B, its group's first activity of A and of B; -1 for none."""
+    none = np.int64(-1)
+    own_a, own_b = np.arange(len(found.rows_a)), np.arange(len(found.rows_b))
+    first_a = np.where(found.partner >= 0, np.append(found.partner_b, none)[found.partner], own_a)
+    first_b = np.where(found.partner_b >= 0, np.append(found.partner, none)[found.partner_b], own_b)
+    return np.concatenate([first_a, found.partner_b]), np.concatenate([found.partner, first_b])
+
+
+def _many(found: Matching, how: Int64, middle_a: Int64, middle_b: Int64) -> Int64:
+    """Whether each activity's group is a pair, several of A or several of B."""
+    joined = _shared(found.partner, len(found.rows_b))[middle_b] & (middle_b >= 0)
+    parted = _shared(found.partner_b, len(found.rows_a))[middle_a] & (middle_a >= 0)
+    joined |= how == HOWS.index(FUSED)
+    parted |= how == HOWS.index(SPLIT)
+    return np.select([joined & parted, joined, parted], [BOTH, JOINED, PARTED], PAIRED).astype(np.int64)
+
+
+def _shared(partner: Int64, size: int) -> Bool:
+    """Which places several have as their partner; the last entry stands for -1."""
+    shared: Bool = np.append(np.bincount(partner[partner >= 0], minlength=size) > 1, False)
+    return shared
+
+
+def _with_their_like(row: Int64, how: np.ndarray, number: Int64) -> Int64:
+    """The rows, where work without a partner goes to the row in which its class is paired by name."""
+    like = np.full(int(number.max(initial=-1)) + 1, -1, np.int64)
+    paired = np.isin(how, _BY_NAME)
+    like[number[paired]] = row[paired]
+    moved = (how < 0) & (like[number] >= 0)
+    return np.where(moved, like[number], row)
+
+
+def _with_their_kernel(row: Int64, shown: Int64, whole: Bool, alone: Bool) -> Int64:
+    """The rows, where a kernel that stands alone goes to the row in which some work became one of its name.
+
+    Where one kernel became sixteen the matching pairs it with the first of them.
+    """
+    into = np.full(int(shown.max(initial=-1)) + 2, -1, np.int64)
+    into[shown[whole]] = row[whole]
+    return np.where(alone & (into[shown] >= 0), into[shown], row)
+
+
+class _Labels:
+    """What the classes of both sides are shown as, as numbers that mean the same on both."""
+
+    def __init__(self, a: Classes, b: Classes, found: Matching) -> None:
+        self._known = a.known, b.known
+        self.number_a, self.number_b = a.of(found.rows_a), b.of(found.rows_b)
+        self._strings = Strings([""])
+
+    def of_a(self, what: str, places: Int64) -> Int64:
+        """Numbers of a text (`shown`, `op`) of activities of A, by their places; -1 for no activity."""
+        return self._of(0, what, self.number_a, places)
+
+    def of_b(self, what: str, places: Int64) -> Int64:
+        """Likewise of B."""
+        return self._of(1, what, self.number_b, places)
+
+    def _of(self, side: int, what: str, number: Int64, places: Int64) -> Int64:
+        used = np.unique(number)
+        texts = [self._strings.intern(getattr(self._known[side][each], what)) for each in used.tolist()]
+        ids = np.append(np.array(texts, np.int64)[np.searchsorted(used, number)], -1)
+        return ids[places]

@@ -1,0 +1,252 @@
+"""What of the CPU's work changed: one row per operator, annotation or runtime call of either side.
+
+Rows are told apart by name, without what differs from run to run; an operator that goes by another number on the
+other side finds it there. Times are those of the ops pane, per part; a row's own time holds that of the view ops and
+occupancy queries folded into it, so that the rows add up to the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
+from tracetui.analysis.comparing.changes.marks import FUSED_INTO, GONE, NEW, SAME, UNTOLD, mark_of
+from tracetui.analysis.comparing.changes.totals_table import note
+from tracetui.analysis.comparing.sides.calls import OP, RUNTIME, Calls, Key, calls
+from tracetui.analysis.comparing.sides.composition import is_mixed
+from tracetui.analysis.comparing.sides.measures import launch_gap
+from tracetui.analysis.comparing.sides.noise import CHANGES, Change
+from tracetui.analysis.comparing.sides.op_names import is_generated, loose_name, ops_within
+from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.side import Side
+from tracetui.analysis.comparing.sides.spread import Spread, noises, spread, spread_changes
+from tracetui.analysis.linking.links import links
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import Column, Table, numbers, texts
+from tracetui.model.trace import Float64, Trace
+
+_BELIEVED = (CHANGES.index(Change.LESS), CHANGES.index(Change.MORE))
+
+
+@dataclass(frozen=True, eq=False)
+class _Half:
+    """What one side has of the rows of the table; places are rows."""
+
+    found: Calls
+    side: Side
+    row: Int64
+    """The row of each entry."""
+    into: Int64
+    """The row that each entry is folded into, -1 for none."""
+    rows: int
+
+    @property
+    def _alone(self) -> Int64:
+        return np.flatnonzero(self.into < 0)
+
+    @cached_property
+    def calls(self) -> Spread:
+        """How often in a part."""
+        alone = self._alone
+        return spread(self.row[alone], self.found.part[alone], None, self.rows, len(self.side))
+
+    @cached_property
+    def own(self) -> Spread:
+        """Time in ns outside of what it called, with that of what is folded into it."""
+        row = np.where(self.into >= 0, self.into, self.row)
+        return spread(row, self.found.part, self.found.self_cpu, self.rows, len(self.side))
+
+    @cached_property
+    def total(self) -> Spread:
+        """Time in ns with what it called."""
+        alone = self._alone
+        cpu = self.found.cpu[alone]
+        return spread(self.row[alone], self.found.part[alone], cpu, self.rows, len(self.side))
+
+    @cached_property
+    def there(self) -> Bool:
+        """Which rows stand for themselves somewhere on this side."""
+        mask = np.zeros(self.rows, bool)
+        mask[self.row[self._alone]] = True
+        return mask
+
+    def first(self) -> Int64:
+        """The first slice of each row in the part that stands for the others, in any part where that has none."""
+        alone, slices = self._alone, self.side.trace.slices
+        rows = self.found.row[alone]
+        others = self.found.part[alone] != representative(self.side)
+        order = np.lexsort((slices.start[rows], others))[::-1]
+        first = np.full(self.rows, -1, np.int64)
+        first[self.row[alone[order]]] = rows[order]
+        return first
+
+    def folded(self) -> dict[int, dict[int, float]]:
+        """For each row that something is folded into: those rows, and how often they are called in a part."""
+        inner = np.flatnonzero(self.into >= 0)
+        pairs, member = np.unique(self.into[inner] * self.rows + self.row[inner], return_inverse=True)
+        often = spread(member, self.found.part[inner], None, len(pairs), len(self.side)).median
+        found: dict[int, dict[int, float]] = {}
+        for pair, number in zip(pairs.tolist(), often.tolist(), strict=True):
+            found.setdefault(pair // self.rows, {})[pair % self.rows] = number
+        return found
+
+
+def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
+    """The rows of both sides, those that change most on top; with `unfold` view ops and queries as rows too.
+
+    `slices` has the first slice in A's representative part, in B's of a row that only B has.
+    """
+    keys, left, right = _halves(a, b, unfold)
+    kept = np.flatnonzero(left.there | right.there)
+    into = _fused_into(a, b, keys, left.there, right.there)
+    saves = left.own.median - right.own.median
+    noise = noises(left.own, right.own)
+    names = [key.name for key in keys]
+    first_a, first_b = left.first(), right.first()
+    doubts = _doubts(a, b, keys)
+    table = Table(
+        (
+            texts("mark", _marks(left, right, into, doubts), "What became of it."),
+            texts("name", names, "Name; without what differs from run to run."),
+            texts("kind", [key.kind for key in keys], "Op, annotation, runtime call, wait for the GPU, or compile."),
+            numbers("calls_a", left.calls.median, "", "Calls in a part of A, at the middle."),
+            numbers("calls_b", right.calls.median, "", "Calls in a part of B, at the middle."),
+            numbers("self_cpu_a_us", left.own.median / 1000, "us", "CPU time outside of what it called, in A."),
+            numbers("self_cpu_b_us", right.own.median / 1000, "us", "CPU time outside of what it called, in B."),
+            numbers("saves_us", saves / 1000, "us", "How much less that is in B."),
+            numbers("change_pct", _percent(left.own.median, right.own.median), "%", "How much more, of A."),
+            numbers("noise_us", noise / 1000, "us", "By how much parts of one side differ: the larger of the two."),
+            numbers("cpu_a_us", left.total.median / 1000, "us", "CPU time with what it called, in A."),
+            numbers("cpu_b_us", right.total.median / 1000, "us", "CPU time with what it called, in B."),
+            texts("fused_into", [into.get(row) for row in range(len(keys))], "The kernel that does its work in B."),
+            *_folded_columns(left, right, names),
+            texts("remark", [doubts.get(row) for row in range(len(keys))], "Why nothing can be said of the row."),
+        ),
+        np.where(first_a >= 0, first_a, first_b),
+        note(a, b),
+    )
+    return table.take(kept[_order(table, kept)])
+
+
+def _halves(a: Side, b: Side, unfold: bool) -> tuple[list[Key], _Half, _Half]:
+    """The keys of the table and what each side has of them."""
+    found = calls(a), calls(b)
+    renamed = _renamed(*(set(each.keys) for each in found))
+    rows: dict[Key, int] = {}
+    places = [np.array([rows.setdefault(renamed.get(k, k), len(rows)) for k in each.keys], np.int64) for each in found]
+    halves = []
+    for side, each, place in zip((a, b), found, places, strict=True):
+        into = np.append(place, -1)[each.into]
+        none = np.full_like(into, -1)
+        halves.append(_Half(each, side, place[each.key], none if unfold else into, len(rows)))
+    return list(rows), halves[0], halves[1]
+
+
+def _renamed(left: set[Key], right: set[Key]) -> dict[Key, Key]:
+    """New keys for those that only one side has, where the other has some that are like them."""
+    loose: tuple[dict[Key, list[Key]], ...] = ({}, {})
+    for keys, found in zip((left - right, right - left), loose, strict=True):
+        for key in keys:
+            found.setdefault(Key(key.kind, loose_name(key.name)), []).append(key)
+    shared = loose[0].keys() & loose[1].keys()
+    return {key: wanted for wanted in shared for found in loose for key in found[wanted]}
+
+
+def _marks(left: _Half, right: _Half, into: dict[int, str], doubts: dict[int, str]) -> list[str]:
+    told = [mark_of(CHANGES[code]) for code in spread_changes(left.own, right.own).tolist()]
+    often = spread_changes(left.calls, right.calls, exact=True).tolist()
+    if is_mixed(left.side) or is_mixed(right.side):
+        told = [UNTOLD] * len(told)
+    for row, (in_a, in_b) in enumerate(zip(left.there.tolist(), right.there.tolist(), strict=True)):
+        if row in into:
+            told[row] = FUSED_INTO
+        elif in_a != in_b:
+            told[row] = (GONE if in_a else NEW) if often[row] in _BELIEVED else UNTOLD
+        if row in doubts:
+            told[row] = UNTOLD
+    return told
+
+
+def _doubts(a: Side, b: Side, keys: list[Key]) -> dict[int, str]:
+    """The rows of calls that put work on a GPU, where not all of these were recorded, and why nothing is known."""
+    reasons = [f"{mark}: {gap}" for mark, side in (("A", a), ("B", b)) if (gap := launch_gap(side))]
+    if not reasons:
+        return {}
+    names = {trace.names[name] for trace in (a.trace, b.trace) for name in distinct(_launch_names(trace)).tolist()}
+    return {row: "; ".join(reasons) for row, key in enumerate(keys) if key.kind == RUNTIME and key.name in names}
+
+
+def _launch_names(trace: Trace) -> NDArray[np.integer]:
+    return trace.slices.name[links(trace).launches]
+
+
+def _fused_into(a: Side, b: Side, keys: list[Key], in_a: Bool, in_b: Bool) -> dict[int, str]:
+    """Of operators that only A has: the kernel of B that does their work, by its name or by the GPU's work."""
+    into = {}
+    fusing = _fusing(a, b)
+    for kernel in (keys[row].name for row in np.flatnonzero(in_b & ~in_a).tolist()):
+        for name in ops_within(kernel):
+            fusing.setdefault(name, kernel)
+    for row in np.flatnonzero(in_a & ~in_b).tolist():
+        if keys[row].kind == OP and not is_generated(keys[row].name) and keys[row].name in fusing:
+            into[row] = fusing[keys[row].name]
+    return into
+
+
+def _fusing(a: Side, b: Side) -> dict[str, str]:
+    """Operators whose kernels all went into other kernels, and into which."""
+    table = kernel_changes(a, b).table
+    found: dict[str, set[str]] = {}
+    for mark, op, name in _texts(table, "mark", "op", "name_b"):
+        for each in (op or "").split(", "):
+            found.setdefault(each, set()).add(name if mark == FUSED_INTO and name else "")
+    return {op: sorted(names)[0] for op, names in found.items() if "" not in names}
+
+
+def _texts(table: Table, *names: str) -> Iterable[tuple[str | None, ...]]:
+    """Text columns, row by row."""
+    columns = [table[name] for name in names]
+    return (tuple(None if (v := c.cell(row)) is None else str(v) for c in columns) for row in range(len(table)))
+
+
+def _folded_columns(left: _Half, right: _Half, names: list[str]) -> tuple[Column, ...]:
+    """What is folded into each row, and what of that only one side has or calls at another rate."""
+    sides = left.folded(), right.folded()
+    listed: list[str | None] = []
+    changed: list[str | None] = []
+    for row in range(len(names)):
+        in_a, in_b = (each.get(row, {}) for each in sides)
+        inner = list(dict.fromkeys([*in_a, *in_b]))
+        listed.append(", ".join(names[each] for each in inner) or None)
+        changed.append(_folded_words(names, inner, in_a, in_b) or None)
+    return (
+        texts("folded", listed, "View ops and occupancy queries within it that put nothing on the GPU."),
+        texts("folded_change", changed, "What of these is gone or new, or called at another rate."),
+    )
+
+
+def _folded_words(names: list[str], inner: list[int], in_a: dict[int, float], in_b: dict[int, float]) -> str:
+    gone = [names[each] for each in inner if each not in in_b]
+    new = [names[each] for each in inner if each not in in_a]
+    both = [each for each in inner if each in in_a and each in in_b and in_a[each] != in_b[each]]
+    parts = [f"{', '.join(some)} {word}" for some, word in ((gone, GONE), (new, NEW)) if some]
+    return "; ".join([*parts, *(f"{names[each]} {in_a[each]:g} → {in_b[each]:g}" for each in both)])
+
+
+def _percent(before: Float64, after: Float64) -> Float64:
+    """How much more it is after, NaN where there was nothing before."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(before > 0, 100 * (after - before) / before, np.nan)
+
+
+def _order(table: Table, kept: Int64) -> Int64:
+    """What is believed first, then what cannot be told, then what is the same; each by how much it changes."""
+    rank = {SAME: 2, UNTOLD: 1}
+    ranks = np.array([rank.get(str(table["mark"].cell(row)), 0) for row in kept.tolist()], np.int64)
+    return np.lexsort((-np.abs(np.asarray(table["saves_us"].values, np.float64)[kept]), ranks))

@@ -1,0 +1,98 @@
+"""What the work of a table row takes in every part of a side, so that a row has a median and a scatter.
+
+A row holds activities of the representative part. Each of them is beside one of another part: of its class where both
+parts have as many of that, else of its name and operator, else of its name, always in order of launch. A copy whose
+size changes from step to step is found by its turn. So the rows of a part whose names occur as often as in the
+representative add up to all of its work.
+
+Where a part has another number of them, the mean time of a call of the class counts; of a class that it lacks, that
+of the sizes which it alone has. Of other work nothing is said: then the row's time in that part is not known.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.comparing.matching.classes import WorkClass, classes
+from tracetui.analysis.comparing.matching.order import in_order
+from tracetui.analysis.comparing.matching.pairing import even_pairs
+from tracetui.analysis.comparing.sides.side import Side
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Float64
+
+
+def part_times(side: Side, rows: Int64, row: Int64, count: int) -> Float64:
+    """Times in ns by part and table row, of the slices `rows`, in order of launch, in the table rows `row`.
+
+    NaN is unknown. A table row without activities takes 0.
+    """
+    trace, found = side.trace, classes(side.trace)
+    work = in_order(trace, side.work()[0])
+    part = side.part_of(work)
+    order = np.argsort(part, kind="stable")
+    bounds = np.searchsorted(part[order], np.arange(len(side) + 1))
+    own = _Own(found.of(rows), row, found.known)
+    times = np.zeros((len(side), count))
+    for place in range(len(side)):
+        mine = work[order[bounds[place] : bounds[place + 1]]]
+        times[place] = np.bincount(row, own.beside(found.of(mine), trace.slices.dur[mine]), count)
+    return times
+
+
+class _Own:
+    """The work of the representative part, in order of launch."""
+
+    def __init__(self, number: Int64, row: Int64, known: list[WorkClass]) -> None:
+        self._number, self._row = number, row
+        self._coarse = _ids([(work.plain, work.op) for work in known])
+        names = _ids([(work.plain,) for work in known])
+        self._levels = np.arange(len(known)), self._coarse, names
+
+    def beside(self, number: Int64, dur: Int64) -> Float64:
+        """The time of each in a part, of which these are the classes and durations in order of launch."""
+        if np.array_equal(number, self._number):
+            return dur.astype(np.float64)
+        times = np.full(len(self._number), np.nan)
+        mine, theirs = np.arange(len(times)), np.arange(len(number))
+        for keys in self._levels:
+            pairs = even_pairs(keys[self._number[mine]], keys[number[theirs]])
+            times[mine[pairs[0]]] = dur[theirs[pairs[1]]]
+            mine, theirs = np.delete(mine, pairs[0]), np.delete(theirs, pairs[1])
+        if len(mine) and len(theirs):
+            times[mine] = self._estimated(mine, number[theirs], dur[theirs])
+        return times
+
+    def _estimated(self, mine: Int64, number: Int64, dur: Int64) -> Float64:
+        """Times of what a part has another number of: the classes and durations are what is left of that part."""
+        own, size = self._number[mine], len(self._coarse)
+        times = _means(number, dur, size)[own]
+        lacking, strange = np.flatnonzero(np.isnan(times)), ~np.isin(number, own)
+        wanted, given, dur = self._coarse[own[lacking]], self._coarse[number[strange]], dur[strange]
+        # A mean of several sizes is that of a row as a whole, and not of one of them.
+        means = np.where(_in_one(wanted, self._row[mine[lacking]], size), _means(given, dur, size), np.nan)
+        times[lacking] = means[wanted]
+        pairs = even_pairs(wanted, given)
+        times[lacking[pairs[0]]] = dur[pairs[1]]
+        return times
+
+
+def _means(key: Int64, dur: Int64, size: int) -> Float64:
+    """Mean time by key, NaN where a key does not occur."""
+    calls = np.bincount(key, minlength=size)
+    with np.errstate(invalid="ignore"):
+        means: Float64 = np.bincount(key, dur, size) / calls
+    return means
+
+
+def _in_one(key: Int64, row: Int64, size: int) -> Bool:
+    """Of which keys all entries are in one row."""
+    entries = combinations(key, row)
+    alone: Bool = np.bincount(key[entries.first], minlength=size) == 1
+    return alone
+
+
+def _ids(keys: list[tuple[str, ...]]) -> Int64:
+    """One number for all classes of a key."""
+    ids: dict[tuple[str, ...], int] = {}
+    return np.array([ids.setdefault(key, len(ids)) for key in keys], np.int64)

@@ -1,0 +1,139 @@
+"""What differs in sum: one row per measure of `measures`, of two sides beside each other.
+
+A measure that only one side has is 0 on the other where the other holds work of that sort at all: a cause of idle
+time or a family of kernels that does not occur. Bytes and operations that nobody recorded stay unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tracetui.analysis.comparing.sides.composition import is_mixed
+from tracetui.analysis.comparing.sides.measures import (
+    Measure,
+    launch_gap,
+    measures,
+    rests_on_launches,
+    without_launches,
+)
+from tracetui.analysis.comparing.sides.noise import Change, Difference, difference
+from tracetui.analysis.comparing.sides.side import Side
+from tracetui.model.table import Table, numbers, texts
+from tracetui.model.trace import Float64
+
+KNOWN = 90.0
+"""Percent of the GPU time whose bytes must be known before sums of bytes are compared."""
+OF_SHAPES = ("moved_bytes", "flops")
+"""Measures that know only the work whose shapes were recorded."""
+_SCATTER = (
+    "How far {}'s parts lie apart: between the quartiles; of fewer than four parts, and beside a single one, "
+    "between the least and the largest."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """One measure of both sides."""
+
+    name: str
+    unit: str
+    help: str
+    difference: Difference
+    doubt: str = ""
+    """Why nothing can be said although both sides have a number, as part of a sentence; empty for no reason."""
+    gap: str = ""
+    """Why a side has no number, or not all of its parts."""
+
+    @property
+    def change(self) -> Change:
+        """What can be said of it."""
+        found = self.difference.change
+        return Change.UNTOLD if self.doubt and found is not Change.UNKNOWN else found
+
+    @property
+    def remark(self) -> str:
+        """What stands in the way of saying more."""
+        return "; ".join(filter(None, (self.gap, self.doubt)))
+
+
+def paired(
+    a: Side, b: Side, names: tuple[str, str] = ("A", "B"), every: Mapping[str, Measure] | None = None
+) -> dict[str, Total]:
+    """The measures that either side has a value of, by name and in the order in which they are told.
+
+    `names` is what the sides are called; `every` are those of more sides than these, in their order.
+    """
+    left, right = measures(a), measures(b)
+    mixed = _mixed(a, b, names)
+    gaps = "; ".join(f"{name}: {gap}" for name, side in zip(names, (a, b), strict=True) if (gap := launch_gap(side)))
+    found = {}
+    for name, known in (every or merged(left, right)).items():
+        made = difference(_values(a, name, left), _values(b, name, right), known.is_count)
+        if len(made.a.values) or len(made.b.values):
+            gap = gaps if rests_on_launches(name) else ""
+            found[name] = Total(name, known.unit, known.help, made, mixed, gap)
+    share = found.get("moved_known_pct")
+    shares = (share.difference.a.median, share.difference.b.median) if share else (KNOWN, KNOWN)
+    if min(shares) < KNOWN:
+        reason = f"known of {shares[0]:.0f} % and {shares[1]:.0f} % of the GPU time"
+        found |= {name: replace(found[name], doubt=reason) for name in OF_SHAPES if name in found}
+    return found
+
+
+def _mixed(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> str:
+    """That the middle of some parts is of none of them, as part of a sentence."""
+    mixed = [name for name, side in zip(names, (a, b), strict=True) if is_mixed(side)]
+    return f"the parts of {' and of '.join(mixed)} differ in what they run" if mixed else ""
+
+
+def totals(a: Side, b: Side) -> Table:
+    """One row per measure: what a part of each side has at the middle, how its parts scatter, what that says."""
+    rows = list(paired(a, b).values())
+    told = [row.difference for row in rows]
+    return Table(
+        (
+            texts("measure", [row.name for row in rows], "What is measured; ends in the unit where it has one."),
+            texts("unit", [row.unit for row in rows], "Unit of the numbers; empty for counts."),
+            numbers("a", [each.a.median for each in told], "", "Median over the parts of A."),
+            numbers("a_scatter", [each.a.scatter for each in told], "", _SCATTER.format("A")),
+            numbers("b", [each.b.median for each in told], "", "Median over the parts of B."),
+            numbers("b_scatter", [each.b.scatter for each in told], "", _SCATTER.format("B")),
+            numbers("difference", [each.amount for each in told], "", "B less A."),
+            numbers("ratio", [each.ratio for each in told], "", "B by A."),
+            texts("change", [row.change.value for row in rows], "What noise lets one say of B beside A."),
+            texts("remark", [row.remark or None for row in rows], "What stands in the way of saying more."),
+            texts("about", [row.help for row in rows], "What the number is."),
+        ),
+        None,
+        note(a, b),
+    )
+
+
+def note(a: Side, b: Side) -> str:
+    """What a reader must know of any table of the two sides."""
+    said = [side.remark for side in (a, b) if side.remark]
+    if reason := _mixed(a, b):
+        said.append(f"{reason[0].upper()}{reason[1:]}: these numbers are of none of them.")
+    if len(a) == 1 and len(b) == 1:
+        said.append("There is one part on each side, so that noise is not known.")
+    return " ".join(dict.fromkeys(said))
+
+
+def _values(side: Side, name: str, found: Mapping[str, Measure]) -> Float64:
+    """Of every part; 0 for work of a sort that a side with GPU work does not have."""
+    if name in found:
+        return found[name].values
+    unknown = without_launches(side) if rests_on_launches(name) else np.zeros(len(side), bool)
+    return np.where(unknown | (len(side.work()[0]) == 0), np.nan, 0.0)
+
+
+def merged(left: Mapping[str, Measure], right: Mapping[str, Measure]) -> dict[str, Measure]:
+    """The measures of both, those of the second alone after what stands before them there."""
+    names, others = list(left), list(right)
+    for place, name in enumerate(others):
+        if name not in names:
+            names.insert(names.index(others[place - 1]) + 1 if place else 0, name)
+    return {name: left[name] if name in left else right[name] for name in names}

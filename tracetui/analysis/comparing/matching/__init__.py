@@ -1,0 +1,1 @@
+"""Which GPU work of one part goes with which of another."""

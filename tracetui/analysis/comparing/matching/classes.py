@@ -1,0 +1,138 @@
+"""Classes of GPU work: what is compared is worked out once for all activities that are alike.
+
+Alike are activities of one name, launched by one operator with inputs of the same sizes, on grids of the same size
+(copies and fills: of as many bytes). A trace has millions of activities and some hundred such classes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.comparing.matching.problems import problem
+from tracetui.analysis.linking.links import calls_named, links, names_of
+from tracetui.analysis.linking.replays import GRAPH_LAUNCH
+from tracetui.analysis.names import Decoded, decode, normalised
+from tracetui.analysis.operators.signatures import Signature, signatures
+from tracetui.model.intervals import Int64
+from tracetui.model.table import NULL
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+
+INDUCTOR = "Inductor"
+_GENERATED = re.compile(r"triton_[a-z]{3}_fused_")
+"""Kernels of the compiler may all be called `triton_`: then the operator around the launch has the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkClass:
+    """What alike activities share; an empty text is what the trace does not hold."""
+
+    name: str
+    """As recorded."""
+    kind: Kind
+    plain: str
+    """The name as it compares between traces."""
+    op: str
+    """The operator that launched it, likewise; of what a graph replays none."""
+    dims: str
+    """Sizes of the operator's inputs."""
+    size: str
+    """The grid of a kernel, the bytes of a copy or a fill."""
+    signature: Signature | None
+    decoded: Decoded
+    problem: str
+    """The size of a product, a convolution or attention, however its operator is called."""
+
+    @property
+    def sizes(self) -> str:
+        """What it works on, as far as that is known: a compiled call names its result among the inputs too."""
+        return self.problem or self.dims
+
+    @property
+    def is_helper(self) -> bool:
+        """Whether it only prepares or finishes what another kernel of its operator does."""
+        return self.kind == Kind.MEMSET or "helper" in self.decoded.sort
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether torch.compile wrote it and its name says what from."""
+        library = self.decoded.library or ""
+        return library.startswith(INDUCTOR) and len(self.decoded.fused_ops) > 0
+
+    @property
+    def shown(self) -> str:
+        """By what a table tells it apart: kernels that the compiler wrote by their numbers too."""
+        return f"{self.plain} {self.decoded.index}" if self.decoded.index is not None else self.plain
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The classes of all GPU activities of a trace."""
+
+    rows: Int64
+    """Slices, ascending."""
+    number: Int64
+    """Index in `known` of each."""
+    known: list[WorkClass]
+
+    def of(self, rows: Int64) -> Int64:
+        """Indices in `known` of the classes of GPU activities."""
+        return self.number[np.searchsorted(self.rows, rows)]
+
+
+def classes(trace: Trace) -> Classes:
+    """The classes of the trace's GPU activities, made once."""
+    return trace.remember("classes of work", lambda: _make(trace))
+
+
+def _make(trace: Trace) -> Classes:
+    slices = trace.slices
+    rows = slices.of_kind(*GPU_WORK)
+    owner = callers(trace, rows)
+    inputs = signatures(trace, owner)
+    size = _sizes(trace, rows)
+    alike = combinations(slices.name[rows], slices.kind[rows], names_of(trace, owner), inputs.id, size)
+    decoded: dict[tuple[str, Kind], tuple[str, Decoded]] = {}
+    ops: dict[str, str] = {"": ""}
+    known = []
+    for place in alike.first.tolist():
+        name, kind = trace.name_of(rows[place]), Kind(slices.kind[rows[place]])
+        op = trace.name_of(owner[place]) if owner[place] >= 0 else ""
+        signature = inputs.of(place)
+        if (name, kind) not in decoded:
+            decoded[name, kind] = normalised(name), decode(name, kind)
+        if op not in ops:
+            ops[op] = normalised(op)
+        plain, said = decoded[name, kind]
+        if said.library == INDUCTOR and not said.fused_ops and _GENERATED.match(op):
+            plain, said = ops[op], decode(op, kind)
+        dims, grid = signature.text if signature else "", _size_text(trace, kind, int(size[place]))
+        size_of_problem = problem(op, signature) if signature else ""
+        known.append(WorkClass(name, kind, plain, ops[op], dims, grid, signature, said, size_of_problem))
+    return Classes(rows, alike.member, known)
+
+
+def callers(trace: Trace, rows: Int64) -> Int64:
+    """The operator of each activity, -1 for none: of what a graph replays it is not the one around the replay."""
+    found = links(trace)
+    replayed = np.isin(found.launch[rows], calls_named(trace, GRAPH_LAUNCH))
+    return np.where(replayed, -1, found.owner[rows]).astype(np.int64)
+
+
+def _sizes(trace: Trace, rows: Int64) -> Int64:
+    """The id of the grid of each kernel, the bytes of everything else; -1 for unknown."""
+    event = trace.slices.event[rows]
+    moved = trace.work_args.number("bytes", event)
+    is_kernel = trace.slices.kind[rows] == Kind.KERNEL
+    return np.where(is_kernel, trace.work_args.text("grid", event), np.where(moved == NULL, -1, moved))
+
+
+def _size_text(trace: Trace, kind: Kind, size: int) -> str:
+    if size < 0:
+        return ""
+    # As read: files differ in how they space their lists.
+    return str(json.loads(trace.work_args.strings[size])) if kind == Kind.KERNEL else f"{size} bytes"

@@ -1,0 +1,174 @@
+"""Which work of one side a kernel of the other side took in: what torch.compile fused, and what stands in its place.
+
+A kernel that the compiler wrote carries the names of the operators it stems from. Work of the other side that belongs
+to one of them, and stands between the same two posts or close by, went into it. Where several such kernels stand in
+one stretch, the work is dealt out in order. A kernel without such names, written by hand or by a library, takes what
+is left in its stretch when it is alone there: that is told by the place and by nothing else. A product replaces one
+product at most, and none that is known to have another size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.comparing.matching.chains import fused_names, op_names
+from tracetui.analysis.comparing.matching.classes import WorkClass
+from tracetui.analysis.names import Family
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Kind, Trace
+
+NEAR = 3
+"""The compiler moves work past so many posts at most."""
+MOST = 32
+"""A kernel that is known by its place alone takes in so many others at most."""
+_APART = (Family.GEMM, Family.ATTENTION)
+"""Such work does not go into kernels that only move and add up."""
+_DEVICE_COPY = "Memcpy DtoD"
+_OWN = "aten::"
+"""What names of PyTorch's own operators start with."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loose:
+    """The work of one part that has no partner yet; the arrays have one entry per activity, in order of launch."""
+
+    place: Int64
+    """Its place in the part."""
+    stretch: Int64
+    """The post before it."""
+    number: Int64
+    """Index in `known` of its class and operators."""
+    known: Sequence[Member]
+
+    def taken(self, mask: Bool) -> Loose:
+        """The activities that a mask leaves."""
+        return Loose(self.place[mask], self.stretch[mask], self.number[mask], self.known)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A class of work with the operators around it."""
+
+    work: WorkClass
+    ops: frozenset[str]
+    """Loose names of the operators that it runs for."""
+    fused: frozenset[str]
+    """Loose names of those that a generated kernel stems from."""
+
+    @property
+    def elements(self) -> int:
+        """Elements of the largest input; 0 where the sizes are not known."""
+        dims = self.work.signature.dims if self.work.signature else ()
+        return max((int(np.prod(shape)) for shape in dims if shape and all(type(s) is int for s in shape)), default=0)
+
+
+def loose(trace: Trace, rows: Int64, known: Sequence[WorkClass], number: Int64, free: Bool, stretch: Int64) -> Loose:
+    """What is left of a part: its slices, their classes, and where they stand."""
+    place = np.flatnonzero(free)
+    names, sets = op_names(trace, rows[place])
+    alike = combinations(number[place], names) if len(place) else None
+    members = []
+    for first in alike.first.tolist() if alike else ():
+        work = known[number[place[first]]]
+        fused = fused_names(work.decoded.fused_ops) if work.is_generated else frozenset()
+        members.append(Member(work, sets[names[first]], fused))
+    return Loose(place, stretch[place], alike.member if alike else place, members)
+
+
+def fused_into(given: Loose, others: Loose) -> Int64:
+    """For each activity that is no generated kernel the one of the others, which is one, that it went into; or -1."""
+    return _into(given, others, generated=False)
+
+
+def refused_into(given: Loose, others: Loose) -> Int64:
+    """For each generated kernel the one of the others, generated too, that does all of its work; -1 for none."""
+    return _into(given, others, generated=True)
+
+
+def _into(given: Loose, others: Loose, generated: bool) -> Int64:
+    into = np.full(len(given.place), -1, np.int64)
+    for sized in (True, False):
+        for number, member in enumerate(given.known):
+            if bool(member.fused) != generated:
+                continue
+            taking = np.array([_takes(other, member, sized) for other in others.known], bool)
+            mine = np.flatnonzero((given.number == number) & (into < 0))
+            hosts = np.flatnonzero(taking[others.number]) if len(taking) else mine[:0]
+            if len(mine) and len(hosts):
+                into[mine] = _dealt(given.stretch[mine], hosts, others.stretch[hosts])
+    return into
+
+
+def _takes(host: Member, member: Member, sized: bool) -> bool:
+    """Whether a generated kernel names the work, and where `sized` whether both are known to be as large."""
+    if not host.fused or not member.ops | member.fused or member.work.decoded.family == Family.COMMUNICATION:
+        return False
+    family = member.work.decoded.family
+    if family in _APART and not member.work.is_helper and family != host.work.decoded.family:
+        return False
+    if sized and not 0 < member.elements == host.elements:
+        return False
+    return member.fused <= host.fused if member.fused else bool(member.ops & host.fused)
+
+
+def _dealt(stretch: Int64, hosts: Int64, host_stretch: Int64) -> Int64:
+    """For each stretch in order one of the hosts in the nearest stretch that has some, dealt out in order."""
+    used, first, count = np.unique(host_stretch, return_index=True, return_counts=True)
+    later = np.minimum(np.searchsorted(used, stretch), len(used) - 1)
+    sooner = np.maximum(later - 1, 0)
+    target = np.where(np.abs(used[later] - stretch) <= np.abs(used[sooner] - stretch), later, sooner)
+    near = np.abs(used[target] - stretch) <= NEAR
+    into = np.full(len(stretch), -1, np.int64)
+    for number in np.unique(target[near]).tolist():
+        mine = np.flatnonzero(near & (target == number))
+        into[mine] = hosts[first[number] + np.arange(len(mine)) * int(count[number]) // len(mine)]
+    return into
+
+
+def in_place_of(given: Loose, others: Loose) -> Int64:
+    """For each activity the one of the others that alone stands in its stretch, and could do its work; -1 for none."""
+    into = np.full(len(given.place), -1, np.int64)
+    mine, hosts = _works(given), _works(others)
+    alone, first, count = np.unique(others.stretch[hosts], return_index=True, return_counts=True)
+    for stretch, place in zip(alone[count == 1].tolist(), first[count == 1].tolist(), strict=True):
+        low, high = np.searchsorted(given.stretch[mine], [stretch, stretch + 1]).tolist()
+        replaced, host = mine[low:high], others.known[others.number[hosts[place]]]
+        if 0 < len(replaced) <= MOST:
+            numbers, often = np.unique(given.number[replaced], return_counts=True)
+            found = [given.known[number] for number in numbers.tolist()]
+            if _is_one_product(host, found, often.tolist()) and all(_may_replace(host, each) for each in found):
+                into[replaced] = hosts[place]
+    return into
+
+
+def _works(some: Loose) -> Int64:
+    """Those that compute or move something within the device: neither fills nor copies to and from the host."""
+    wanted = [each.work.kind == Kind.KERNEL or each.work.name.startswith(_DEVICE_COPY) for each in some.known]
+    return np.flatnonzero(np.array(wanted, bool)[some.number]) if wanted else some.place[:0]
+
+
+def _is_one_product(host: Member, members: Sequence[Member], often: Sequence[int]) -> bool:
+    """Whether no two products would be one: the place does not tell which of them that is."""
+    if host.work.decoded.family != Family.GEMM:
+        return True
+    products = (each.work.decoded.family == Family.GEMM and not each.work.is_helper for each in members)
+    return sum(count for count, is_product in zip(often, products, strict=True) if is_product) < 2
+
+
+def _may_replace(host: Member, member: Member) -> bool:
+    """Whether nothing that is known of the two speaks against it."""
+    families = host.work.decoded.family, member.work.decoded.family
+    if Family.COMMUNICATION in families:
+        return False
+    # A generated kernel says itself what it does.
+    if (host.fused and (member.ops or member.fused)) or (member.fused and host.ops):
+        return False
+    if families[1] in _APART and not member.work.is_helper:
+        sizes = {host.work.problem, member.work.problem} - {""}
+        return families[0] == Family.ATTENTION or (families[0] == Family.GEMM == families[1] and len(sizes) < 2)
+    # What PyTorch itself multiplies it does not add or move on the way; attention it does.
+    return families[0] != Family.GEMM or host.work.is_helper or not host.work.op.startswith(_OWN)

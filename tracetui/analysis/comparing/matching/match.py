@@ -1,0 +1,291 @@
+"""Which GPU work of one part goes with which of another (R3.50).
+
+Passes from the surest to the least sure; each looks only at what is left. What has the same name, operator and sizes
+belongs together, in order of launch; then what shares less. What is left may have been fused into a kernel of the
+other side, or split into several of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.comparing.matching.called import Calls, Partners, call_partners, call_partners_in_place, calls
+from tracetui.analysis.comparing.matching.classes import WorkClass, callers, classes
+from tracetui.analysis.comparing.matching.fusing import Loose, fused_into, in_place_of, loose, refused_into
+from tracetui.analysis.comparing.matching.order import in_order
+from tracetui.analysis.comparing.matching.pairing import even_pairs, uneven_pairs
+from tracetui.analysis.comparing.matching.places import Places, places
+from tracetui.analysis.comparing.matching.renamed import Renamed, renamed
+from tracetui.analysis.comparing.sides.side import Side
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Trace
+
+Int8 = NDArray[np.int8]
+
+SAME_NAME, OTHER_SHAPES = "same name", "same name, other shapes"
+SAME_OP, SAME_SIZE, SAME_OP_PLACE = "same op and shapes", "same family and size", "same op and place"
+FUSED, SPLIT, SAME_PLACE = "fused", "split", "same place"
+HOWS = (SAME_NAME, OTHER_SHAPES, SAME_OP, SAME_SIZE, SAME_OP_PLACE, FUSED, SPLIT, SAME_PLACE)
+"""How partners were found; what they share."""
+_BY_OP = (HOWS.index(SAME_OP), HOWS.index(SAME_OP_PLACE))
+TAKEN_IN = (FUSED, SPLIT, SAME_PLACE)
+"""Where several are one, one kernel does the work of several operators."""
+RELATED = 0.25
+"""Of the work of each part: where less of it is paired, the programs differ and a place says nothing."""
+FEW = 32
+"""Where no more than this is left of a part, it does not matter how much is paired."""
+
+Key = tuple[Hashable, ...] | None
+KeyOf = Callable[[WorkClass], Key]
+Find = Callable[[Loose, Loose], Int64]
+_BY_SIZE: tuple[KeyOf, ...] = (
+    lambda work: (work.plain, work.op, work.dims, work.size),
+    lambda work: (work.plain, work.op, work.sizes) if work.sizes else None,
+)
+"""Names that agree with what their operators were called with."""
+_BY_NAME: tuple[KeyOf, ...] = (
+    lambda work: (work.plain, work.op, work.size) if work.size else None,
+    lambda work: (work.plain, work.op) if work.op else None,
+    lambda work: (work.plain, work.size) if work.size else None,
+    lambda work: (work.plain,),
+)
+"""Names alone, from the surest to the least sure."""
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """GPU work of one part of A beside one part of B."""
+
+    rows_a: Int64
+    """Slices of A, in order of launch."""
+    rows_b: Int64
+    partner: Int64
+    """For each of `rows_a` a place in `rows_b`, the first of several, -1 for none: several may share one (fused)."""
+    partner_b: Int64
+    """For each of `rows_b` a place in `rows_a`, the first of several; several may share one (split)."""
+    how: Int8
+    """For each of `rows_a` a place in `HOWS`, -1 for none."""
+    how_b: Int8
+
+    def of_a(self, row: int) -> Int64:
+        """The slices of B that go with a slice of A, in order of launch; none for what has no partner."""
+        return _partners(row, self.rows_a, self.partner, self.rows_b, self.partner_b)
+
+    def of_b(self, row: int) -> Int64:
+        """The slices of A that go with a slice of B."""
+        return _partners(row, self.rows_b, self.partner_b, self.rows_a, self.partner)
+
+
+def match(a: Side, part_a: int, b: Side, part_b: int) -> Matching:
+    """The work of a part of A beside that of a part of B; made once."""
+    key = ("matching", a.scope, part_a, b.trace, b.scope, part_b)
+    return a.trace.remember(key, lambda: _match(a, part_a, b, part_b))
+
+
+def _match(a: Side, part_a: int, b: Side, part_b: int) -> Matching:
+    table = _Table(_Part.of(a, part_a), _Part.of(b, part_b))
+    for key in _BY_SIZE:
+        table.pair(key, SAME_NAME)
+    # An operator called alike may run other kernels: surer than a kernel of one name that works on something else.
+    table.join(call_partners(*table.calls(_called), table.places()), SAME_OP)
+    for key in _BY_NAME:
+        table.pair(key, SAME_NAME)
+    table.pair(_sized, SAME_SIZE)
+    table.join(call_partners_in_place(*table.calls(_called_somehow), table.places()), SAME_OP_PLACE)
+    names = table.renamed()
+    table.pair(names.key_a, SAME_OP_PLACE, names.key_b)
+    _fuse(table)
+    return table.finished()
+
+
+def _called(work: WorkClass) -> Key:
+    return (work.op, work.sizes) if work.op and work.sizes and not work.is_generated else None
+
+
+def _called_somehow(work: WorkClass) -> Key:
+    return (work.op,) if work.op and not work.is_generated else None
+
+
+def _role(work: WorkClass) -> tuple[Hashable, ...]:
+    return work.decoded.family, work.is_helper, work.is_generated
+
+
+def _sized(work: WorkClass) -> Key:
+    return (*_role(work), work.problem) if work.problem else None
+
+
+class _Part:
+    """The work of one part and what was found for it."""
+
+    def __init__(self, trace: Trace, rows: Int64) -> None:
+        self.trace, self.rows = trace, rows
+        self.known = classes(trace).known
+        self.caller = callers(trace, rows)
+        self.number = classes(trace).of(rows)
+        self.partner = np.full(len(rows), -1, np.int64)
+        self.how = np.full(len(rows), -1, np.int8)
+
+    @classmethod
+    def of(cls, side: Side, part: int) -> _Part:
+        """The work of a part of a side in order of launch."""
+        rows, parts = side.work()
+        return cls(side.trace, in_order(side.trace, rows[parts == part]))
+
+    @property
+    def free(self) -> Bool:
+        """What has no partner yet."""
+        mask: Bool = self.partner < 0
+        return mask
+
+    def often(self) -> Iterator[tuple[WorkClass, int]]:
+        """Every class and how much work there is of it."""
+        used, count = np.unique(self.number, return_counts=True)
+        return zip((self.known[number] for number in used.tolist()), count.tolist(), strict=True)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class _Table:
+    """Both parts while partners are looked for."""
+
+    def __init__(self, a: _Part, b: _Part) -> None:
+        self.a, self.b = a, b
+
+    def keys(self, key: KeyOf, key_b: KeyOf | None = None) -> tuple[Int64, Int64]:
+        """A key of all that is free, as numbers that mean the same on both sides; -1 for none."""
+        ids: dict[Key, int] = {None: -1}
+        found = []
+        for part, made in ((self.a, key), (self.b, key_b or key)):
+            free = np.flatnonzero(part.free)
+            used = distinct(part.number[free])
+            codes = [ids.setdefault(made(part.known[number]), len(ids)) for number in used.tolist()]
+            keys = np.full(len(part), -1, np.int64)
+            if len(free):
+                keys[free] = np.array(codes, np.int64)[np.searchsorted(used, part.number[free])]
+            found.append(keys)
+        return found[0], found[1]
+
+    def left_of(self, keys: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
+        """The keys without those of what was joined since."""
+        return np.where(self.a.free, keys[0], -1), np.where(self.b.free, keys[1], -1)
+
+    def places(self) -> Places:
+        """Where everything stands between the pairs that are known."""
+        mine = self._leading()
+        return places(mine, self.a.partner[mine], len(self.a), len(self.b))
+
+    def renamed(self) -> Renamed:
+        """The names of kernels that were found beside each other by their operators."""
+        mine = self._leading()
+        mine = mine[np.isin(self.a.how[mine], _BY_OP)]
+        pairs, count = np.unique(self._classes(mine), return_counts=True)
+        size = len(self.b.known)
+        found = (
+            (self.a.known[pair // size], self.b.known[pair % size], often)
+            for pair, often in zip(pairs.tolist(), count.tolist(), strict=True)
+        )
+        return renamed(found, self.a.often(), self.b.often())
+
+    def is_related(self) -> bool:
+        """Whether both parts have enough in common for a place to mean something."""
+        paired = range(len(HOWS) - len(TAKEN_IN))
+        return all(part.free.sum() <= FEW or np.isin(part.how, paired).mean() >= RELATED for part in (self.a, self.b))
+
+    def _leading(self) -> Int64:
+        """Places in A of pairs, and of the first of what is several."""
+        mine = np.flatnonzero(self.a.partner >= 0)
+        leading: Int64 = mine[self.b.partner[self.a.partner[mine]] == mine]
+        return leading
+
+    def _classes(self, mine: Int64) -> Int64:
+        """The classes of work of A and of its partners, as one number each."""
+        numbers: Int64 = self.a.number[mine] * len(self.b.known) + self.b.number[self.a.partner[mine]]
+        return numbers
+
+    def calls(self, key: KeyOf) -> tuple[Calls, Calls]:
+        """The calls of operators of which work is free, told apart by a key of that work."""
+        keys, sorts = self.keys(key), self.keys(_role)
+        return calls(self.a.caller, keys[0], sorts[0]), calls(self.b.caller, keys[1], sorts[1])
+
+    def pair(self, key: KeyOf, how: str, key_b: KeyOf | None = None) -> None:
+        """Make partners of what is free and has one key, first where both sides have it equally often."""
+        keys = self.keys(key, key_b)
+        for pairs in (even_pairs(*keys), None):
+            mine, other = pairs or uneven_pairs(*self.left_of(keys), self.places())
+            self.join(Partners(mine, other, other, mine), how)
+
+    def join(self, found: Partners, how: str) -> None:
+        """Make partners."""
+        self.a.partner[found.a], self.b.partner[found.b] = found.of_a, found.of_b
+        self.a.how[found.a] = self.b.how[found.b] = HOWS.index(how)
+
+    def finished(self) -> Matching:
+        """What was found; pairs by name are told apart by whether they had the same sizes."""
+        self._tell_shapes()
+        a, b = self.a, self.b
+        return Matching(a.rows, b.rows, a.partner, b.partner, a.how, b.how)
+
+    def _tell_shapes(self) -> None:
+        mine = np.flatnonzero(self.a.how == HOWS.index(SAME_NAME))
+        other = self.a.partner[mine]
+        pairs, member = np.unique(self._classes(mine), return_inverse=True)
+        differ = [
+            _differ(self.a.known[pair // len(self.b.known)], self.b.known[pair % len(self.b.known)])
+            for pair in pairs.tolist()
+        ]
+        resized = np.array(differ, bool)[member] if differ else np.empty(0, bool)
+        self.a.how[mine[resized]] = self.b.how[other[resized]] = HOWS.index(OTHER_SHAPES)
+
+
+def _differ(a: WorkClass, b: WorkClass) -> bool:
+    """Whether two of one name are known to work on different sizes."""
+    if a.sizes and b.sizes and a.op == b.op:
+        return a.sizes != b.sizes
+    return bool(a.size and b.size) and a.size != b.size
+
+
+def _fuse(table: _Table) -> None:
+    """Many to one: what went into kernels of B, what came out of kernels of A, and what only its place tells.
+
+    Generated kernels come after all others: what one of them takes in of one side does not depend on which is A.
+    """
+    finds: tuple[tuple[Find, str, str], ...] = (
+        (fused_into, FUSED, SPLIT),
+        (refused_into, FUSED, SPLIT),
+        (in_place_of, SAME_PLACE, SAME_PLACE),
+    )
+    for find, forth, back in finds:
+        if find is in_place_of and not table.is_related():
+            return
+        where = table.places()
+        _take_in((table.a, where.stretch_a), (table.b, where.stretch_b), find, forth)
+        _take_in((table.b, where.stretch_b), (table.a, where.stretch_a), find, back)
+
+
+def _take_in(given: tuple[_Part, Int64], hosts: tuple[_Part, Int64], find: Find, how: str) -> None:
+    """Let the work of one part go into that of another; both with the posts before them."""
+    mine, others = (
+        loose(part.trace, part.rows, part.known, part.number, part.free, stretch) for part, stretch in (given, hosts)
+    )
+    into = find(mine, others)
+    taken = np.flatnonzero(into >= 0)
+    place, host = mine.place[taken], others.place[into[taken]]
+    given[0].partner[place] = host
+    # Written from the last to the first, so that the first stays.
+    hosts[0].partner[host[::-1]] = place[::-1]
+    given[0].how[place] = hosts[0].how[host] = HOWS.index(how)
+
+
+def _partners(row: int, rows: Int64, partner: Int64, others: Int64, back: Int64) -> Int64:
+    place = np.flatnonzero(rows == row)
+    if len(place) == 0 or partner[place[0]] < 0:
+        return np.empty(0, np.int64)
+    # All of a group lead to its first activity on the other side, and that one leads back to the first on this.
+    found: Int64 = others[back == back[partner[place[0]]]]
+    return found

@@ -1,0 +1,125 @@
+"""What makes a comparison unfair, or less sure than its numbers look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tracetui.analysis.comparing.sentences.ranks import ranks_told
+from tracetui.analysis.comparing.sentences.words import joined, listed
+from tracetui.analysis.comparing.sides.side import CAPTURE, Side
+from tracetui.analysis.comparing.sides.traits import RECORDED, THREADS, Traits, traits
+from tracetui.analysis.findings.words import counted
+
+CONDITIONS = (*RECORDED, THREADS)
+"""Parameters that are not the program's own: by these two recordings should not differ."""
+
+
+def is_same(a: Side, b: Side) -> bool:
+    """Whether both sides are the same parts of one recording, or of copies of it."""
+    left, right = a.trace, b.trace
+    if not (a.sort == b.sort and np.array_equal(a.start, b.start) and np.array_equal(a.end, b.end)):
+        return False
+    if left is right:
+        return True
+    columns = ("start", "dur", "name", "kind", "lane", "correlation")
+    pairs = ((getattr(left.slices, column), getattr(right.slices, column)) for column in columns)
+    return list(left.names) == list(right.names) and all(np.array_equal(*pair) for pair in pairs)
+
+
+def unfair(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> list[str]:
+    """Sentences about what differs beside the program, the gravest first; `names` is what they call the sides."""
+    return [f"{said[:1].upper()}{said[1:]}" for said in _unfair(a, b, names)]
+
+
+def unsure(a: Side, b: Side) -> list[str]:
+    """Sentences about what the numbers leave open, and on what both rest."""
+    said = [*_on_the_same(traits(a), traits(b))]
+    if 1 in (len(a), len(b)) and not len(a) == len(b) == 1:
+        alone, other = ("A", "B") if len(a) == 1 else ("B", "A")
+        said.append(f"{alone} is one {(a if alone == 'A' else b).sort}: noise is known of {other} alone.")
+    for name, side in (("A", a), ("B", b)):
+        if count := side.inferred():
+            what = f"{counted(count, 'GPU activity')} of {name}"
+            said.append(f"{what} without a launch record: placed by {'its' if count == 1 else 'their'} own start.")
+    return said
+
+
+def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
+    a, b = traits(one), traits(other)
+    for name, side in zip(names, (a, b), strict=True):
+        if side.cut:
+            yield f"{name} was not read to its end, so that some of its work may be missing."
+    yield from ranks_told(one, other, names)
+    if a.sort != b.sort:
+        words = [f"the whole {each.sort}" if each.sort == CAPTURE else f"a {each.sort}" for each in (a, b)]
+        yield f"A part of {names[0]} is {words[0]}, one of {names[1]} {words[1]}: their sums do not compare."
+    works = [bool(len(each.work()[0])) for each in (one, other)]
+    if works[0] != works[1]:
+        yield f"Only {names[0] if works[0] else names[1]} put work on a GPU: the CPU times are of different work."
+    if a.devices and b.devices and a.devices != b.devices:
+        yield f"Different devices: {_devices(a)}, and {_devices(b)}; what follows need not come from the program."
+    if a.torch and b.torch and a.torch != b.torch:
+        yield f"Different versions of PyTorch: {a.torch} and {b.torch}."
+    yield from _on_others(a, b)
+    if a.frames != b.frames:
+        name = names[0] if a.frames else names[1]
+        yield f"Python frames were recorded in {name} alone, which makes its CPU slower."
+
+
+def _devices(side: Traits) -> str:
+    counts = {name: side.devices.count(name) for name in side.devices}
+    return ", ".join(name if number == 1 else f"{number} x {name}" for name, number in counts.items())
+
+
+def _on_others(a: Traits, b: Traits) -> Iterator[str]:
+    """What differs between two programs of which it is not known that they compute on the same numbers."""
+    others = sorted(name for name in a.operands.keys() & b.operands.keys() if a.operands[name] != b.operands[name])
+    what = _differing(a, b, _is_same_numbers(a, b))
+    if what and others:
+        yield f"{what}; their weights or inputs differ too: {listed(others)}."
+    elif what:
+        yield f"{what}."
+    elif others:
+        yield f"Different weights or inputs: {listed(others)}."
+
+
+def _on_the_same(a: Traits, b: Traits) -> Iterator[str]:
+    """How two programs differ that compute on the same numbers: that is what is compared, and fair."""
+    if not _is_same_numbers(a, b):
+        return
+    rest = "with the same weights and inputs"
+    if a.operands.keys() != b.operands.keys():
+        rest = f"with the same {joined(sorted(a.operands.keys() & b.operands.keys()))}"
+    if _names(a, b):
+        yield f"Different workloads, {_names(a, b)}, {rest}."
+    elif own := [each for key, each in _changed(a, b).items() if key not in CONDITIONS]:
+        yield f"Different parameters, {listed(own)}, {rest}."
+
+
+def _is_same_numbers(a: Traits, b: Traits) -> bool:
+    """Whether all weights and inputs that both name, and there are some, have the same digests."""
+    shared = a.operands.keys() & b.operands.keys()
+    return bool(shared) and all(a.operands[name] == b.operands[name] for name in shared)
+
+
+def _differing(a: Traits, b: Traits, of_conditions: bool) -> str:
+    """Workloads or parameters that differ, in words; empty for none."""
+    changed, names = _changed(a, b), "" if of_conditions else _names(a, b)
+    if of_conditions or names:
+        changed = {key: words for key, words in changed.items() if key in CONDITIONS}
+    if names:
+        return f"Different workloads: {', '.join([names, *changed.values()])}"
+    return f"Recorded with different parameters: {listed(list(changed.values()))}" if changed else ""
+
+
+def _names(a: Traits, b: Traits) -> str:
+    """Of two workloads; empty where they are one, or not known."""
+    return f"{a.workload} and {b.workload}" if a.workload and b.workload and a.workload != b.workload else ""
+
+
+def _changed(a: Traits, b: Traits) -> dict[str, str]:
+    """Parameters that both sides name, with both values."""
+    shared = [key for key in a.params if key in b.params]
+    return {key: f"{key} {a.params[key]} → {b.params[key]}" for key in shared if a.params[key] != b.params[key]}

@@ -1,0 +1,263 @@
+"""Sentences about kernels: how many there are, what was fused, what stayed the same and what else changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
+from tracetui.analysis.comparing.changes.marks import FASTER, FUSED_INTO, GONE, NEW, SLOWER, SPLIT_INTO
+from tracetui.analysis.comparing.changes.totals_table import Total
+from tracetui.analysis.comparing.matching.match import SAME_PLACE
+from tracetui.analysis.comparing.sentences.ranks import are_ranks
+from tracetui.analysis.comparing.sentences.strangers import in_common
+from tracetui.analysis.comparing.sentences.words import (
+    WITHIN_NOISE,
+    Unit,
+    bare,
+    in_brackets,
+    joined,
+    listed,
+    per,
+    percent,
+    unit,
+)
+from tracetui.analysis.comparing.sides.noise import Change
+from tracetui.analysis.comparing.sides.op_names import is_generated
+from tracetui.analysis.comparing.sides.side import Side
+from tracetui.analysis.comparing.sides.traits import traits
+from tracetui.analysis.findings.words import counted, size
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.names import Family, decode
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import Kind
+
+Row = Mapping[str, Any]
+
+COMMON = 50.0
+"""Percent of a side's GPU time below which its share with a counterpart is told."""
+TELLING = 0.05
+"""Of the GPU's time on the slower side: rows that change less than that explain nothing."""
+MOST = 3
+"""So many kernels are named in a sentence."""
+OPS = 5
+"""So many operators that became one kernel."""
+WORD = 40
+"""Characters of a name that is a word; longer ones are mangled."""
+_OTHERS = (FASTER, SLOWER, GONE, NEW)
+_GEMM, _COLLECTIVE = Family.GEMM.name.lower(), Family.COMMUNICATION.name.lower()
+_SUMS = ("aten::addmm", "aten::baddbmm", "aten::addbmm")
+"""Operators that a product and a sum become."""
+
+
+@dataclass(frozen=True)
+class KernelStory:
+    """What is said of the GPU's work."""
+
+    sentences: tuple[str, ...]
+    saved_bytes: float = 0.0
+    """So many less are told where fusions are."""
+    told_ops: frozenset[str] = frozenset()
+    """Operators whose work is told to be gone or new."""
+
+
+def kernel_story(a: Side, b: Side, totals: Mapping[str, Total]) -> KernelStory:
+    """What explains the GPU's time; nothing where one side has none, or where all is as it was."""
+    found = kernel_changes(a, b)
+    rows: list[Row] = [
+        {**row, "place": place, "from": _kernels(a, found.rows_a[place]), "into": _kernels(b, found.rows_b[place])}
+        for place, row in enumerate(found.table.rows())
+    ]
+    if not any(row["calls_a"] for row in rows) or not any(row["calls_b"] for row in rows):
+        return KernelStory(())
+    shares = in_common(rows)
+    telling = _telling(rows)
+    fused = [row for row in telling if row["mark"] == FUSED_INTO or _is_split(row)][:MOST]
+    more = [row for row in telling if row["mark"] not in (FUSED_INTO, SPLIT_INTO) and _is_resized(row)][:MOST]
+    dispatched, copies = _in_the_dispatcher(a, b)
+    named = {row["place"] for row in (*fused, *more)}
+    named |= {row["place"] for row in rows if row["mark"] == NEW and copies.issuperset(found.rows_b[row["place"]])}
+    others = _weighty([row for row in rows if row["place"] not in named], rows)
+    if are_ranks(a, b):
+        # Time in a collective says who waited, which is told of both sides.
+        others = [row for row in others if row["family"] != _COLLECTIVE]
+    sentences = [
+        *_common_words(shares),
+        *_counts(a, b, totals, fused, more, others),
+        *_same_products(a, b, rows),
+        *([dispatched] if dispatched else []),
+    ]
+    ops = {_owner(a, row) for each in others if each["mark"] == GONE for row in found.rows_a[each["place"]].tolist()}
+    ops |= {_owner(b, row) for each in others if each["mark"] == NEW for row in found.rows_b[each["place"]].tolist()}
+    saved = sum(row["saved_bytes"] or 0.0 for row in fused)
+    return KernelStory(tuple(sentences), saved, frozenset(ops))
+
+
+def _common_words(shares: tuple[float, float]) -> Iterator[str]:
+    """That little of the work has a counterpart: perhaps these are two programs."""
+    if min(shares) < COMMON:
+        yield f"Of A's GPU time {percent(shares[0])} has a counterpart in B, of B's {percent(shares[1])} one in A."
+
+
+def _telling(rows: Sequence[Row]) -> list[Row]:
+    """The rows that hold enough of the GPU's time on either side to explain something."""
+    least = [TELLING * sum(row[name] for row in rows) for name in ("a_us", "b_us")]
+    return [row for row in rows if row["a_us"] > least[0] or row["b_us"] > least[1]]
+
+
+def _weighty(left: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+    """Of some rows those that changed by enough to explain something."""
+    least = TELLING * max(sum(row["a_us"] or 0 for row in rows), sum(row["b_us"] or 0 for row in rows))
+    return [row for row in left if row["mark"] in _OTHERS and abs(row["saves_us"] or 0) > least]
+
+
+def _kernels(side: Side, rows: Int64) -> str:
+    """Kernels by name: as it is where that is a word, else in short."""
+    used, first = np.unique(side.trace.slices.name[rows], return_index=True)
+    names = [side.trace.names[name] for name in used[np.argsort(first)].tolist()]
+    return joined(list(dict.fromkeys(map(_spelled, names))))
+
+
+def _spelled(name: str) -> str:
+    return name if is_generated(name) or (name.isidentifier() and len(name) <= WORD) else decode(name).short
+
+
+def _counts(
+    a: Side, b: Side, totals: Mapping[str, Total], fused: Sequence[Row], more: Sequence[Row], others: Sequence[Row]
+) -> Iterator[str]:
+    """How many kernels there are, with what was fused, what is called less often, and what else changed."""
+    names = ["kernels", "copies"]
+    before, after = (sum(getattr(totals[name].difference, side).median for name in names) for side in "ab")
+    copies = totals["copies"].difference
+    what = "Kernels and copies" if copies.a.median or copies.b.median else "Kernels"
+    lead = f"{what}{per(a, b)} {before:,g} → {after:,g}" if before != after else ""
+    fewer = sum(row["calls_a"] - row["calls_b"] for row in more)
+    larger = not fused and fewer > (before - after) / 2 > 0
+    reasons = [list(map(_fusion, fused)), _rates(more), _changed(others)]
+    for each in (each for each in reasons if each):
+        if lead:
+            colon = ";" if each is reasons[2] else ", larger ones instead of many:" if larger else ":"
+            yield f"{lead}{colon} {'; '.join(each)}."
+            lead = ""
+        else:
+            yield f"{'GPU work ' if each is reasons[2] else ''}{'; '.join(each)}."
+    if lead:
+        yield f"{lead}."
+
+
+def _fusion(row: Row) -> str:
+    """What became what: `gelu and mul became K (149 → 89.4 µs, 101 MB less memory traffic)`.
+
+    Of a kernel whose name does not say so only its place does.
+    """
+    times = row["a_us"], row["b_us"]
+    ops = _ops(row) if row["mark"] == FUSED_INTO else [row["from"]]
+    aside = [f"{row['calls_a']:,} → {counted(row['calls_b'], 'kernel')}"]
+    if row["mark"] == FUSED_INTO and row["calls_a"] == len(ops) and row["calls_b"] == 1:
+        aside = []
+    aside += [unit(times).change(*times), WITHIN_NOISE if row["change"] == Change.UNTOLD.value else ""]
+    saved = row["saved_bytes"]
+    aside.append(f"{size(saved)} less memory traffic" if saved is not None and saved > 0 else "")
+    subject = joined(ops) if 0 < len(ops) <= OPS else listed(ops, OPS) or row["from"]
+    verb = "stands where" if row["how"] == SAME_PLACE else "became"
+    if row["how"] == SAME_PLACE:
+        return f"{row['into']} {verb} {subject} stood{in_brackets(*aside)}"
+    return f"{subject} {verb} {row['into']}{in_brackets(*aside)}"
+
+
+def _rates(rows: Sequence[Row]) -> list[str]:
+    """Kernels that are called at another rate: `layer_norm 16 → 1 calls (96.0 → 43.0 µs)`."""
+    scale = unit(row[name] for row in rows for name in ("a_us", "b_us"))
+    return [
+        f"{_name(row)} {row['calls_a']} → {row['calls_b']} calls ({scale.change(row['a_us'], row['b_us'])})"
+        for row in rows
+    ]
+
+
+def _is_split(row: Row) -> bool:
+    """Whether one kernel became several, and not merely by standing where it stood."""
+    return bool(row["mark"] == SPLIT_INTO and row["how"] != SAME_PLACE)
+
+
+def _is_resized(row: Row) -> bool:
+    return bool(row["calls_a"] and row["calls_b"] and row["calls_a"] != row["calls_b"])
+
+
+def _same_products(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
+    """That the compiler leaves matrix products to the library, which surprises many (R3.52)."""
+    if traits(a).compiled == traits(b).compiled:
+        return
+    same = [row for row in rows if row["family"] == _GEMM and row["name_a"] and row["name_a"] == row["name_b"]]
+    count = sum(min(row["calls_a"], row["calls_b"]) for row in same)
+    if count == 0:
+        return
+    library = "hipBLASLt" if any("Cijk_" in row["name_a"] for row in same) else "cuBLAS"
+    what = "The GEMM is the same kernel" if count == 1 else f"{count:,} GEMMs are the same kernels"
+    yield f"{what}, as expected: the compiler calls {library} for {'it' if count == 1 else 'them'}."
+
+
+def _in_the_dispatcher(a: Side, b: Side) -> tuple[str, frozenset[int]]:
+    """A product and a sum that became one operator, which copies what is added and runs the product as before.
+
+    With the slices of these copies.
+    """
+    found = kernel_changes(a, b)
+    before = {_owner(a, row) for rows in found.rows_a for row in rows.tolist()}
+    names = {a.trace.name_of(row) for rows in found.rows_a for row in rows.tolist()}
+    after: dict[int, list[int]] = {}
+    for row in np.concatenate([np.empty(0, np.int64), *found.rows_b]).tolist():
+        after.setdefault(links(b.trace).owner_of(row), []).append(row)
+    said, told = "", list[int]()
+    for owner, rows in after.items():
+        name = b.trace.name_of(owner) if owner >= 0 else ""
+        if name not in _SUMS or name in before:
+            continue
+        copies = [row for row in rows if b.trace.slices.kind[row] == Kind.MEMCPY]
+        if copies and any(b.trace.name_of(row) in names and _is_product(b, row) for row in rows):
+            us = float(b.trace.slices.dur[copies[0]]) / 1000
+            copy = in_brackets(_plain(b.trace.name_of(copies[0])), unit((us,)).one(us))
+            said = said or f"{bare(name)} copies first{copy}, then runs the same GEMM: fused in the dispatcher only."
+            told += copies
+    return said, frozenset(told)
+
+
+def _owner(side: Side, row: int) -> str:
+    owner = links(side.trace).owner_of(row)
+    return side.trace.name_of(owner) if owner >= 0 else ""
+
+
+def _is_product(side: Side, row: int) -> bool:
+    return decode(side.trace.name_of(row), Kind.KERNEL).family is Family.GEMM
+
+
+def _changed(others: Sequence[Row]) -> list[str]:
+    """What else changed, by what became of it: `gone: cat (13.0 µs)`."""
+    scale = unit(row[name] for row in others for name in ("a_us", "b_us"))
+    said = []
+    for mark in _OTHERS:
+        some = [_change(row, scale) for row in others if row["mark"] == mark]
+        said += [f"{mark}: {listed(some, MOST)}"] if some else []
+    return said
+
+
+def _change(row: Row, scale: Unit) -> str:
+    if row["mark"] in (GONE, NEW):
+        return f"{_name(row)} ({scale.one(row['a_us'] or row['b_us'])})"
+    return f"{_name(row)} ({scale.change(row['a_us'], row['b_us'])})"
+
+
+def _name(row: Row) -> str:
+    return _plain(str(row["short_name"] or row["name_a"] or row["name_b"]))
+
+
+def _plain(name: str) -> str:
+    """`Memcpy DtoD` of `Memcpy DtoD (Device -> Device)`."""
+    return name.partition(" (")[0] if name.startswith("Memcpy ") else name
+
+
+def _ops(row: Row) -> list[str]:
+    """The operators of a row without their namespace."""
+    return [bare(op) for op in str(row["op"]).split(", ")] if row["op"] else []

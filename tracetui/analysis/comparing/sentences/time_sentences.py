@@ -1,0 +1,171 @@
+"""Sentences about the times of the two sides: the GPU's, the CPU's, and what stands between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tracetui.analysis.comparing.changes.totals_table import Total
+from tracetui.analysis.comparing.sentences.words import how_much, in_brackets, noise, per, percent, sizes, told, unit
+from tracetui.analysis.comparing.sides.noise import Change, Difference
+from tracetui.analysis.comparing.sides.side import CAPTURE, Side
+from tracetui.analysis.comparing.sides.traits import traits
+
+Totals = Mapping[str, Total]
+
+IDLE = 25.0
+"""Percent of idle time of a GPU from which on its span says more than its busy time."""
+POINTS = 2.0
+"""Percentage points by which idle time must change to be told."""
+SYNC = 0.1
+"""Share of a step that is spent waiting for the GPU, from which on its whole duration is told too."""
+CAUSE = "Gaps put down to:"
+"""How the help of such a measure begins."""
+UNKNOWN = 0.2
+"""Share of the idle time without a known cause from which on none is named."""
+MOST_OF_IT = (0.5, 1.1)
+"""Of the change of the idle time: a cause that changed by less is not most of it, one that did by more lies beyond."""
+TOLD = 0.1
+"""Of the change of memory traffic: where fusions tell all but so much of it, it is not told again."""
+BELIEVED = (Change.LESS, Change.MORE)
+
+
+def verdict_sentences(a: Side, b: Side, totals: Totals, names: tuple[str, str] = ("A", "B")) -> list[str]:
+    """What became of the GPU's and of the CPU's time; the former stands first where there is one."""
+    gpu, cpu = _of(totals, _gpu_measure(totals)), _of(totals, "cpu_us")
+    if a.sort != b.sort:
+        times = {"GPU time": _of(totals, "gpu_busy_us"), "CPU time": cpu}
+        return [_beside(a, b, what, each, names) for what, each in times.items() if each]
+    aside, parts = _one_each(a, b), _parts(a)
+    if gpu is None or cpu is None:
+        return [f"{told(f'CPU time{per(a, b)}', cpu, parts, aside)}."] if cpu else []
+    if gpu.change is Change.SAME and cpu.change in BELIEVED:
+        return [_cpu_alone(gpu, cpu, per(a, b), aside)]
+    return [_gpu(totals, gpu, per(a, b), parts, aside), f"{told(f'CPU time{per(a, b)}', cpu, parts)}."]
+
+
+def further_sentences(a: Side, b: Side, totals: Totals, saved: float) -> Iterator[str]:
+    """What the verdict leaves out: waits, idle time with its cause, memory traffic, the word for it all.
+
+    `saved` is how many bytes are already told to be saved.
+    """
+    if _waits(totals):
+        whole = told(f"The {a.sort} as a whole, waits for the GPU included,", totals["dur_us"].difference, _parts(a))
+        yield f"{whole}."
+    yield from _graphs(a, b, totals, per(a, b))
+    yield from _idle(totals)
+    left, right = traits(a).verdict, traits(b).verdict
+    if left and right and left != right:
+        yield f"What holds it back: {left} → {right}."
+    yield from _traffic(totals, per(a, b), saved)
+
+
+def _parts(side: Side) -> str:
+    """What the parts of a side are called."""
+    return "the parts" if side.sort == CAPTURE else f"the {side.sort}s"
+
+
+def _one_each(a: Side, b: Side) -> str:
+    """Why noise is not known, where neither side has two parts."""
+    return f"one {a.sort} each, noise unknown" if len(a) == len(b) == 1 else ""
+
+
+def _beside(a: Side, b: Side, what: str, each: Difference, names: tuple[str, str]) -> str:
+    """Times of parts of two sorts, of which no one is judged by the other."""
+    scale = unit((each.a.median, each.b.median))
+    one, other = f"{_one_of(a)} {names[0]}", f"{_one_of(b)} {names[1]}"
+    return f"{what}: {scale.one(each.a.median)} for {one}, {scale.one(each.b.median)} for {other}."
+
+
+def _one_of(side: Side) -> str:
+    return f"the {side.sort} of" if side.sort == CAPTURE else f"a {side.sort} of"
+
+
+def _cpu_alone(gpu: Difference, cpu: Difference, per: str, aside: str) -> str:
+    """That the GPU does what it did, and the CPU does not."""
+    scale = unit((*(each.median for each in (gpu.a, gpu.b, cpu.a, cpu.b)), cpu.noise if cpu.noise == cpu.noise else 0))
+    times = f"GPU {scale.both(gpu.a.median, gpu.b.median)}, CPU {scale.change(cpu.a.median, cpu.b.median)}{per}"
+    return (
+        f"GPU the same, CPU {how_much(cpu.a.median, cpu.b.median)}: {times}{in_brackets(noise(cpu, scale) or aside)}."
+    )
+
+
+def _of(totals: Totals, name: str) -> Difference | None:
+    """A measure that both sides have."""
+    found = totals.get(name)
+    return found.difference if found and found.difference.change is not Change.UNKNOWN else None
+
+
+def _gpu_measure(totals: Totals) -> str:
+    """Busy time where the GPU is kept busy, else the time from first to last, gaps included."""
+    idle = _of(totals, "gpu_idle_pct")
+    return "gpu_span_us" if idle and max(idle.a.median, idle.b.median) >= IDLE else "gpu_busy_us"
+
+
+def _gpu(totals: Totals, gpu: Difference, per: str, parts: str, aside: str) -> str:
+    if _gpu_measure(totals) == "gpu_busy_us":
+        return f"{told(f'GPU time{per}', gpu, parts, aside)}."
+    busy = totals["gpu_busy_us"].difference
+    first = told(f"GPU{per}, from the first kernel to the last,", gpu, parts, aside)
+    scale = unit((gpu.a.median, gpu.b.median))
+    return f"{first}; it works {scale.change(busy.a.median, busy.b.median)} of that."
+
+
+def _waits(totals: Totals) -> bool:
+    """Whether a part spends so much of its time waiting that its duration is another number than the CPU's time."""
+    whole, work = _of(totals, "dur_us"), _of(totals, "cpu_us")
+    if whole is None or work is None:
+        return False
+    pairs = ((whole.a.median, work.a.median), (whole.b.median, work.b.median))
+    return any(dur > 0 and (dur - own) / dur > SYNC for dur, own in pairs)
+
+
+def _graphs(a: Side, b: Side, totals: Totals, per: str) -> Iterator[str]:
+    """Where one side replays CUDA graphs: how many launches there are; nothing where not all were recorded."""
+    launches = _of(totals, "launches")
+    if traits(a).graphs != traits(b).graphs and launches and not totals["launches"].gap:
+        name = "A" if traits(a).graphs else "B"
+        yield f"{name} replays CUDA graphs: {launches.a.median:,g} → {launches.b.median:,g} launches{per}."
+
+
+def _idle(totals: Totals) -> Iterator[str]:
+    """How much of its span the GPU stood still, and the cause of most of that change.
+
+    Where the verdict is about the span it tells of the idle time already: then only the cause is news.
+    """
+    share = _of(totals, "gpu_idle_pct")
+    if share is None or share.change not in BELIEVED or abs(share.amount) < POINTS:
+        return
+    line = f"The GPU stands still for {percent(share.a.median)} → {percent(share.b.median)} of its time"
+    if worst := _cause(totals):
+        times = worst.difference.a.median, worst.difference.b.median
+        word = worst.help.removeprefix(CAUSE).strip(" .")
+        yield f"{line}; most of the change is in gaps put down to {word} ({unit(times).change(*times)})."
+    elif _gpu_measure(totals) == "gpu_busy_us":
+        yield f"{line}."
+
+
+def _cause(totals: Totals) -> Total | None:
+    """The cause to which most of the change is put down; None where much of the idle time has no known cause."""
+    causes = {name: each for name, each in totals.items() if each.help.startswith(CAUSE)}
+    for side in ("a", "b"):
+        known = {name: getattr(each.difference, side).median for name, each in causes.items()}
+        if known.get("idle_unknown_us", 0) > UNKNOWN * sum(known.values()):
+            return None
+    whole = totals["gpu_idle_us"].difference.amount
+    low, high = (share * abs(whole) for share in MOST_OF_IT)
+    told = [
+        each
+        for each in causes.values()
+        if each.change in BELIEVED and each.difference.amount * whole > 0 and low <= abs(each.difference.amount) <= high
+    ]
+    return max(told, key=lambda each: abs(each.difference.amount), default=None)
+
+
+def _traffic(totals: Totals, per: str, saved: float) -> Iterator[str]:
+    """Least bytes moved, where nearly all of the work is known on both sides and fusions do not tell it."""
+    moved = _of(totals, "moved_bytes")
+    if moved is None or totals["moved_bytes"].change not in BELIEVED:
+        return
+    if abs(-moved.amount - saved) > TOLD * abs(moved.amount):
+        before, after = moved.a.median, moved.b.median
+        yield f"Memory traffic{per}, the least that shapes imply, {sizes(before, after)}: {how_much(before, after)}."

@@ -1,0 +1,117 @@
+"""What the CPU of a side called, entry by entry: operators, annotations and runtime calls as the ops pane costs them.
+
+View ops that put nothing on the GPU and occupancy queries are folded: they belong to the nearest operator around
+them that is neither. A view op that the program itself calls stands for itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.common.trees import forest, nearest
+from tracetui.analysis.comparing.sides.op_names import COMPILE, is_compile, shared_name
+from tracetui.analysis.comparing.sides.side import Side
+from tracetui.analysis.idle.waits import flush, sync_calls
+from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.occupancy import queries
+from tracetui.analysis.operators.costs import Costs, costs
+from tracetui.analysis.operators.views import INNER_VIEWS, idle_view_rows
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Kind, Trace
+
+OP, ANNOTATION, RUNTIME, SLICE, WAIT = "op", "annotation", "runtime", "slice", "wait"
+"""Kinds of rows beside that of torch.compile; a wait is a call in which the CPU waits for the GPU."""
+
+_KINDS = {Kind.CPU_OP: OP, Kind.ANNOTATION: ANNOTATION, Kind.RUNTIME: RUNTIME, Kind.OTHER: SLICE}
+
+
+class Key(NamedTuple):
+    """What the rows of a table are told apart by."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Parallel arrays, one entry per slice; the steps themselves and the profiler's last wait are left out."""
+
+    row: Int64
+    part: Int64
+    key: Int64
+    """Place in `keys`."""
+    into: Int64
+    """Place in `keys` of the operator into which the slice is folded, -1 for a slice that stands for itself."""
+    self_cpu: Int64
+    """In ns."""
+    cpu: Int64
+    """Duration in ns."""
+    keys: tuple[Key, ...]
+
+
+def calls(side: Side) -> Calls:
+    """The calls within the parts of a side, made once."""
+    return side.trace.remember(("calls", side.scope), lambda: _make(side))
+
+
+def _make(side: Side) -> Calls:
+    trace = side.trace
+    cost = costs(trace)
+    part = side.part_of(cost.row)
+    kind = trace.slices.kind[cost.row]
+    held = (part >= 0) & np.isin(kind, list(_KINDS))
+    held &= ~np.isin(cost.row, np.concatenate([steps(trace).row, flush(trace)]))
+    cost, part = cost.take(np.flatnonzero(held)), part[held]
+    key, keys = _keys(trace, cost)
+    host = _hosts(trace, cost.row)
+    into = np.where(host >= 0, key[host], -1)
+    return Calls(cost.row, part, key, into, cost.self_cpu, cost.cpu, keys)
+
+
+def _keys(trace: Trace, cost: Costs) -> tuple[Int64, tuple[Key, ...]]:
+    """The key of each slice; a name is looked at once."""
+    kind = trace.slices.kind[cost.row].astype(np.int64)
+    waits = np.isin(cost.row, sync_calls(trace))
+    pairs = combinations(cost.name, kind, waits.astype(np.int64))
+    known: dict[Key, int] = {}
+    places = []
+    for first in pairs.first.tolist():
+        name = cost.texts[int(cost.name[first])]
+        sort = WAIT if waits[first] else _KINDS[Kind(int(kind[first]))]
+        wanted = Key(COMPILE if sort in (OP, ANNOTATION) and is_compile(name) else sort, shared_name(name))
+        places.append(known.setdefault(wanted, len(known)))
+    return np.array(places, np.int64)[pairs.member], tuple(known)
+
+
+def _hosts(trace: Trace, rows: Int64) -> Int64:
+    """For each slice the place among `rows` of the operator that it is folded into, -1 for none."""
+    asks = np.isin(rows, queries(trace))
+    among = np.flatnonzero((trace.slices.kind[rows] == Kind.CPU_OP) | asks)
+    parent = forest(trace, rows[among])
+    folded = _is_folded(trace, rows[among], parent) | asks[among]
+    top = nearest(parent, ~folded)
+    # A view op within no other operator stands for itself, and what it calls is folded into it.
+    roots = folded & ~asks[among] & (top < 0) & (parent < 0)
+    folded &= ~roots
+    top = nearest(parent, ~folded)
+    host = np.full(len(rows), -1, np.int64)
+    inner = np.flatnonzero(folded & (top >= 0))
+    host[among[inner]] = among[top[inner]]
+    return host
+
+
+def _is_folded(trace: Trace, rows: Int64, parent: Int64) -> Bool:
+    """Which operators are view ops that put nothing on the GPU; where nothing did, that call nothing else either."""
+    is_view: Bool = np.isin(rows, idle_view_rows(trace))
+    above = np.where(parent >= 0, parent, 0)
+    inner = np.isin(trace.slices.name[rows], [trace.names.find(name) for name in INNER_VIEWS])
+    is_view |= (parent >= 0) & is_view[above] & inner
+    working = is_view.copy()
+    working[parent[(parent >= 0) & ~is_view]] = False
+    while (lost := (parent >= 0) & ~working & working[above]).any():
+        working[parent[lost]] = False
+    return working

@@ -1,0 +1,92 @@
+"""Which parts of a side run the same: an eager and a compiled run of one function have no middle that means anything.
+
+Parts are alike whose numbers of GPU activities differ by a few percent, most of them of the same names; of a side
+without GPU work operators count in their place. A few parts that differ, as a first step that warms up, are no reason
+to distrust the middle of all; where as many differ as the scatter of a side is taken from, they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.comparing.sides.noise import FEW
+from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.side import Side
+from tracetui.analysis.linking.links import op_rows
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Kind
+
+CLOSE = 0.1
+"""Of the larger number of activities: parts whose numbers differ by more are not alike."""
+SHARED = 0.5
+"""Of the activities of the larger part: with fewer of the same names parts are not alike."""
+ENOUGH = 0.75
+"""Of the parts of a side: with fewer that are alike its middle may be of either sort."""
+MOST = 8
+"""So many groups are told apart; what is left is one more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Parts of a side that run the same."""
+
+    parts: Int64
+    """Places of the parts, in order."""
+    count: int
+    """Kernels in the first of them; operators of a side without GPU work."""
+
+
+def groups(side: Side) -> tuple[Group, ...]:
+    """The parts of a side by what they run, in the order of the first part of each; made once."""
+    return side.trace.remember(("groups of parts", side.scope), lambda: _find(side))
+
+
+def is_mixed(side: Side) -> bool:
+    """Whether the parts differ so much in what they run that their median is of none of them."""
+    found = groups(side)
+    most = max((len(group.parts) for group in found), default=0)
+    return len(found) > 1 and (len(side) < FEW or most < ENOUGH * len(side))
+
+
+def _find(side: Side) -> tuple[Group, ...]:
+    rows, part = side.work()
+    counted = side.trace.slices.kind[rows] == Kind.KERNEL
+    if len(rows) == 0:
+        rows = op_rows(side.trace)
+        part = side.part_of(rows)
+        rows, part = rows[part >= 0], part[part >= 0]
+        counted = np.ones(len(rows), bool)
+    shown = np.bincount(part[counted], minlength=len(side))
+    left, found = np.ones(len(side), bool), list[Int64]()
+    content = _Content(side.trace.slices.name[rows].astype(np.int64), part, len(side))
+    sample = representative(side)
+    while left.any():
+        mine = left & content.like(sample) if len(found) < MOST else left.copy()
+        found.append(np.flatnonzero(mine))
+        left &= ~mine
+        sample = int(np.argmax(left))
+    return tuple(Group(parts, int(shown[parts[0]])) for parts in sorted(found, key=lambda parts: int(parts[0])))
+
+
+class _Content:
+    """How often each name occurs in each part."""
+
+    def __init__(self, name: Int64, part: Int64, parts: int) -> None:
+        pairs = combinations(part, name)
+        self._part, self._name = part[pairs.first], name[pairs.first]
+        self._often = np.bincount(pairs.member, minlength=len(pairs))
+        self._size = np.bincount(part, minlength=parts)
+
+    def like(self, sample: int) -> Bool:
+        """Which parts are like one of them; that one is."""
+        mine = self._part == sample
+        often = np.zeros(int(self._name.max(initial=-1)) + 1, np.int64)
+        often[self._name[mine]] = self._often[mine]
+        shared = np.bincount(self._part, np.minimum(self._often, often[self._name]), len(self._size))
+        size = self._size[sample]
+        larger, smaller = np.maximum(self._size, size), np.minimum(self._size, size)
+        alike: Bool = (larger - smaller <= CLOSE * larger) & (shared >= SHARED * larger)
+        return alike

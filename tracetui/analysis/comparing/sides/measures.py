@@ -1,0 +1,251 @@
+"""What is counted and measured of every part of a side (R3.49), each number under a stable name.
+
+Where the steps pane has a column of the same name, a step has the same number here. `dur_us` of a step in which the
+CPU waits for the GPU says how long the GPU takes; `cpu_us` leaves the waiting out and says what the CPU has to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, Side
+from tracetui.analysis.idle.cause_words import WORDS
+from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.idleness import Idleness, idleness
+from tracetui.analysis.idle.waits import flush, sync_calls
+from tracetui.analysis.kernel_names import families
+from tracetui.analysis.linking.links import calls_named, links, op_rows
+from tracetui.analysis.linking.replays import GRAPH_LAUNCH
+from tracetui.analysis.names import Family
+from tracetui.analysis.occupancy import queries
+from tracetui.analysis.operators.costs import self_times
+from tracetui.analysis.operators.views import idle_rows, idle_view_rows
+from tracetui.analysis.work.kernel_work import kernel_work
+from tracetui.model.intervals import Bool, Int64, covered
+from tracetui.model.trace import Float64, Kind
+
+COUNT = ""
+"""The unit of counts."""
+LOST = 0.01
+"""Of the GPU work of a part: where the launches of more were not recorded, nothing that rests on them is known."""
+_ON_LAUNCHES = ("launches", "launch_us", "graph_launches", "idle_ops", "idle_op_us")
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """One number of every part of a side."""
+
+    name: str
+    """Stable; ends in the unit where it has one."""
+    values: Float64
+    """One per part; NaN is what the trace does not hold."""
+    help: str
+    unit: str = COUNT
+    gap: str = ""
+    """Why some parts have no value, as part of a sentence; empty where the trace just does not hold it."""
+
+    @property
+    def is_count(self) -> bool:
+        """Whether the numbers are whole and every difference is one."""
+        return self.unit == COUNT
+
+
+def measures(side: Side) -> dict[str, Measure]:
+    """Everything that is measured of a side, by name and in the order in which it is told; made once."""
+    made = (_cpu_times, _gpu_times, _counts, _idle_causes, _moved, _families)
+
+    def find() -> dict[str, Measure]:
+        every = (each for make in made for each in make(side))
+        return {each.name: each for each in _known(side, every)}
+
+    return side.trace.remember(("measures", side.scope), find)
+
+
+def rests_on_launches(name: str) -> bool:
+    """Whether a measure says nothing of a part whose launches were not recorded: its launches, and causes of gaps."""
+    return name in _ON_LAUNCHES or (name.startswith("idle_") and name.endswith("_us"))
+
+
+def without_launches(side: Side) -> Bool:
+    """The parts of which too many launches were not recorded."""
+    lost: Bool = side.unlaunched() > LOST * _tally(side.work()[1], side)
+    return lost
+
+
+def launch_gap(side: Side) -> str:
+    """Why what rests on launches is not known of some parts, as part of a sentence; empty where it is."""
+    lost = without_launches(side)
+    missing, every = side.unlaunched()[lost].sum(), np.isin(side.work()[1], np.flatnonzero(lost)).sum()
+    return f"the launches of {missing:,} of {every:,} GPU activities were not recorded" if lost.any() else ""
+
+
+def _known(side: Side, every: Iterable[Measure]) -> Iterator[Measure]:
+    """The measures without what is not known; causes of gaps that are known of no part are none."""
+    lost, gap = without_launches(side), launch_gap(side)
+    for each in every:
+        if not rests_on_launches(each.name):
+            yield each
+        elif each.name in _ON_LAUNCHES or not lost.all():
+            yield replace(each, values=np.where(lost, np.nan, each.values), gap=gap)
+
+
+def _cpu_times(side: Side) -> Iterator[Measure]:
+    trace = side.trace
+    dur = (side.end - side.start) / 1000
+    idle = idle_rows(trace) if len(links(trace).gpu) else np.empty(0, np.int64)
+    yield Measure("dur_us", dur, f"Duration of the {side.sort} on the CPU.", "us")
+    yield Measure("cpu_us", dur - _waiting(side) / 1000, "Of that: not spent in calls that wait for the GPU.", "us")
+    yield Measure("sync_us", _time(side, sync_calls(trace)), "Time in calls that wait for the GPU.", "us")
+    yield Measure("launch_us", _time(side, links(trace).launches), "Time in calls that put work on a GPU.", "us")
+    yield Measure("query_us", _time(side, queries(trace)), "Time in occupancy queries.", "us")
+    own = np.full(len(side), np.nan)
+    if len(links(trace).gpu):
+        own = _sums(side, idle, self_times(trace)[idle]) / 1000
+    yield Measure("idle_op_us", own, "Self time of operators that put nothing on the GPU.", "us")
+
+
+def _gpu_times(side: Side) -> Iterator[Measure]:
+    rows, part = side.work()
+    slices = side.trace.slices
+    times = np.full((3, len(side)), np.nan)
+    for number, mine in _parts(rows, part):
+        start, end = slices.start[mine], slices.end[mine]
+        times[:, number] = covered(start, end), end.max() - start.min(), (end - start).sum()
+    busy, span, total = times / 1000
+    yield Measure("gpu_busy_us", busy, "For how long any device ran its work.", "us")
+    yield Measure("gpu_span_us", span, "From the first start to the last end of that work.", "us")
+    yield Measure("gpu_idle_us", span - busy, "Span less busy time.", "us")
+    share = np.divide(100 * (span - busy), span, out=np.full(len(side), np.nan), where=span > 0)
+    yield Measure("gpu_idle_pct", share, "Idle time as a share of the span.", "%")
+    yield Measure("gpu_work_us", total, "Sum of GPU durations; what runs side by side counts twice.", "us")
+
+
+def _counts(side: Side) -> Iterator[Measure]:
+    trace = side.trace
+    rows, part = side.work()
+    is_kernel = trace.slices.kind[rows] == Kind.KERNEL
+    has_gpu = len(links(trace).gpu) > 0
+    launches, nothing = links(trace).launches, np.full(len(side), np.nan)
+    yield Measure("kernels", _tally(part[is_kernel], side), "Kernels launched in it.")
+    yield Measure("copies", _tally(part[~is_kernel], side), "Copies and fills launched.")
+    yield Measure("launches", _count(side, launches), "Calls that put work on a GPU.")
+    graphs = np.intersect1d(launches, calls_named(trace, GRAPH_LAUNCH), assume_unique=True)
+    yield Measure("graph_launches", _count(side, graphs), "Of these: launches of whole graphs.")
+    yield Measure("cpu_ops", _count(side, op_rows(trace)), "Operators on all threads.")
+    yield Measure("view_ops", _count(side, idle_view_rows(trace)), "Calls of known view ops that launch nothing.")
+    idle = _count(side, idle_rows(trace)) if has_gpu else nothing
+    yield Measure("idle_ops", idle, "Operators that put nothing on the GPU, views among them.")
+    yield Measure("occupancy_queries", _count(side, queries(trace)), "Calls that ask how many blocks fit.")
+
+
+def _idle_causes(side: Side) -> Iterator[Measure]:
+    """Gaps before the work of the parts, by what most of each is put down to, as the gaps pane groups them."""
+    idle = idleness(side.trace)
+    part = np.where(_is_inside(side, idle), side.part_of(idle.after), -1)
+    cause = gap_causes(side.trace).cause
+    for number in distinct(cause[part >= 0]).tolist():
+        mine = np.flatnonzero((cause == number) & (part >= 0))
+        sums = _tally(part[mine], side, idle.dur[mine]) / 1000
+        word = WORDS[number].lower()
+        yield Measure(f"idle_{word.replace(' ', '_')}_us", sums, f"Gaps put down to: {word}.", "us")
+
+
+def _is_inside(side: Side, idle: Idleness) -> Bool:
+    """Which gaps count: of runs not those before the first work of a run on a device.
+
+    What came before the run had to end them; in steps, of which one leads to the next, they are the gaps pane's.
+    """
+    if side.sort != RUN:
+        return np.ones(len(idle), bool)
+    rows, part = side.work()
+    slices, process = side.trace.slices, lane_numbers(side.trace).process
+    devices = int(idle.device.max(initial=-1)) + 1
+    device = process[slices.lane[rows]]
+    known = device < devices
+    first = np.full((len(side) + 1, devices), np.iinfo(np.int64).max)
+    np.minimum.at(first, (part[known], device[known]), slices.start[rows[known]])
+    # What ends in no part counts nowhere: it has the last line to itself.
+    inside: Bool = idle.end > first[side.part_of(idle.after), idle.device]
+    return inside
+
+
+def _moved(side: Side) -> Iterator[Measure]:
+    """Bytes and operations as far as shapes tell, and how much of the time that covers."""
+    rows, part = side.work()
+    work, slices = kernel_work(side.trace), side.trace.slices
+    at = work.at(rows)
+    moved, done = work.bytes[at], work.flops[at]
+    main = work.main[at]
+    known = ~np.isnan(np.where(main >= 0, work.bytes[main], moved))
+    with np.errstate(invalid="ignore"):
+        total = _tally(part, side, slices.dur[rows])
+        share = 100 * _tally(part[known], side, slices.dur[rows[known]]) / total
+    for name, values, unit, help in (
+        ("moved_bytes", moved, "bytes", "Least bytes to read and write, of the work whose shapes are known."),
+        ("flops", done, "flop", "Floating-point operations, of the work whose shapes are known."),
+    ):
+        has = ~np.isnan(values)
+        sums = _tally(part[has], side, values[has]) if has.any() else np.full(len(side), np.nan)
+        yield Measure(name, sums, help, unit)
+    yield Measure("moved_known_pct", share, "Share of the GPU time of which the bytes are known.", "%")
+
+
+def _families(side: Side) -> Iterator[Measure]:
+    """Sum of GPU durations of each family that occurs."""
+    rows, part = side.work()
+    code = families(side.trace, rows)
+    for number in distinct(code).tolist():
+        mine = np.flatnonzero(code == number)
+        sums = _tally(part[mine], side, side.trace.slices.dur[rows[mine]]) / 1000
+        name = Family(number).name.lower()
+        yield Measure(f"{name}_us", sums, f"Sum of GPU durations: {name}.", "us")
+
+
+def _waiting(side: Side) -> Float64:
+    """Time in ns that each part's own thread spent waiting for the GPU, the profiler's last wait included."""
+    rows = np.union1d(sync_calls(side.trace), flush(side.trace))
+    lane = side.trace.slices.lane
+    if side.sort == CAPTURE:
+        launches = links(side.trace).launches
+        own = np.full(1, np.bincount(lane[launches]).argmax() if len(launches) else -1)
+    else:
+        own = lane[side.row]
+    part = side.part_of(rows)
+    held = (part >= 0) & (lane[rows] == own[part])
+    return _tally(part[held], side, side.trace.slices.dur[rows[held]])
+
+
+def _parts(rows: Int64, part: Int64) -> Iterator[tuple[int, Int64]]:
+    """The rows of each part that has any."""
+    order = np.argsort(part, kind="stable")
+    cuts = np.flatnonzero(np.diff(part[order])) + 1
+    for mine in np.split(order, cuts) if len(order) else ():
+        yield int(part[mine[0]]), rows[mine]
+
+
+def _count(side: Side, rows: Int64) -> Float64:
+    part = side.part_of(rows)
+    return _tally(part[part >= 0], side)
+
+
+def _time(side: Side, rows: Int64) -> Float64:
+    """Time in us of slices that do not nest in each other."""
+    return _sums(side, rows, side.trace.slices.dur[rows]) / 1000
+
+
+def _sums(side: Side, rows: Int64, values: Int64) -> Float64:
+    part = side.part_of(rows)
+    held = part >= 0
+    return _tally(part[held], side, values[held])
+
+
+def _tally(part: Int64, side: Side, values: NDArray[np.generic] | None = None) -> Float64:
+    """How many there are in each part, or the sum of their values."""
+    weights = None if values is None else np.asarray(values, np.float64)
+    return np.bincount(part, weights, len(side)).astype(np.float64)

@@ -1,0 +1,59 @@
+"""What of one trace can be compared: its steps, else what runs several times and is not within anything that does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracetui.analysis.comparing.sides.side import function_of
+from tracetui.analysis.linking.frames import is_own
+from tracetui.analysis.linking.placement import partial_steps
+from tracetui.analysis.linking.steps import steps
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import Kind, Trace
+
+MOST = 6
+"""So many names are offered."""
+_HIDDEN = ("<", "_")
+"""How functions begin that nobody asks for: `<module>`, `<built-in ...>`, `__call__`, and what is a module's own."""
+
+
+def step_scopes(trace: Trace) -> list[str]:
+    """The scopes of the complete steps, in order."""
+    return [f"#{number}" for number in steps(trace).number[~partial_steps(trace)].tolist()]
+
+
+def repeated_scopes(trace: Trace) -> list[tuple[str, int]]:
+    """Names of annotations and Python functions that run more than once, those of most time first, and how often.
+
+    What runs within another one of them is left out.
+    """
+    slices = trace.slices
+    rows = slices.of_kind(Kind.ANNOTATION, Kind.PYTHON)
+    rows = rows[~np.isin(rows, steps(trace).row)]
+    used, place = np.unique(slices.name[rows], return_inverse=True)
+    spelled = [trace.names[name] for name in used.tolist()]
+    names = [function_of(name) if is_own(name) else "" for name in spelled]
+    known = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    number = np.array([known[name] for name in names], np.int64)[place] if len(used) else place
+    runs = np.bincount(number, minlength=len(known))
+    wanted = np.array([bool(name) and not name.startswith(_HIDDEN) for name in known], bool)
+    repeated = ((runs > 1) & wanted)[number] if len(known) else np.zeros(0, bool)
+    outer = repeated & ~_within(trace, rows[repeated], rows)
+    time = np.bincount(number[outer], slices.dur[rows[outer]], len(known))
+    often = np.bincount(number[outer], minlength=len(known))
+    order = [each for each in np.argsort(-time, kind="stable").tolist() if often[each] > 1]
+    every = list(known)
+    return [(every[each], int(often[each])) for each in order[:MOST]]
+
+
+def _within(trace: Trace, holders: Int64, rows: Int64) -> np.ndarray:
+    """Which rows have one of the holders around them on their thread."""
+    parent = trace.slices.parent
+    held = np.zeros(len(parent) + 1, bool)
+    is_holder = np.zeros(len(parent) + 1, bool)
+    is_holder[holders] = True
+    above = parent[rows].astype(np.int64)
+    while (above >= 0).any():
+        held[rows] |= is_holder[above] & (above >= 0)
+        above = np.where(above >= 0, parent[above], -1)
+    return held[rows]

@@ -1,0 +1,126 @@
+"""What a side is, apart from its numbers: how it ran, on what, and with what it was recorded."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.comparing.sides.calls import calls
+from tracetui.analysis.comparing.sides.measures import measures
+from tracetui.analysis.comparing.sides.op_names import COMPILE, is_generated
+from tracetui.analysis.comparing.sides.side import CAPTURE, STEP, Side
+from tracetui.analysis.idle.verdict import step_verdicts, verdict
+from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.summary import device_names
+from tracetui.model.trace import Kind
+
+RECORDED = ("device", "dtype", "seed", "cold", "warm_seconds", "shapes", "stack", "memory")
+"""Options of a recording by which two recordings should not differ; how it was compiled is what is compared."""
+THREADS = "threads"
+"""Likewise, of the process."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is said of a side before its numbers."""
+
+    name: str
+    sort: str
+    """What a part is: `step`, `run` or `capture`."""
+    parts: int
+    verdict: str | None
+    """The commonest of its parts; None where there is none."""
+    compiled_parts: int
+    """In so many of them torch.compile made some of what ran (R3.51)."""
+    graphs: bool
+    """Whether CUDA graphs were launched."""
+    devices: tuple[str, ...]
+    """Names of the GPUs that ran something, of those that the file names."""
+    torch: str | None
+    """Version, where the file says."""
+    workload: str | None
+    params: Mapping[str, str]
+    """Parameters of the workload and options of the recording, as text."""
+    operands: Mapping[str, str]
+    """Digests of the weights and inputs, by name."""
+    frames: bool
+    """Whether Python frames were recorded."""
+    cut: bool
+    """Whether the file is cut off, or was read in part."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether all parts are compiled."""
+        return 0 < self.parts == self.compiled_parts
+
+
+def traits(side: Side) -> Traits:
+    """Everything that is said of a side, found once."""
+    return side.trace.remember(("traits", side.scope), lambda: _find(side))
+
+
+def _find(side: Side) -> Traits:
+    trace = side.trace
+    about = trace.metadata.get("tracetui")
+    about = about if isinstance(about, Mapping) else {}
+    return Traits(
+        side.name,
+        side.sort,
+        len(side),
+        _verdict(side),
+        _compiled_parts(side),
+        bool(np.nansum(measures(side)["graph_launches"].values)),
+        tuple(name for name in device_names(trace) if name in {device.name for device in trace.devices}),
+        _text(about.get("torch")),
+        _text(about.get("workload")),
+        _params(about),
+        _operands(about),
+        bool((trace.slices.kind == Kind.PYTHON).any()),
+        trace.quality.partial or trace.quality.truncated_at is not None,
+    )
+
+
+def _verdict(side: Side) -> str | None:
+    """The word that most of the steps get, the first of those that are as common; of runs none."""
+    if side.sort == CAPTURE:
+        whole = verdict(side.trace)
+        return whole.words if whole else None
+    if side.sort != STEP:
+        return None
+    every = step_verdicts(side.trace)
+    mine = np.flatnonzero(np.isin(steps(side.trace).row, side.row))
+    words = Counter(each.words for each in (every[place] for place in mine.tolist()) if each)
+    return words.most_common(1)[0][0] if words else None
+
+
+def _compiled_parts(side: Side) -> int:
+    found, (rows, part) = calls(side), side.work()
+    keys = [place for place, key in enumerate(found.keys) if key.kind == COMPILE or is_generated(key.name)]
+    name = side.trace.slices.name[rows]
+    names = [number for number in distinct(name).tolist() if is_generated(side.trace.names[number])]
+    return len(np.union1d(found.part[np.isin(found.key, keys)], part[np.isin(name, names)]))
+
+
+def _params(about: Mapping[str, Any]) -> dict[str, str]:
+    params, options = (about.get(key) for key in ("params", "options"))
+    found = dict(params) if isinstance(params, Mapping) else {}
+    found |= {key: options[key] for key in RECORDED if key in options} if isinstance(options, Mapping) else {}
+    if THREADS in about:
+        found[THREADS] = about[THREADS]
+    return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
+
+
+def _operands(about: Mapping[str, Any]) -> dict[str, str]:
+    found = about.get("operands")
+    found = found if isinstance(found, Mapping) else {}
+    return {str(name): digest for name, digest in found.items() if isinstance(digest, str)}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
