@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
 """The checkout."""
@@ -15,6 +16,10 @@ SHARED = ROOT.parent / "shared" / "traces"
 """Real traces of other people, beside the checkout and never in it."""
 
 SAMPLES = ROOT / "sample_traces"
+
+# How long an example takes says more of what else the machine does.
+settings.register_profile("tracetui", settings.default, deadline=None)
+settings.load_profile("tracetui")
 
 
 @pytest.fixture
@@ -28,6 +33,17 @@ def shared_trace() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+FIRST = ("workloads", "terminal", "browser", "load", "comparing")
+"""Folders of tests that take long, those that take longest first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start what takes long first: at the end all who run tests are to have something left to do."""
+    here = Path(__file__).parent
+    places = {name: number for number, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path.relative_to(here).parts[0], len(FIRST)))
 
 
 def pytest_configure() -> None:

@@ -14,6 +14,7 @@ import termios
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -77,12 +78,18 @@ class Raw:
 
     def wait_for(self, *texts: str, since: int = 0) -> int:
         """Wait until all texts were written after the byte `since`; returns how many bytes there were by then."""
+        self.wait_until(lambda: all(text.encode() in self.written[since:] for text in texts), f"no {texts}")
+        return len(self._written)
+
+    def wait_until(self, is_so: Callable[[], object], told: str) -> None:
+        """Wait until something is so.
+
+        Raises: AssertionError with what is told and what was written last when it is not within the patience.
+        """
         end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            if all(text.encode() in self.written[since:] for text in texts):
-                return len(self._written)
+        while not is_so():
+            assert time.monotonic() < end, f"{told}: {self.written[-800:]!r}"
             time.sleep(0.02)
-        raise AssertionError(f"{texts} did not appear in {self.written[-800:]!r}")
 
     def wait_until_quiet(self, seconds: float = 0.5) -> int:
         """Wait until nothing was written for a while; returns how many bytes there were by then."""

@@ -34,18 +34,16 @@ def left(tmux):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_cpu_trace(start, size):
+def test_a_walk_through_a_cpu_trace(start, size):
     tmux = opened(start, size, EAGER)
     screen = tmux.wait_for("mlp_fwd", "aten::linear", "[3]")
     assert EAGER.name in screen
+    tmux.press("?")
+    tmux.wait_for("Pan left")
+    tmux.press("?")
+    tmux.wait_until_gone("Pan left")
     tmux.press("1")
     tmux.wait_for("There is no GPU activity")
-    left(tmux)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_steps_and_panes(start, size):
-    tmux = opened(start, size, EAGER)
     tmux.press("]")
     tmux.wait_for("[4]")
     tmux.press("[")
@@ -74,18 +72,27 @@ def test_kernels_of_a_gpu_trace(start, size, shared_trace):
 @pytest.mark.parametrize("size", SIZES)
 def test_lanes_move(start, size):
     tmux = opened(start, size, TRAIN)
-    before = tmux.wait_for("mlp_fwd")
+    tmux.wait_for("mlp_fwd")
     tmux.press("0")
-    tmux.wait_for("ProfilerStep#2", "ProfilerStep#4")
+    whole = tmux.wait_for("ProfilerStep#2", "ProfilerStep#4")
     tmux.press("w")
     tmux.press("w")
     tmux.press("l")
-    assert "Kernels" in tmux.wait_for_change(before)
+    # All of the trace fits no longer.
+    assert "Kernels" in tmux.wait_for_change(whole)
     left(tmux)
 
 
-def test_search_finds_and_counts(start):
+def test_a_search_and_the_palette(start):
     tmux = opened(start, (120, 40), EAGER)
+    tmux.wait_for("aten::mm", "Ops 14")
+    # Typed in one burst, it loses no letter.
+    tmux.type("/linear")
+    tmux.wait_for("lanes / linear", "/9")
+    tmux.press("Enter")
+    tmux.wait_for("n N go on")
+    tmux.press("Escape")
+    tmux.wait_until_gone("n N go on")
     tmux.press("/")
     tmux.wait_until_gone("/ search")
     tmux.type("linear")
@@ -93,48 +100,14 @@ def test_search_finds_and_counts(start):
     tmux.press("Enter")
     tmux.press("n")
     tmux.wait_for("5/9")
-    left(tmux)
-
-
-def test_a_search_typed_in_one_burst_loses_no_letter(start):
-    tmux = opened(start, (120, 40), EAGER)
-    tmux.wait_for("aten::mm", "Ops 14")
-    tmux.type("/linear")
-    tmux.wait_for("lanes / linear", "/9")
-    tmux.press("Enter")
-    tmux.wait_for("n N go on")
-    left(tmux)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_help_opens_and_closes(start, size):
-    tmux = opened(start, size, EAGER)
-    tmux.press("?")
-    tmux.wait_for("Pan left")
-    tmux.press("?")
-    tmux.wait_until_gone("Pan left")
-    left(tmux)
-
-
-def test_the_palette_knows_the_commands(start):
-    tmux = opened(start, (120, 40), EAGER)
+    tmux.press("Escape")
+    tmux.wait_until_gone("5/9")
     tmux.press("C-p")
     tmux.wait_for("Search for commands")
     tmux.type("fit the trace")
     tmux.wait_for("Fit the trace")
     tmux.press("Enter")
     tmux.wait_for("ProfilerStep#2", "ProfilerStep#4")
-    left(tmux)
-
-
-def test_a_smaller_window_and_back(start):
-    tmux = opened(start, (120, 40), EAGER)
-    tmux.resize(80, 24)
-    tmux.wait_for("mlp_fwd", "Kernels")
-    tmux.resize(50, 10)
-    tmux.wait_for("too small")
-    tmux.resize(120, 40)
-    tmux.wait_for("mlp_fwd", "Kernels")
     left(tmux)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import SAMPLES
 from tests.terminal.test_app import left, opened
+from tests.workloads.children import needs_torch
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 NO_ROOM = "No space left on device"
@@ -65,9 +66,9 @@ def test_what_a_command_prints(full):
     assert result.stderr == f"tracetui: The output cannot be written: {NO_ROOM}.\n"
 
 
+@needs_torch
 @pytest.mark.slow
 def test_what_is_recorded(full):
-    pytest.importorskip("torch")
     out = full / "a.json.gz"
     command = [sys.executable, "-m", "tracetui", "run", "linear", "--no-open", "-o", str(out)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -38,15 +39,6 @@ def run(tmp_path):
         raw.close()
 
 
-def printed(raw):
-    """What a text command wrote, without its own line breaks and looks; what is left of a payload is in it."""
-    raw.exit_code()
-    written = raw.written.replace(b"\r\n", b" ")
-    for own in (b"\x1b[0m", b"\x1b[1m", b"\x1b[2m", b"\r\x1b[K"):
-        written = written.replace(own, b"")
-    return written
-
-
 def test_the_payloads_would_be_noticed():
     for meant, payload in PAYLOADS.items():
         is_harmless = meant in ("markup", "marks", "endless")
@@ -70,35 +62,66 @@ def test_the_app(run, tmp_path, columns, rows):
     assert not steered(raw.written)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pane", PANE_NAMES)
-def test_a_pane_as_text(run, tmp_path, pane):
-    assert not steered(printed(run("show", pane, str(hostile_file(tmp_path)))), has_left=False)
-
-
-@pytest.mark.parametrize("form", ["--plain", "--format=md", "--format=csv", "--format=json"])
-def test_another_form(run, tmp_path, form):
-    assert not steered(printed(run("show", "kernels", str(hostile_file(tmp_path)), form)), has_left=False)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("show", "kernels", f"/no/{TITLE}.json"),
-        (f"/no/{TITLE}.json",),
-        ("show", "kernels", "TRACE", "--sort", TITLE),
-        ("show", TITLE, "TRACE"),
-        ("show", "kernels", "TRACE", "--where", TITLE),
-        ("show", "kernels", "TRACE", "--steps-by", TITLE),
-        (f"--{TITLE}", "TRACE"),
-        ("open", "TRACE", "--at", TITLE),
-        ("run", TITLE),
-    ],
+FORMS = ("--plain", "--format=md", "--format=csv", "--format=json")
+MESSAGES = (
+    ("show", "kernels", f"/no/{TITLE}.json"),
+    (f"/no/{TITLE}.json",),
+    ("show", "kernels", "TRACE", "--sort", TITLE),
+    ("show", TITLE, "TRACE"),
+    ("show", "kernels", "TRACE", "--where", TITLE),
+    ("show", "kernels", "TRACE", "--steps-by", TITLE),
+    (f"--{TITLE}", "TRACE"),
+    ("open", "TRACE", "--at", TITLE),
+    ("run", TITLE),
 )
-def test_a_message(run, tmp_path, words):
-    path = str(hostile_file(tmp_path))
-    raw = run(*(path if word == "TRACE" else word for word in words))
-    assert not steered(printed(raw), has_left=False)
+PRINTED = {
+    **{pane: ("show", pane, "TRACE") for pane in PANE_NAMES},
+    **{form: ("show", "kernels", "TRACE", form) for form in FORMS},
+    **{f"message {number}": words for number, words in enumerate(MESSAGES)},
+}
+"""Commands that print and end, by what they are to show; `TRACE` stands for the file."""
+ALL_OF_THEM = """
+import json, sys
+from tracetui.cli.main import main
+for name, words in json.loads(sys.argv[1]).items():
+    try:
+        code = main(words)
+    except SystemExit as end:
+        code = end.code
+    sys.stderr.flush()
+    print(f"=== {name} ended with {code} ===", flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """What each of the commands wrote to a terminal, and its exit code; all of them in one process."""
+    folder = tmp_path_factory.mktemp("hostile")
+    trace = str(hostile_file(folder))
+    asked = {name: [trace if word == "TRACE" else word for word in words] for name, words in PRINTED.items()}
+    home = str(folder / "home")
+    raw = Raw(sys.executable, "-c", ALL_OF_THEM, json.dumps(asked), XDG_DATA_HOME=home, XDG_CACHE_HOME=home)
+    try:
+        assert raw.exit_code() == 0
+    finally:
+        raw.close()
+    # Without its own line breaks and looks: what is left of a payload stays.
+    written = raw.written.replace(b"\r\n", b" ")
+    for own in (b"\x1b[0m", b"\x1b[1m", b"\x1b[2m", b"\r\x1b[K"):
+        written = written.replace(own, b"")
+    parts = re.split(rb"=== ([^\x1b]+?) ended with (\d+) === ", written)
+    return {
+        name.decode(): (text, int(code)) for text, name, code in zip(parts[::3], parts[1::3], parts[2::3], strict=False)
+    }
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_a_command_prints(printed, name):
+    text, code = printed[name]
+    assert not steered(text, has_left=False)
+    assert code == 0 or name.startswith("message"), text
+    assert b"failed with" not in text
+    assert b"OWNED" in text or name not in ("kernels", "ops", *FORMS)
 
 
 def test_a_file_that_is_no_trace(run, tmp_path):

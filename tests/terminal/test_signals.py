@@ -6,14 +6,14 @@ import os
 import signal
 import sys
 import termios
-import time
 
 import pytest
 
 from tests.conftest import SAMPLES
 from tests.terminal.raw import Raw
+from tests.terminal.recording import begin, open_form
 from tests.terminal.test_app import CLEAN, left
-from tests.terminal.tmux import PATIENCE
+from tests.workloads.children import needs_torch
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 SOON = 5.0
@@ -97,24 +97,19 @@ def test_while_loading(run, tmp_path, end, code):
         is_over(raw, code)
 
 
+@needs_torch
 @pytest.mark.slow
 @pytest.mark.parametrize(("end", "code"), [(cut, 129), (term, 143)])
 def test_while_the_app_records(run, tmp_path, end, code):
-    pytest.importorskip("torch")
     raw = run(str(tmp_path))
-    raw.wait_for("Which trace?")
-    raw.send("r")
-    raw.wait_for("linear", "runs here")
-    raw.send("\r")
-    raw.wait_for("tracetui run")
-    raw.send("\r")
-    raw.wait_for("importing torch")
+    begin(raw)
     assert len(raw.alive()) > 1
     end(raw)
     is_over(raw, code)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@needs_torch
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "wanted"),
@@ -122,7 +117,6 @@ def test_while_the_app_records(run, tmp_path, end, code):
     ids=["cut", "hup", "term", "ctrl+c"],
 )
 def test_while_a_command_records_and_compiles(run, tmp_path, end, wanted):
-    pytest.importorskip("torch")
     raw = run("run", "linear", "--compile", "--no-open", "-o", str(tmp_path / "a.json.gz"))
     raw.wait_for("compiling")
     assert len(raw.alive()) > 1
@@ -135,17 +129,11 @@ def test_while_a_command_records_and_compiles(run, tmp_path, end, wanted):
     assert b"Traceback" not in raw.written
 
 
+@needs_torch
 @pytest.mark.slow
 def test_ctrl_c_while_the_app_records_stops_the_recording(run, tmp_path):
-    pytest.importorskip("torch")
     raw = run(str(tmp_path))
-    raw.wait_for("Which trace?")
-    raw.send("r")
-    raw.wait_for("linear", "runs here")
-    raw.send("\r")
-    raw.wait_for("tracetui run")
-    raw.send("\r")
-    raw.wait_for("importing torch")
+    begin(raw)
     raw.send("\x03")
     is_over(raw, 0)
 
@@ -173,11 +161,7 @@ def test_keys_after_the_one_that_quits_do_nothing(run):
 
 def test_ctrl_c_leaves_the_form_of_a_recording(run, tmp_path):
     raw = run(str(tmp_path))
-    raw.wait_for("Which trace?")
-    raw.send("r")
-    raw.wait_for("linear", "runs here")
-    raw.send("\r")
-    raw.wait_for("tracetui run")
+    open_form(raw)
     raw.send("\x03")
     is_over(raw, 0)
     assert b"\x1b]52;" not in raw.written
@@ -195,9 +179,9 @@ def test_ctrl_c_while_loading(run, tmp_path):
         is_over(raw, 0)
 
 
+@needs_torch
 @pytest.mark.slow
 def test_ctrl_c_at_a_question(run, tmp_path):
-    pytest.importorskip("torch")
     raw = run("run", "linear", "-o", str(tmp_path / "a.json.gz"))
     raw.wait_for("Guess first", "? ")
     raw.send("\x03")
@@ -227,26 +211,24 @@ def test_suspended_and_brought_back(start):
     tmux.wait_for("Kernels", "aten::linear", "Ops 14")
     tmux.press("2")
     tmux.wait_for("aten::gelu", "self CPU", "list:")
-    before = settled(tmux)
+    before = tmux.settled()
     tmux.press("C-z")
     tmux.wait_for("Stopped")
     assert tmux.state() == CLEAN
+    tmux.wait_for_shell()
     tmux.type("clear; fg")
     tmux.press("Enter")
     tmux.wait_for("Kernels", "aten::linear", "Ops 14")
-    assert settled(tmux) == before
+    assert tmux.settled() == before
     tmux.press("C-z")
     tmux.wait_for("Stopped")
     tmux.resize(80, 24)
-    # The shell empties what was typed when it takes the terminal back.
-    time.sleep(0.5)
-    tmux.type("fg")
+    tmux.wait_for_shell()
+    tmux.type("clear; fg; echo exit status $?")
     tmux.press("Enter")
     tmux.wait_for("Kernels", "aten::linear")
     tmux.press("q")
-    # The screen is emptied first; then it is given back.
-    tmux.wait_until_gone("Kernels")
-    tmux.wait_for("$")
+    assert tmux.exit_status() == 0
     assert tmux.state() == CLEAN
 
 
@@ -262,20 +244,18 @@ def test_stopped_by_force_and_brought_back(run, by_shell):
     raw = run(EAGER)
     raw.wait_for("Kernels", "aten::linear")
     for _ in range(3):
-        raw.wait_until_quiet()
         os.kill(raw.process.pid, signal.SIGSTOP)
         if by_shell:
             shell_of(raw, on=True)
         since = len(raw.written)
         os.kill(raw.process.pid, signal.SIGCONT)
         if by_shell:
-            raw.wait_for("\x1b[?1049h", "Kernels", since=since)
+            since = raw.wait_for("\x1b[?1049h", "Kernels", since=since)
             assert raw.is_raw()
-        since = raw.wait_until_quiet()
         raw.send("?")
         raw.wait_for("where", since=since)
-        raw.send("\x1b")
-    raw.wait_until_quiet()
+        # Not with escape, which would make another key of the one that comes next.
+        raw.send("?")
     raw.send("q")
     assert raw.exit_code(SOON) == 0
     assert not raw.is_raw()
@@ -326,26 +306,15 @@ def test_an_app_that_does_not_end_is_ended(run, tmp_path):
         "from tracetui.ui.trace_view import TraceView\n"
         "from tracetui.cli.main import main\n"
         "leaving.GRACE = 0.5\n"
-        "TraceView.action_mark = lambda self: time.sleep(60)\n"
+        f"TraceView.action_mark = lambda self: (open({str(tmp_path / 'there')!r}, 'w').close(), time.sleep(60))\n"
         "sys.exit(main())\n"
     )
     raw = Raw(sys.executable, str(stubborn), EAGER, PYTHONPATH=os.getcwd())
     try:
         raw.wait_for("Kernels", "aten::linear")
         raw.send("m")
-        raw.wait_until_quiet()
+        raw.wait_until((tmp_path / "there").exists, "the key has done nothing")
         term(raw)
         is_over(raw, 143)
     finally:
         raw.close()
-
-
-def settled(tmux):
-    """The screen once it stays as it is."""
-    last = ""
-    for _ in range(int(PATIENCE)):
-        now = tmux.wait_for("Kernels")
-        if now == last:
-            return now
-        last = now
-    raise AssertionError("the screen did not settle")

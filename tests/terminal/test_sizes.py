@@ -9,7 +9,6 @@ import pytest
 
 from tests.conftest import SAMPLES
 from tests.terminal.test_app import left, opened
-from tests.terminal.tmux import PATIENCE
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 SENTENCE = "too small"
@@ -18,12 +17,14 @@ pytestmark = pytest.mark.terminal
 
 
 def fits(tmux, columns, rows):
-    """The screen once it fills the window; no line of it is wider, and the last one has the key hints."""
-    for _ in range(int(PATIENCE * 4)):
-        lines = tmux.wait_for("Kernels").rstrip("\n").split("\n")
-        if len(lines) == rows and "help" in lines[-1] and "mlp_eager" in lines[0] and len(lines[0]) <= columns:
-            return lines
-    raise AssertionError("\n".join(lines))
+    """The lines of the screen once they fill the window; none is wider, and the last one has the key hints."""
+
+    def is_whole(screen):
+        lines = screen.rstrip("\n").split("\n")
+        fills = len(lines) == rows and len(lines[0]) <= columns
+        return fills and "Kernels" in screen and "help" in lines[-1] and "mlp_eager" in lines[0]
+
+    return tmux.wait_until(is_whole, f"it does not fill {columns} x {rows}").rstrip("\n").split("\n")
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(200, 50), (60, 12)])
@@ -37,7 +38,11 @@ def test_the_screen_fits(start, columns, rows):
 
 
 def test_below_the_least_size_there_is_a_sentence(start):
-    tmux = opened(start, (60, 12), EAGER)
+    tmux = opened(start, (120, 40), EAGER)
+    fits(tmux, 120, 40)
+    for columns, rows in ((80, 24), (60, 12)):
+        tmux.resize(columns, rows)
+        fits(tmux, columns, rows)
     for columns, rows in ((59, 12), (60, 11), (20, 3), (1, 1)):
         tmux.resize(columns, rows)
         if columns > 20:

@@ -8,12 +8,18 @@ import shlex
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyte
 
 PATIENCE = 30.0
 """Seconds to wait for a text; a loaded machine is slow, a passing test never waits so long."""
+PAUSE = 0.05
+"""Seconds between two looks at the screen."""
+SETTLED = 4
+"""Looks at a screen that are alike before it counts as settled."""
+_STATUS = re.compile(r"exit status (\d+)")
 
 
 class Tmux:
@@ -58,14 +64,44 @@ class Tmux:
 
         Raises: AssertionError with the screen when it does not within the patience.
         """
+        return self.wait_until(lambda screen: all(text in screen for text in texts), f"{texts} did not appear")
+
+    def wait_until(self, is_so: Callable[[str], object], told: str) -> str:
+        """The screen once something is so of it.
+
+        Raises: AssertionError with what is told and the screen when it is not within the patience.
+        """
         end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            screen = self.screen()
-            if all(text in screen for text in texts):
-                return screen
-            time.sleep(0.05)
-        missing = [text for text in texts if text not in screen]
-        raise AssertionError(f"{missing} did not appear:\n{screen}")
+        while not is_so(screen := self.screen()):
+            assert time.monotonic() < end, f"{told}:\n{screen}"
+            time.sleep(PAUSE)
+        return screen
+
+    def settled(self, before: str = "", looks: bool = False) -> str:
+        """The screen, or it with its looks, once it is another than before and has stayed as it is for a while.
+
+        Raises: AssertionError when it goes on changing for the patience.
+        """
+        end = time.monotonic() + PATIENCE
+        last, same = "", 0
+        while same < SETTLED or last == before:
+            assert time.monotonic() < end, f"it did not settle:\n{last}"
+            time.sleep(PAUSE)
+            now = self.painted() if looks else self.screen()
+            last, same = now, same + 1 if now == last else 0
+        return last
+
+    def wait_for_shell(self) -> None:
+        """Wait until the shell hears what is typed; when it takes the terminal back, it empties what was typed before.
+
+        Raises: AssertionError with the screen when it does not answer within the patience.
+        """
+        end = time.monotonic() + PATIENCE
+        while "it is 42" not in self.screen():
+            assert time.monotonic() < end, self.screen()
+            self.type("echo it is $((6 * 7))")
+            self.press("Enter")
+            time.sleep(0.3)
 
     def cell(self, text: str) -> pyte.screens.Char:
         """The first cell of a text on the window, with its looks; a blank one where the text is not to be seen."""
@@ -87,43 +123,27 @@ class Tmux:
             cell = self.cell(text)
             if cell.data == text[0] and getattr(cell, look) == wanted:
                 return
-            time.sleep(0.05)
+            time.sleep(PAUSE)
         raise AssertionError(f"{text} is not {look}={wanted}:\n{self.painted()}")
 
     def exit_status(self) -> int:
         """The exit status of a command, once it has ended."""
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            if found := re.search(r"exit status (\d+)", self.screen()):
-                return int(found[1])
-            time.sleep(0.05)
-        raise AssertionError(f"the command did not end:\n{self.screen()}")
+        screen = self.wait_until(_STATUS.search, "the command did not end")
+        return int(_STATUS.findall(screen)[0])
 
     def wait_until_gone(self, text: str) -> str:
         """The screen once it no longer shows a text.
 
         Raises: AssertionError with the screen when it still does after the patience.
         """
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            screen = self.screen()
-            if text not in screen:
-                return screen
-            time.sleep(0.05)
-        raise AssertionError(f"{text!r} stayed:\n{screen}")
+        return self.wait_until(lambda screen: text not in screen, f"{text!r} stayed")
 
     def wait_for_change(self, before: str) -> str:
         """The screen once it differs from what it was.
 
         Raises: AssertionError when it stays the same for the patience.
         """
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            screen = self.screen()
-            if screen != before:
-                return screen
-            time.sleep(0.05)
-        raise AssertionError(f"nothing changed:\n{before}")
+        return self.wait_until(lambda screen: screen != before, "nothing changed")
 
     def state(self) -> dict[str, str]:
         """What programs can leave behind: alternate screen, hidden cursor, mouse reports, application keys."""

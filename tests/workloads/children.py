@@ -8,12 +8,22 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.conftest import ROOT
 from workloads.launcher import Event, Hello, Options, Outcome, Request, record
 
 QUICK = {"OMP_NUM_THREADS": "1"}
+
+LIGHT_TORCH = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent / "light"), str(ROOT)])}
+"""An environment with a torch that takes no time, for a recording of which no numbers are needed."""
+
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="recording needs torch")
+"""Unlike `importorskip`, it imports nothing into the process of the tests."""
 
 AT_ONCE = 2
 """Recordings that run at the same time."""

@@ -13,10 +13,8 @@ import time
 import pytest
 
 from tests.conftest import ROOT
-from tests.workloads.children import asked, followed, is_gone, own_function
+from tests.workloads.children import LIGHT_TORCH, QUICK, asked, followed, is_gone, needs_torch, own_function
 from workloads.launcher import Options, Stage, plan, record
-
-pytest.importorskip("torch", reason="recording needs torch")
 
 SLEEPS = "import time\ndef step(): time.sleep(60)"
 STUBBORN = """
@@ -66,6 +64,7 @@ async def stopped_in(stage, request, **more):
     return outcome, next(event.pid for event in events if hasattr(event, "pid"))
 
 
+@needs_torch
 @pytest.mark.parametrize("stage", ["importing torch", "loading profiler"])
 def test_a_cancelled_recording_leaves_nothing(tmp_path, stage):
     request = plan("combined", {"batch_size": 2}, Options(device="cpu"), tmp_path / "x.json.gz")
@@ -82,7 +81,7 @@ BEHAVIOUR = {"stubborn": STUBBORN, "deaf": DEAF, "has children": HAS_CHILDREN, "
 @pytest.mark.parametrize("source", BEHAVIOUR.values(), ids=BEHAVIOUR)
 def test_whatever_a_function_does_about_it(tmp_path, source):
     request = asked(own_function(tmp_path / "own.py", source), tmp_path / "x.json")
-    outcome, pid = asyncio.run(stopped_in("first call", request, grace=0.3))
+    outcome, pid = asyncio.run(stopped_in("first call", request, grace=0.3, environment=LIGHT_TORCH))
     assert outcome.failure.kind == "cancelled"
     assert is_gone(pid)
     assert not (tmp_path / "x.json").exists()
@@ -98,7 +97,7 @@ def test_a_task_that_is_cancelled_takes_the_child_with_it(tmp_path):
                 pids.append(event.pid)
                 asyncio.get_running_loop().call_soon(task.cancel)
 
-        task = asyncio.ensure_future(record(request, hear))
+        task = asyncio.ensure_future(record(request, hear, environment=LIGHT_TORCH))
         with pytest.raises(asyncio.CancelledError):
             await task
 
@@ -115,14 +114,14 @@ def test_an_error_in_the_listener_reaches_the_caller_and_leaves_nothing(tmp_path
 
     request = asked(own_function(tmp_path / "own.py", "import torch\ndef step(): torch.ones(1)"), tmp_path / "x.json")
     with pytest.raises(LookupError):
-        asyncio.run(record(request, hear, timeout=0.5))
+        asyncio.run(record(request, hear, environment=LIGHT_TORCH))
     assert is_gone(pids[0])
 
 
 def test_what_was_cancelled_leaves_an_older_trace_alone(tmp_path):
     (tmp_path / "x.json").write_text("older")
     request = asked(own_function(tmp_path / "own.py", SLEEPS), tmp_path / "x.json")
-    asyncio.run(stopped_in("first call", request))
+    asyncio.run(stopped_in("first call", request, environment=LIGHT_TORCH))
     assert (tmp_path / "x.json").read_text() == "older"
 
 
@@ -131,7 +130,7 @@ def test_a_cancel_after_the_end_is_too_late(tmp_path):
 
     async def main():
         cancel = asyncio.Event()
-        task = asyncio.ensure_future(record(request, None, cancel))
+        task = asyncio.ensure_future(record(request, None, cancel, environment=LIGHT_TORCH))
         while not (tmp_path / "x.json").exists():
             await asyncio.sleep(0.001)
         cancel.set()
@@ -150,7 +149,10 @@ import sys
 from workloads.launcher import Options, Request, record_now
 record_now(Request({name!r}, {str(tmp_path / "x.json")!r}), lambda event: print(event, flush=True))
 """
-    parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, **QUICK, **LIGHT_TORCH}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment
+    )
     assert parent.stdout
     pid = int(parent.stdout.readline().split("pid=")[1].split(",")[0])
     while "first call" not in parent.stdout.readline():
@@ -174,7 +176,10 @@ from workloads.launcher import Options, Request, record_now
 outcome = record_now(Request({name!r}, {str(tmp_path / "x.json")!r}), lambda event: print(event, flush=True))
 sys.exit(outcome.exit_code)
 """
-    parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    environment = {**os.environ, **QUICK, **LIGHT_TORCH}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment
+    )
     assert parent.stdout
     pid = int(parent.stdout.readline().split("pid=")[1].split(",")[0])
     os.kill(parent.pid, number)
@@ -185,19 +190,27 @@ sys.exit(outcome.exit_code)
 
 
 @pytest.mark.slow
-def test_twenty_cancels_at_random_times(tmp_path):
+@pytest.mark.parametrize(
+    ("count", "longest", "environment"),
+    [(16, 0.8, LIGHT_TORCH), pytest.param(5, 2.0, {}, marks=needs_torch)],
+    ids=["light", "torch"],
+)
+def test_cancels_at_random_times(tmp_path, count, longest, environment):
+    """Those without torch come at every stage, those with it mostly while it is imported."""
     moments = random.Random(3)
+    name = own_function(tmp_path / "own.py", "import torch\ndef step(): torch.ones(1) + 1")
+    out = tmp_path / "out"
+    out.mkdir()
 
     async def main():
-        for number in range(20):
+        for number in range(count):
             cancel = asyncio.Event()
-            asyncio.get_running_loop().call_later(moments.uniform(0, 2.0), cancel.set)
-            path = tmp_path / f"{number}.json.gz"
-            request = plan("mlp", {"batch": 1, "seq": 4, "dim": 8, "hidden": 8}, Options(device="cpu"), path)
-            story = await followed(request, cancel=cancel)
+            asyncio.get_running_loop().call_later(moments.uniform(0, longest), cancel.set)
+            path = out / f"{number}.json.gz"
+            story = await followed(asked(name, path, device="cpu"), cancel=cancel, environment=environment)
             assert story.outcome.exit_code in (0, 130)
             assert path.exists() == (story.outcome.exit_code == 0)
             assert not story.has_begun or is_gone(story.pid)
 
     asyncio.run(main())
-    assert not [path for path in tmp_path.iterdir() if not path.name.endswith(".json.gz")]
+    assert not [path for path in out.iterdir() if not path.name.endswith(".json.gz")]

@@ -8,12 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.workloads.children import QUICK, own_function
+from tests.workloads.children import QUICK, needs_torch
+from tests.workloads.faults import light
 from tracetui.cli import run as run_command
 from tracetui.cli.main import build_parser, main
 from tracetui.cli.recording import RecordingBar, position
@@ -271,8 +271,8 @@ def test_without_torch_the_list_says_so(tmp_path):
     assert all("PyTorch is not installed" in line for line in result.stdout.splitlines())
 
 
+@needs_torch
 def test_a_recording_from_the_command_line(tmp_path):
-    pytest.importorskip("torch", reason="recording needs torch")
     words = ["run", "mlp", "--batch", 1, "--seq", 4, "--dim", 8, "--hidden", 8, "--device", "cpu"]
     result = tracetui(*words, folder=tmp_path)
     assert result.returncode == 0, result.stderr
@@ -282,22 +282,9 @@ def test_a_recording_from_the_command_line(tmp_path):
 
 
 def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
-    pytest.importorskip("torch", reason="recording needs torch")
-    marker = tmp_path / "running"
-    name = own_function(tmp_path / "own.py", f"import time\nopen({str(marker)!r}, 'w')\ndef step(): time.sleep(60)")
-    child = subprocess.Popen(
-        [*COMMAND, "run", name, "--json"],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while child.poll() is None and not marker.exists():
-        time.sleep(0.01)
-    os.kill(child.pid, signal.SIGINT)
-    output, errors = child.communicate(timeout=30)
-    assert child.returncode == 130
-    assert json.loads(output)["failure"]["kind"] == "cancelled"
-    assert "Traceback" not in errors
-    assert [path.name for path in tmp_path.iterdir() if path.suffix in {".json", ".gz", ".part"}] == []
+    run = light(tmp_path, "import time\ndef step():\n    open('../there', 'w').close()\n    time.sleep(60)", "--json")
+    run.wait_for((tmp_path / "there").exists)
+    run.process.send_signal(signal.SIGINT)
+    ended = run.ended()
+    ended.failed(130, "Cancelled")
+    assert json.loads(ended.stdout)["failure"]["kind"] == "cancelled"

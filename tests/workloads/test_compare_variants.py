@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.workloads.children import own_function
-from tests.workloads.test_commands import COMMAND, ENVIRONMENT
 from tests.workloads.traced import LINEAR, trace_file
 from tracetui.cli import run as run_command
 from tracetui.cli import variants
@@ -366,28 +360,3 @@ def test_the_variants_of_a_workload_are_listed(capsys):
     [row] = json.loads(capsys.readouterr().out)
     assert row["variants"]["flash"] == "attention -p impl=sdpa -p backend=flash"
     assert row["variants"]["eager"] == "attention"
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_in_the_second_leaves_the_first_and_no_half_file(tmp_path, number, code):
-    pytest.importorskip("torch", reason="recording needs torch")
-    marker = tmp_path / "running"
-    source = f"import time\ndef step(): pass\ndef slow():\n    open({str(marker)!r}, 'w')\n    time.sleep(60)"
-    name = own_function(tmp_path / "own.py", source)
-    child = subprocess.Popen(
-        [*COMMAND, "run", name, "--device", "cpu", "--compare", "step,slow"],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    while child.poll() is None and not marker.exists():
-        time.sleep(0.01)
-    os.kill(child.pid, number)
-    output, errors = child.communicate(timeout=30)
-    assert child.returncode == code, errors
-    assert output == "traces/own.step/warm_eager_step.json.gz\n"
-    assert "Cancelled" in errors
-    assert "Traceback" not in errors
-    assert [path.name for path in (tmp_path / "traces").rglob("*.*")] == ["own.step", "warm_eager_step.json.gz"]

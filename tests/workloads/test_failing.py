@@ -8,10 +8,10 @@ import os
 
 import pytest
 
-from tests.workloads.children import all_of, asked, followed, is_gone, own_function
+from tests.workloads.children import LIGHT_TORCH, all_of, asked, followed, is_gone, needs_torch, own_function
 from workloads.launcher import Options, plan
 
-pytest.importorskip("torch", reason="recording needs torch")
+pytestmark = needs_torch
 
 OWN = {
     "exits": "import sys\ndef step(): sys.exit(3)",
@@ -35,6 +35,9 @@ OWN = {
         "def step() -> Prepared: return Prepared(lambda: None, 'wrong', check=check)"
     ),
 }
+
+OF_TORCH = ("no memory", "crash", "fullgraph", "nothing to compile")
+"""Those that go wrong in torch, or look otherwise with it."""
 
 WANTED = {
     "exits": ("error", 4, "sys.exit(3)"),
@@ -90,7 +93,8 @@ def failed(tmp_path_factory):
     folder, out = tmp_path_factory.mktemp("own"), tmp_path_factory.mktemp("out")
     missing = "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')"
     broken = "raise ImportError('libcudart.so.12: cannot open shared object file')"
-    environments = {
+    environments = {name: LIGHT_TORCH for name in OWN if name not in OF_TORCH}
+    environments |= {
         "no torch": fake_torch(folder / "missing", missing),
         "broken torch": fake_torch(folder / "broken", broken),
         "no compiler": {"CXX": "no-such-compiler"},
@@ -174,7 +178,7 @@ def test_a_folder_that_vanishes_is_made_again(tmp_path):
     source = f"import shutil, torch\ndef step():\n    shutil.rmtree({str(tmp_path / 'out')!r}, True)\n    torch.ones(1)"
     (tmp_path / "out").mkdir()
     request = asked(own_function(tmp_path / "own.py", source), tmp_path / "out" / "x.json", cold=True)
-    story = asyncio.run(followed(request))
+    story = asyncio.run(followed(request, environment=LIGHT_TORCH))
     assert story.outcome.path
     assert json.loads(story.outcome.path.read_text())["tracetui"]["label"] == "own.step"
 
@@ -182,10 +186,10 @@ def test_a_folder_that_vanishes_is_made_again(tmp_path):
 def test_a_recording_that_takes_too_long(tmp_path):
     source = "import time\ndef step(): time.sleep(60)"
     request = asked(own_function(tmp_path / "own.py", source), tmp_path / "x.json")
-    story = asyncio.run(followed(request, timeout=0.5))
+    story = asyncio.run(followed(request, timeout=0.5, environment=LIGHT_TORCH))
     assert (story.kind, story.outcome.exit_code) == ("timeout", 4)
     assert "--timeout" in str(story.outcome.failure)
-    assert is_gone(story.pid)
+    assert not story.has_begun or is_gone(story.pid)
 
 
 def test_a_module_beside_the_caller_does_not_hide_ours(tmp_path, monkeypatch):
@@ -193,5 +197,6 @@ def test_a_module_beside_the_caller_does_not_hide_ours(tmp_path, monkeypatch):
     (tmp_path / "json.py").write_text("raise RuntimeError('the wrong one')")
     (tmp_path / "mine.py").write_text("import torch\ndef step(): torch.ones(1)")
     monkeypatch.chdir(tmp_path)
-    story = asyncio.run(followed(asked("mine:step", tmp_path / "x.json", active=1)))
+    request = asked("mine:step", tmp_path / "x.json", active=1)
+    story = asyncio.run(followed(request, environment=LIGHT_TORCH))
     assert story.outcome.failure is None, story.outcome.failure

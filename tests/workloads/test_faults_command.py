@@ -13,12 +13,10 @@ import time
 
 import pytest
 
-from tests.workloads.children import asked, is_gone, own_function
-from tests.workloads.faults import SOON, contents, own
+from tests.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
+from tests.workloads.faults import SOON, contents, light, own
 from tracetui.cli.recording import RecordingBar
 from workloads.launcher import Note, Stage, record
-
-pytest.importorskip("torch", reason="recording needs torch")
 
 FAMILY = """
 import multiprocessing, os, signal, subprocess, time
@@ -50,7 +48,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody ado
 
 @linux
 def test_a_command_that_is_killed_takes_the_whole_family_with_it(tmp_path):
-    run = own(tmp_path, FAMILY)
+    run = light(tmp_path, FAMILY)
     run.wait_for((tmp_path / "there").exists)
     assert len(run.processes()) >= 7
     run.kill()
@@ -60,16 +58,25 @@ def test_a_command_that_is_killed_takes_the_whole_family_with_it(tmp_path):
 
 
 @linux
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_a_trace_that_has_no_name_yet_goes_with_the_command(tmp_path, number):
-    run = own(tmp_path, CLOSING)
+@pytest.mark.parametrize(
+    ("start", "number"),
+    [
+        (light, signal.SIGKILL),
+        (light, signal.SIGINT),
+        pytest.param(own, signal.SIGTERM, marks=needs_torch),
+        (light, signal.SIGHUP),
+        (light, signal.SIGQUIT),
+    ],
+)
+def test_a_trace_that_has_no_name_yet_goes_with_the_command(tmp_path, start, number):
+    run = start(tmp_path, CLOSING)
     run.wait_for(lambda: list(run.out.glob("*.part")) and not list(run.out.glob("*.raw.part")))
     run.process.send_signal(number)
     ended = run.ended(SOON)
     ended.left_nothing()
     assert ended.files == {}
     if number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        ended.failed(130, "Cancelled while writing trace; nothing was written.")
+        ended.failed(128 + number, "Cancelled while writing trace; nothing was written.")
 
 
 BUSY = {
@@ -94,13 +101,14 @@ def wait():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUSY)
 def test_ctrl_c_stops_a_workload_that(tmp_path, name):
-    run = own(tmp_path, f"{BUSY[name]}\ndef step():\n    open('../there', 'w').close()\n    wait()")
+    run = light(tmp_path, f"{BUSY[name]}\ndef step():\n    open('../there', 'w').close()\n    wait()")
     run.wait_for((tmp_path / "there").exists)
     run.process.send_signal(signal.SIGINT)
     run.ended().failed(130, "Cancelled while making the first call; nothing was written.")
 
 
 @linux
+@needs_torch
 @pytest.mark.slow
 def test_compile_workers_go_with_the_command(tmp_path):
     source = "import torch\nf = torch.compile(lambda x: (x.sin() + 1).cos())\ndef step(): f(torch.ones(100))"
@@ -112,11 +120,13 @@ def test_compile_workers_go_with_the_command(tmp_path):
 
 @linux
 @pytest.mark.slow
-def test_killed_at_any_moment(tmp_path):
+@pytest.mark.parametrize(("start", "count", "longest"), [(light, 8, 0.8), pytest.param(own, 3, 2.5, marks=needs_torch)])
+def test_killed_at_any_moment(tmp_path, start, count, longest):
+    """Those without torch at every stage, those with it mostly while it is imported."""
     moments = random.Random(5)
-    for number in range(8):
-        run = own(tmp_path / str(number), FAST)
-        time.sleep(moments.uniform(0.1, 2.5))
+    for number in range(count):
+        run = start(tmp_path / str(number), FAST)
+        time.sleep(moments.uniform(0.1, longest))
         run.kill()
         ended = run.ended(SOON)
         ended.left_nothing()
@@ -127,7 +137,7 @@ def test_killed_at_any_moment(tmp_path):
 @linux
 @pytest.mark.parametrize("which", ["guard", "recorder"])
 def test_whoever_else_is_killed(tmp_path, which):
-    run = own(tmp_path, "import time\ndef step():\n    open('../there', 'w').close()\n    time.sleep(60)")
+    run = light(tmp_path, "import time\ndef step():\n    open('../there', 'w').close()\n    time.sleep(60)")
     run.wait_for((tmp_path / "there").exists)
     guard, recorder = (pid for pid in sorted(run.processes()) if pid != run.process.pid)
     os.kill(guard if which == "guard" else recorder, signal.SIGKILL)
@@ -147,6 +157,7 @@ def test_a_guard_ends_as_its_recorder_did(tmp_path):
     done = subprocess.run(
         command(sys.executable, (pipe, leash), "token", request),
         pass_fds=(pipe, leash),
+        env={**os.environ, **LIGHT_TORCH},
         capture_output=True,
         timeout=60,
     )
@@ -157,8 +168,8 @@ def test_a_guard_ends_as_its_recorder_did(tmp_path):
 
 
 def test_two_recordings_to_the_same_place_both_end_whole(tmp_path):
-    first, second = own(tmp_path / "a", FAST, out="../../x.json"), own(tmp_path / "b", FAST, out="../../x.json")
-    for run in (first, second):
+    runs = [light(tmp_path / name, FAST, out="../../x.json") for name in "ab"]
+    for run in runs:
         ended = run.ended()
         assert (ended.code, ended.left) == (0, []), ended
     assert len(json.loads((tmp_path / "x.json").read_text())["traceEvents"]) > 300
@@ -179,7 +190,7 @@ def test_a_listener_that_fails_ends_the_recording_at_once(tmp_path):
     request = asked(own_function(tmp_path / "own.py", "import time\ndef step(): time.sleep(60)"), tmp_path / "x.json")
     began = time.monotonic()
     with pytest.raises(LookupError):
-        asyncio.run(record(request, hear))
+        asyncio.run(record(request, hear, environment=LIGHT_TORCH))
     assert time.monotonic() - began < 20
     assert is_gone(pids[0])
 

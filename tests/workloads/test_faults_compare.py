@@ -9,9 +9,7 @@ import sys
 
 import pytest
 
-from tests.workloads.faults import SOON, Run, own
-
-pytest.importorskip("torch", reason="recording needs torch")
+from tests.workloads.faults import SOON, Run, light
 
 FUNCTIONS = """
 import os, time, torch
@@ -24,13 +22,13 @@ def crashes():
 def waits():
     open("../there", "w").close()
     time.sleep(60)
-def last(): torch.ones(4) * 2
+def last(): torch.ones(4) + 2
 """
 
 
 def compared(folder, words) -> Run:
     """A run of some of the functions."""
-    return own(folder, FUNCTIONS, "--compare", words, step="first", out="../out/")
+    return light(folder, FUNCTIONS, "--compare", words, step="first", out="../out/")
 
 
 def recorded(ended):
@@ -57,7 +55,7 @@ def test_one_alone_is_not_compared(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody adopts what leaves its group")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_a_command_that_ends_in_the_middle(tmp_path, number, code):
     run = compared(tmp_path, "first,waits,last")
     run.wait_for((tmp_path / "there").exists)
@@ -66,3 +64,7 @@ def test_a_command_that_ends_in_the_middle(tmp_path, number, code):
     ended.left_nothing()
     assert ended.code == code
     assert recorded(ended) == {"own.first"}
+    if code > 0:
+        assert ended.stdout == "../out/own.first_warm_eager_first.json.gz\n"
+        assert "Cancelled" in ended.stderr
+        ended.spoke_cleanly()

@@ -10,10 +10,9 @@ import subprocess
 
 import pytest
 
-from tests.workloads.faults import own
+from tests.workloads.children import needs_torch
+from tests.workloads.faults import light, own
 from workloads.trace_file import LONGEST_NAME
-
-pytest.importorskip("torch", reason="recording needs torch")
 
 FAST = "import torch\ndef step():\n    for _ in range({}): torch.ones(4) + 1\n"
 CLOSING = """
@@ -39,6 +38,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@needs_torch
 @pytest.mark.parametrize(
     ("calls", "said"),
     [(50, "The trace could not be written in"), (2, "No space left on device. Name another place with -o.")],
@@ -56,9 +56,10 @@ def test_a_disk_that_is_full(small_disk, tmp_path, calls, said):
 
 def test_a_disk_that_is_read_only_by_now(small_disk, tmp_path):
     source = FAST.format(1) + f"    import os; os.system('mount -o remount,ro {small_disk}')"
-    own(tmp_path, source).ended().failed(4, "Read-only file system. Name another place with -o.")
+    light(tmp_path, source).ended().failed(4, "Read-only file system. Name another place with -o.")
 
 
+@needs_torch
 @pytest.mark.parametrize("name", ["x.json", "x.json.gz"])
 def test_a_file_that_may_not_grow(tmp_path, name):
     ended = own(tmp_path, FAST.format(5), out=f"../out/{name}", shell="ulimit -f 16").ended()
@@ -69,7 +70,7 @@ def test_a_folder_that_may_not_be_written_to_any_more(tmp_path):
     if os.geteuid() == 0:
         pytest.skip("this user may write everywhere")
     source = FAST.format(1) + "    import os; os.chmod('../out', 0o500)"
-    own(tmp_path, source).ended().failed(4, "Permission denied. Name another place with -o.")
+    light(tmp_path, source).ended().failed(4, "Permission denied. Name another place with -o.")
 
 
 @pytest.mark.parametrize(
@@ -83,12 +84,12 @@ def test_a_folder_that_may_not_be_written_to_any_more(tmp_path):
     ],
 )
 def test_a_place_that_changes_at_the_last_moment(tmp_path, change, said):
-    own(tmp_path, CLOSING.format(change), "--table").ended().failed(4, said)
+    light(tmp_path, CLOSING.format(change), "--table").ended().failed(4, said)
 
 
 def test_a_folder_that_became_a_file_while_it_ran(tmp_path):
     source = FAST.format(1) + "    import os, shutil; shutil.rmtree('../out', True); open('../out', 'w').close()"
-    own(tmp_path, source).ended().failed(4, "The trace cannot be written")
+    light(tmp_path, source).ended().failed(4, "The trace cannot be written")
 
 
 def test_what_is_no_plain_file_is_refused_and_stays(tmp_path):
@@ -98,7 +99,7 @@ def test_what_is_no_plain_file_is_refused_and_stays(tmp_path):
     # A name for it, lest a test that fails replaces the one of this machine.
     device.symlink_to(os.devnull)
     for path in (fifo, device):
-        own(tmp_path, FAST.format(1), out=str(path)).ended().failed(4, "cannot be written: it is no plain file")
+        light(tmp_path, FAST.format(1), out=str(path)).ended().failed(4, "cannot be written: it is no plain file")
     assert stat.S_ISFIFO(fifo.stat().st_mode)
     assert stat.S_ISCHR(device.stat().st_mode)
 
@@ -112,9 +113,10 @@ def test_what_is_no_plain_file_is_refused_and_stays(tmp_path):
     ],
 )
 def test_a_name_that_cannot_be(tmp_path, out, said):
-    own(tmp_path, FAST.format(1), out=out).ended().failed(4, said)
+    light(tmp_path, FAST.format(1), out=out).ended().failed(4, said)
 
 
+@needs_torch
 def test_a_name_that_is_as_long_as_it_may_be(tmp_path):
     name = "x" * (LONGEST_NAME - 8) + ".json.gz"
     ended = own(tmp_path, FAST.format(1), out=f"../out/{name}").ended()
@@ -126,11 +128,11 @@ def test_an_older_trace_is_replaced_at_once_and_whole(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "x.json.gz").write_bytes(b"older")
     source = FAST.format(5) + "    assert open('../out/x.json.gz').read() == 'older'"
-    ended = own(tmp_path, source, out="../out/x.json.gz").ended()
+    ended = light(tmp_path, source, out="../out/x.json.gz").ended()
     assert ended.code == 0, ended
     assert len(json.loads(gzip.decompress(ended.files["x.json.gz"]))["traceEvents"]) > 15
 
 
 def test_a_command_in_a_folder_that_is_gone(tmp_path):
-    run = own(tmp_path, FAST.format(1), out="x.json", shell="mkdir gone; cd gone; rmdir ../gone")
+    run = light(tmp_path, FAST.format(1), out="x.json", shell="mkdir gone; cd gone; rmdir ../gone")
     run.ended().failed(4, "x.json cannot be written: No such file or directory")

@@ -11,12 +11,11 @@ from textual.app import App
 from textual.widgets import Static
 
 from tests.terminal.raw import Raw
-from tests.workloads.children import asked, is_gone, own_function
+from tests.terminal.recording import begin
+from tests.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
 from tracetui.ui.bar import Bar
 from tracetui.ui.recording_screen import RecordingScreen
 from workloads.launcher import Hello
-
-pytest.importorskip("torch", reason="recording needs torch")
 
 SOON = 5.0
 DEAF = """
@@ -29,6 +28,13 @@ def step():
     time.sleep(60)
 """
 CRASHES = "import os\ndef step():\n    os.write(2, b'\\x1b[?1049h[red]' * 100_000)\n    os.abort()"
+
+
+@pytest.fixture
+def light_torch(monkeypatch):
+    """Recordings with a torch that takes no time."""
+    for key, value in LIGHT_TORCH.items():
+        monkeypatch.setenv(key, value)
 
 
 class Recorder(App[None]):
@@ -64,7 +70,7 @@ async def until(pilot, is_so):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", ["escape", "q"])
-async def test_a_recording_that_is_deaf_is_gone_when_the_screen_is(tmp_path, key):
+async def test_a_recording_that_is_deaf_is_gone_when_the_screen_is(tmp_path, light_torch, key):
     app = Recorder(asked(own_function(tmp_path / "own.py", DEAF), tmp_path / "out" / "x.json"))
     async with app.run_test(size=(80, 24)) as pilot:
         screen = app.screen
@@ -76,7 +82,7 @@ async def test_a_recording_that_is_deaf_is_gone_when_the_screen_is(tmp_path, key
     assert not (tmp_path / "out").exists()
 
 
-async def test_a_crash_is_told_on_the_screen(tmp_path):
+async def test_a_crash_is_told_on_the_screen(tmp_path, light_torch):
     app = Recorder(asked(own_function(tmp_path / "own.py", CRASHES), tmp_path / "out" / "x.json"))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "SIGABRT" in str(app.screen.query_one("#told", Static).render()))
@@ -90,6 +96,7 @@ def words(app) -> str:
     return "".join(part.text for part in app.screen.query_one("#log", Bar).parts)
 
 
+@needs_torch
 @pytest.mark.terminal
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
@@ -97,13 +104,7 @@ def words(app) -> str:
 def test_an_app_that_is_killed_takes_the_recording_with_it(tmp_path, number):
     raw = Raw(sys.executable, "-m", "tracetui", str(tmp_path))
     try:
-        raw.wait_for("Which trace?")
-        raw.send("r")
-        raw.wait_for("linear", "runs here")
-        raw.send("\r")
-        raw.wait_for("tracetui run")
-        raw.send("\r")
-        raw.wait_for("importing torch")
+        begin(raw)
         assert len(raw.alive()) > 2, "the app, the guard and the recorder"
         os.kill(raw.process.pid, number)
         raw.exit_code(SOON)

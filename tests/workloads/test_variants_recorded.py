@@ -14,9 +14,9 @@ import pytest
 from tests.workloads.test_commands import COMMAND, ENVIRONMENT
 from tests.workloads.test_recorded import ATTENTION
 from tracetui.analysis.comparing.comparison import Comparison, comparison
-from tracetui.analysis.comparing.measures import measures
-from tracetui.analysis.comparing.noise import Change, difference
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.measures import measures
+from tracetui.analysis.comparing.sides.noise import Change, difference
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.importers.load import load
 
 pytest.importorskip("torch", reason="recording needs torch")

@@ -1,0 +1,1 @@
+"""What the profiler would import."""
