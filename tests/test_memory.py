@@ -12,6 +12,7 @@ import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op, step
 from tests.slow import slow_events
+from tests.test_autograd import backward, forward
 from tracetui.analysis.memory.allocator import allocator
 from tracetui.analysis.memory.copies import NO_COPIES
 from tracetui.analysis.memory.curves import memory_curves
@@ -129,6 +130,20 @@ def test_by_op_says_who_held_the_peak_and_the_note_what_is_older() -> None:
     ]
     assert table["at_peak_pct"].values[1] == pytest.approx(100 * 2_000 / 7_000)
     assert "fullest with 6.8 KiB at 0.7 µs in ProfilerStep#1 ▸ aten::relu, 3.9 KiB of it older" in table.note
+
+
+def test_where_steps_overlap_the_backward_thread_allocates_in_the_step_of_its_forward_thread() -> None:
+    one, two, engine = ("1", "1"), ("1", "2"), ("1", "9")
+    slices = [
+        step(1, 0, 1_000, lane=one),
+        step(2, 50, 1_000, lane=two),
+        forward("aten::mm", 60, 10, 3, lane=two),
+        *backward("MmBackward0", 200, 100, 3, lane=engine),
+    ]
+    bare = make_trace(slices)
+    [lane] = {int(bare.slices.lane[row]) for row in range(len(slices)) if bare.name_of(row) == "MmBackward0"}
+    trace = with_memory(slices, [Moment(250, 512, 1, 512, lane=lane)])
+    assert list(PANES["memory"].build(trace)["step"].values) == [2]
 
 
 def test_what_stood_at_the_peak_of_a_step_may_be_older_than_the_step() -> None:

@@ -44,7 +44,7 @@ def _events(slow: SlowTrace) -> Iterator[Event]:
             continue
         number, time = int(instants.event[place]), int(instants.time[place])
         args = slow.trace.store.event(number)["args"]
-        step = slow.step_at(time, int(instants.lane[place]))
+        step = slow.step_at(time, slow.home(int(instants.lane[place])))
         yield Event(
             time,
             number,

@@ -65,7 +65,7 @@ class SlowTrace:
         for each in self.slices:
             if each.launch or not each.is_work:
                 cause = each.launch or each
-                each.within = self.step_at(cause.start, self._homes.get(cause.lane, cause.lane))
+                each.within = self.step_at(cause.start, self.home(cause.lane))
 
     def of_kind(self, *kinds: Kind) -> list[Slice]:
         """The slices of some kinds."""
@@ -117,6 +117,10 @@ class SlowTrace:
     def numbered(self, number: int | None) -> list[Slice]:
         """The steps with a number, all of them for None."""
         return [step for step in self.steps if number in (None, number_of(step))]
+
+    def home(self, lane: int) -> int:
+        """The lane whose steps count for what is on a lane: that of the forward pass for a backward one."""
+        return self._homes.get(lane, lane)
 
     def step_at(self, moment: int, lane: int) -> Slice | None:
         """The step that a moment is in: the thread's own, else the only one that is open (R3.6)."""

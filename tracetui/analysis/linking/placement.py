@@ -26,12 +26,15 @@ def step_index(trace: Trace, rows: Int64) -> Int64:
     """Index in `steps(trace)` of each CPU slice or GPU activity, -1 outside of all steps or without a launch."""
     launch = links(trace).launch[rows].astype(np.int64)
     source = np.where(launch >= 0, launch, rows)
-    lane = trace.slices.lane[source].astype(np.int64)
-    if steps(trace).overlap:
-        lane = autograd(trace).home[lane]
-    index = steps(trace).of_moment(trace.slices.start[source], lane)
+    index = step_at(trace, trace.slices.start[source], trace.slices.lane[source].astype(np.int64))
     unlaunched = np.isin(trace.slices.kind[rows], GPU_WORK) & (launch < 0)
     return np.where(unlaunched, -1, index)
+
+
+def step_at(trace: Trace, moment: Int64, lane: Int64) -> Int64:
+    """Index in `steps(trace)` of what happens on some lanes at some moments (ns), -1 outside of all steps."""
+    found = steps(trace)
+    return found.of_moment(moment, autograd(trace).home[lane] if found.overlap else lane)
 
 
 def within(trace: Trace, rows: Int64, step: int | None) -> Int64:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tracetui.analysis.common.groups import Groups, group
 from tracetui.analysis.linking.chains import chain
 from tracetui.analysis.linking.links import names_of
-from tracetui.analysis.linking.placement import chosen
+from tracetui.analysis.linking.placement import chosen, step_at
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.memory.allocator import CPU, Allocator, allocator, causes
 from tracetui.analysis.memory.copies import copies
@@ -36,7 +36,7 @@ def memory(trace: Trace, step: int | None = None, by: str | None = None) -> Tabl
     if by == "copy":
         return copies(trace, step)
     found = allocator(trace)
-    index = steps(trace).of_moment(found.time, found.lane)
+    index = step_at(trace, found.time, found.lane)
     rows = np.arange(len(found)) if step is None else np.flatnonzero(np.isin(index, chosen(trace, step)))
     if by == "op":
         return _by_op(trace, found, rows)
