@@ -7,6 +7,7 @@ import json
 from collections import Counter
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from tracetui.analysis.panes import PANES
 from tracetui.errors import UsageError
 from tracetui.importers.load import load
 from tracetui.writing.cut import Cut
+from tracetui.writing.hashed_names import NameHider
 from tracetui.writing.selection import Wanted
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
@@ -345,3 +347,28 @@ def test_a_damaged_head_is_written_anew(tmp_path):
     text = f'{{"schemaVersion": 1, "INFO": [bad], "traceEvents": [{json.dumps(x("op", 0, 1))}], "traceName": "t"}}'
     _, document = cut_of(trace_of(tmp_path, text), tmp_path / "part.json")
     assert document == {"schemaVersion": 1, "traceName": "t", "traceEvents": [x("op", 0, 1)]}
+
+
+def test_half_a_character_of_a_damaged_event_is_written_as_a_sign(tmp_path):
+    damaged = json.dumps(x("op", 0, 1))[:-1] + r',"more":nan,"args":{"a":"\\ud83d\ude00"}}'
+    trace = trace_of(tmp_path, f"[{damaged}]")
+    sink = io.BytesIO()
+    Cut(trace, Wanted()).write(sink)
+    assert orjson.loads(sink.getvalue())[0]["args"] == {"a": "\\ud83d\ufffd"}
+
+
+@pytest.mark.parametrize(
+    ("field", "key", "left"),
+    [
+        ('"args":{"dtype":["Half",1e999]}', "args", {"dtype": ["Half", None]}),
+        (f'"args":{{"dtype":["Half",{"9" * 5000}]}}', "args", {"dtype": ["Half", None]}),
+        ('"id2":{"local":1e999}', "id2", {"local": None}),
+        ('"scope":1e999', "scope", NameHider(b"salt").hide("1e999")),
+    ],
+    ids=["args", "digits", "id2", "scope"],
+)
+def test_numbers_out_of_range_where_names_are_hidden(field, key, left, tmp_path):
+    trace = trace_of(tmp_path, f"[{json.dumps(x('mine', 0, 1))[:-1]},{field}}}]")
+    sink = io.BytesIO()
+    Cut(trace, Wanted(), NameHider(b"salt")).write(sink)
+    assert [event[key] for event in json.loads(sink.getvalue())] == [left]

@@ -6,12 +6,14 @@ import gzip
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from tests.conftest import SAMPLES, SHARED
+from tests.conftest import ROOT, SAMPLES, SHARED
 from tests.test_cli import tracetui
 from tracetui.errors import CannotWrite
 from tracetui.importers.load import load
@@ -118,6 +120,19 @@ def test_a_full_disk_is_said():
     assert result.returncode == 1
     assert "/dev/full cannot be written: No space left on device" in result.stderr
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="descriptors have no names on this system")
+def test_what_is_open_already_is_written_on(tmp_path):
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    words = [sys.executable, "-m", "tracetui", "cut", str(EAGER), "--steps", "3", "-o", "/dev/stdout", "--force"]
+    with log.open("a") as file:
+        subprocess.run(words, cwd=ROOT, stdout=file, stderr=subprocess.DEVNULL, check=True)
+    before, _, document = log.read_text().partition("\n")
+    assert before == "before"
+    assert len(json.loads(document)["traceEvents"]) == 46
+    assert os.listdir(tmp_path) == ["log"]
 
 
 def test_nothing_half_done_is_left_under_any_name(tmp_path):

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from functools import partial
 from random import Random
 
 import numpy as np
+import orjson
 import pytest
 import zstandard
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tests.build import make_trace, op
 from tracetui.analysis.memory.memory_table import memory
 from tracetui.analysis.summary import facts
 from tracetui.importers import load as loading
-from tracetui.importers import source
+from tracetui.importers import source, tolerant
 from tracetui.importers.blocks import BlockReader
 from tracetui.importers.load import load
 from tracetui.model.trace import Trace
 
 EVENT = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 5.5, "dur": 20}
 SMALL = 64
+HALVES = [r"\ud83d", r"\uD83D", r"\ude00", r"\uDFff"]
+ODD = [*HALVES, "\\\\", r"\u0041", r"\"", r"\n", r"\/", "ud83d", "ude00", "u", "x", "🙂"]
+"""What a string of JSON may hold next to halves of characters, and what looks like them."""
+LETTERS_OF_ONE = r"\\ud83d\ude00"
+"""A backslash, letters, and the second half of a character: no escape of the first half stands before it."""
 
 
 @pytest.fixture
@@ -157,3 +166,73 @@ def test_a_number_out_of_range_in_an_argument(read):
     trace = read(b"[" + metadata + b"," + wide + b"]")
     assert trace.lanes[0].process.startswith("python")
     assert trace.event_of(0)["args"] == {"Ev Idx": float("inf")}
+
+
+@example(LETTERS_OF_ONE)
+@given(st.lists(st.sampled_from(ODD)).map("".join))
+def test_half_a_character_becomes_a_sign_whatever_stands_before_it(inside):
+    text = f'"{inside}"'
+    found = orjson.loads(tolerant.readable(text.encode()).encode())
+    assert found == re.sub("[\ud800-\udfff]", "\ufffd", json.loads(text))
+
+
+@example(LETTERS_OF_ONE)
+@given(st.lists(st.sampled_from([*ODD, r"\q", r"\u12", "\\"])).map("".join))
+def test_no_half_of_a_character_comes_out_of_a_damaged_event(inside):
+    block = f'[{{"name":"{inside}","ph":"X","dur":nan,"args":{{"a":"{inside}"}}}},{{"ph":"X"}}]'.encode()
+    for event in tolerant.parse(block).events:
+        orjson.dumps(event)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        (r"C:\\x", r"C:\x"),
+        (r"C:\x", r"C:\x"),
+        (r"\\\q", r"\\q"),
+        (r'a\\"b', r"a\"b"),
+        (r"a\"b", 'a"b'),
+        ('a"b', 'a"b'),
+    ],
+)
+def test_backslashes_of_a_damaged_event_stay_what_they_are(read, written, name):
+    damaged = f'{{"ph":"X","name":"{written}","cat":"cpu_op","pid":1,"tid":1,"ts":1,"dur":nan}}'
+    trace = read(f"[{damaged},{json.dumps(EVENT)}]".encode())
+    assert trace.events == 2
+    assert name in list(trace.names)
+
+
+def test_damaged_events_that_begin_with_another_key_are_all_kept(read):
+    damaged = json.dumps({"tts": 1} | EVENT | {"args": {"a": [{"b": 1}]}}).replace('"dur": 20', '"dur": nan')
+    trace = read(f"[{','.join([damaged] * 30)}]".encode())
+    assert (trace.events, trace.quality.repaired, trace.quality.dropped) == (30, 30, 0)
+
+
+def test_a_category_that_is_null(read):
+    trace = read(json.dumps([EVENT | {"cat": None, "ph": phase, "id": 1} for phase in "Xisbe"]).encode())
+    assert (len(trace.slices), len(trace.instants), len(trace.flows)) == (2, 1, 1)
+    assert list(trace.categories) == [""]
+
+
+def test_a_negative_duration_is_counted_once_where_another_event_is_odd(read):
+    trace = read(json.dumps([EVENT | {"dur": -2}, EVENT | {"args": {"correlation": "odd"}}]).encode())
+    assert trace.quality.negative == 1
+
+
+def test_a_number_of_more_digits_than_python_takes(read):
+    trace = read(f'[{json.dumps(EVENT)[:-1]},"args":{{"more":{"9" * 5000}}}}}]'.encode())
+    assert trace.event_of(0)["args"] == {"more": float("inf")}
+
+
+def test_a_header_of_damaged_keys_is_gone_over_once(read, monkeypatch):
+    lengths = []
+
+    def readable(data: bytes) -> tolerant.Text:
+        lengths.append(len(data))
+        return tolerant.readable(data)
+
+    monkeypatch.setattr(loading, "readable", readable)
+    header = b"{" + b'"a":x,' * 1000 + b'"b":{"c":"\\ud800"},'
+    trace = read(header + b'"traceEvents":[' + json.dumps(EVENT).encode() + b"]}")
+    assert trace.metadata == {"b": {"c": "\ufffd"}}
+    assert sum(lengths) < 2 * len(header)

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 
 from tests.conftest import SHARED
@@ -145,3 +146,9 @@ def test_the_trace_itself_is_never_overwritten(tmp_path, capsys):
     assert main(["repair", str(path), "-o", str(path), "--force"]) == 2
     assert path.read_text() == f"[{EVENT},"
     assert "is the trace itself" in capsys.readouterr().err
+
+
+def test_half_a_character_behind_an_escaped_backslash_is_written_as_a_sign(repaired):
+    damaged = EVENT.replace("20}", r'nan,"args":{"a":"\\ud83d\ude00"}}')
+    data, _ = repaired(f"[{EVENT},{damaged}]".encode())
+    assert orjson.loads(data)[1]["args"] == {"a": "\\ud83d\ufffd"}

@@ -13,7 +13,7 @@ import pytest
 
 from tests.build import kernel, launch, make_trace, op
 from tests.test_app import shown, training
-from tracetui.drawing.files import write_whole
+from tracetui.files import write_whole
 from tracetui.model.trace import Trace
 from tracetui.ui.app import TraceApp
 from tracetui.ui.commands import all_commands

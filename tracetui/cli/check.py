@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.checking.mistake import Mistake
     from tracetui.analysis.checking.report import Report
     from tracetui.analysis.checking.verdict import Assertion
-    from tracetui.analysis.comparing.side import Side
+    from tracetui.analysis.comparing.sides.side import Side
     from tracetui.model.trace import Trace
 
 HELP = "check assertions about a trace, for a CI"
@@ -246,7 +246,7 @@ def _is_understood(text: str) -> bool:
 
 def _sides(options: argparse.Namespace) -> tuple[Side, Side | None]:
     """The trace and the baseline; one file is read once."""
-    from tracetui.analysis.comparing.side import side
+    from tracetui.analysis.comparing.sides.side import side
 
     first = split(options.trace)
     trace = _loaded(first.path, options)

@@ -58,7 +58,7 @@ def refuse_outputs(options: argparse.Namespace) -> None:
 
 def written(path: str, text: str) -> str:
     """Write a result; a sentence where that is not possible, empty where it is."""
-    from tracetui.drawing.files import write_whole
+    from tracetui.files import write_whole
 
     try:
         write_whole(Path(path), text)
@@ -85,7 +85,7 @@ def write_results(text: str, junit: str | None, options: argparse.Namespace) -> 
 
 def _refuse(path: str, options: argparse.Namespace) -> None:
     from tracetui.drawing.check_results import is_result
-    from tracetui.drawing.files import open_already
+    from tracetui.files import open_already
 
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder: name a file in it.")
@@ -121,7 +121,7 @@ def _place(path: str) -> Path:
 
 
 def _is_one_file(a: str, b: str) -> bool:
-    from tracetui.drawing.files import open_already
+    from tracetui.files import open_already
 
     if os.path.exists(a) and os.path.exists(b):
         is_device = not os.path.isfile(a) or open_already(Path(a)) is not None

@@ -28,11 +28,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracetui.cli.completion import completes_files
+from tracetui.cli.reading import read
+from tracetui.cli.writing import write_trace
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
-    from tracetui.writing.cut import Cut, Kept
+    from tracetui.writing.cut import Kept
     from tracetui.writing.hashed_names import NameHider
     from tracetui.writing.selection import Wanted
 
@@ -77,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     wanted, hider = wanted_of(options), _hider(options)
     refuse_output(options.output, options.trace, options.force)
     trace = chosen_trace(options)
-    kept, size = write(Cut(trace, wanted, hider), trace, options.output)
+    kept, size = write_trace(options.output, trace, Cut(trace, wanted, hider).write)
     print(f"tracetui: {_summary(trace, kept, size)}", file=sys.stderr)
     return 0 if trace.quality.truncated_at is None else 1
 
@@ -102,27 +104,9 @@ def wanted_of(options: argparse.Namespace) -> Wanted:
 def chosen_trace(options: argparse.Namespace) -> Trace:
     """The trace, with the steps that were asked for."""
     from tracetui.analysis.linking.markers import with_steps
-    from tracetui.cli.reading import read
 
     trace = read(options.trace)
     return trace if options.steps_by is None else with_steps(trace, options.steps_by)
-
-
-def write(cut: Cut, trace: Trace, path: str) -> tuple[Kept, int]:
-    """Write a part of a trace to a file and say how much it is, in events and bytes."""
-    from tracetui.cli.reading import ProgressLine, label_of
-    from tracetui.importers.load import Progress
-    from tracetui.writing.output import output
-
-    with ProgressLine("standard output" if path == "-" else label_of(path)) as line:
-
-        def tell(events: int) -> None:
-            done = trace.size_bytes * events // max(trace.events, 1)
-            line.update(Progress(done, trace.size_bytes, events, "writing"))
-
-        with output(path) as sink:
-            kept = cut.write(sink, tell)
-    return kept, sink.size
 
 
 def _summary(trace: Trace, kept: Kept, size: int) -> str:

@@ -19,8 +19,9 @@ import tempfile
 from pathlib import Path
 
 from tracetui.cli.completion import completes_files
-from tracetui.cli.cut import add_choice, chosen_trace, wanted_of, write
+from tracetui.cli.cut import add_choice, chosen_trace, wanted_of
 from tracetui.cli.reading import printable
+from tracetui.cli.writing import write_trace
 from tracetui.errors import UsageError
 
 HELP = "serve a trace for ui.perfetto.dev"
@@ -57,7 +58,7 @@ def _part(options: argparse.Namespace, folder: str) -> str:
     trace = chosen_trace(options)
     stem = Path("trace" if options.trace == "-" else options.trace).name.partition(".")[0] or "trace"
     path = os.path.join(folder, f"{stem}.cut.json.gz")
-    kept, _ = write(Cut(trace, wanted), trace, path)
+    kept, _ = write_trace(path, trace, Cut(trace, wanted).write)
     print(f"tracetui: serving {kept.events:,} of {trace.events:,} events", file=sys.stderr)
     return path
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli.completion import completes_files
 from tracetui.cli.reading import printable
+from tracetui.cli.writing import write_trace
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
@@ -44,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
     refuse_output(options.output, options.trace, options.force)
     repair = Repair(load(options.trace))
-    count, size = _write(repair, options.output)
+    count, size = write_trace(options.output, repair.trace, repair.write)
     # With the trace on standard output the list goes elsewhere.
     stream = sys.stderr if options.output == "-" else sys.stdout
     if options.format == "json":
@@ -54,23 +55,6 @@ def run(options: argparse.Namespace) -> int:
             print(_line(mend), file=stream)
     print(f"tracetui: {_summary(repair.trace, len(repair.done), count, size)}", file=sys.stderr)
     return 0
-
-
-def _write(repair: Repair, path: str) -> tuple[int, int]:
-    from tracetui.cli.reading import ProgressLine, label_of
-    from tracetui.importers.load import Progress
-    from tracetui.writing.output import output
-
-    trace = repair.trace
-    with ProgressLine("standard output" if path == "-" else label_of(path)) as line:
-
-        def tell(events: int) -> None:
-            done = trace.size_bytes * events // max(trace.events, 1)
-            line.update(Progress(done, trace.size_bytes, events, "writing"))
-
-        with output(path) as sink:
-            count = repair.write(sink, tell)
-    return count, sink.size
 
 
 def _line(mend: Mend) -> str:

@@ -92,7 +92,7 @@ def _write(path: Path | None, html: str, replace: bool) -> None:
 
     Raises: UsageError for a file that is there, TracetuiError when it cannot be written.
     """
-    from tracetui.drawing.files import write_whole
+    from tracetui.files import write_whole
 
     if path is None:
         sys.stdout.buffer.write(html.encode(errors="replace"))

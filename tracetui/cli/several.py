@@ -14,7 +14,7 @@ from tracetui.cli.sides import Written, read_all
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
-    from tracetui.analysis.comparing.side import Side
+    from tracetui.analysis.comparing.sides.side import Side
     from tracetui.drawing.several_text import SeveralShown
 
 MOST = 26

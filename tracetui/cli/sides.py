@@ -12,7 +12,7 @@ from tracetui.cli.reading import printable, read
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
-    from tracetui.analysis.comparing.side import Side
+    from tracetui.analysis.comparing.sides.side import Side
     from tracetui.model.trace import Trace
 
 FORMS = "write `A.json B.json`, `A.json#3 A.json#4`, or `A.json '#3' '#4'`"
@@ -80,7 +80,7 @@ def one_side(word: str) -> str:
     Raises: UsageError for a scope without a trace, TraceError for a file.
     """
     # This loads numpy, which `--help` must not wait for.
-    from tracetui.analysis.comparing.offers import repeated_scopes, step_scopes
+    from tracetui.analysis.comparing.sides.offers import repeated_scopes, step_scopes
 
     if _is_scope(word):
         raise UsageError(f"{word!r} is a scope without a trace before it: {FORMS}.")
@@ -112,7 +112,7 @@ def read_all(sides: Sequence[Written]) -> list[Side]:
     Raises: UsageError for a scope that does not exist, TraceError for a file.
     """
     # This loads numpy, which `--help` must not wait for.
-    from tracetui.analysis.comparing.side import side
+    from tracetui.analysis.comparing.sides.side import side
 
     traces: dict[str, Trace] = {}
     places = [each.path if each.path == "-" else os.path.realpath(each.path) for each in sides]

@@ -12,7 +12,7 @@ from tracetui.analysis.checking.offenders import Offender
 from tracetui.analysis.checking.report import Report
 from tracetui.analysis.checking.values import Amount
 from tracetui.analysis.checking.verdict import Outcome, Status
-from tracetui.analysis.comparing.side import Side
+from tracetui.analysis.comparing.sides.side import Side
 from tracetui.drawing.check_words import WORDS, closing, found_text, told, wanted_text
 from tracetui.drawing.format import ABSENT, clean
 from tracetui.drawing.junit import junit

@@ -17,8 +17,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.side import Side
-from tracetui.analysis.comparing.traits import Traits, traits
+from tracetui.analysis.comparing.sides.side import Side
+from tracetui.analysis.comparing.sides.traits import Traits, traits
 from tracetui.drawing import export
 from tracetui.drawing.format import ABSENT, cell, clean, count, micros, percent, size
 from tracetui.drawing.markdown import code, lines, prose, sentence

@@ -16,8 +16,8 @@ from types import TracebackType
 
 from platformdirs import user_cache_path
 
-from tracetui.drawing.files import write_whole
 from tracetui.drawing.format import clean, shorten
+from tracetui.files import write_whole
 
 KEPT = 20
 """Reports that are kept; older ones are removed."""

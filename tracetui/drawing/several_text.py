@@ -11,9 +11,9 @@ import orjson
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tracetui.analysis.comparing.noise import Change
 from tracetui.analysis.comparing.several import MARKS, Several
-from tracetui.analysis.comparing.traits import traits
+from tracetui.analysis.comparing.sides.noise import Change
+from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.drawing import export
 from tracetui.drawing.comparison_text import HEAD, amount, bullet, in_words, right, side_facts, wrapped
 from tracetui.drawing.format import clean

@@ -5,14 +5,13 @@ They are read for events of these kinds alone: a map over all events would cost 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.importers import torch
 from tracetui.importers.decode import NO_TEXT, Args
 from tracetui.model.arguments import (
     MEMORY_NUMBERS,
@@ -124,8 +123,3 @@ class ArgumentTables:
             self.ops.read([args[row] for row in ops.tolist()], events[ops]),
             self.work.read([args[row] for row in work.tolist()], events[work]),
         )
-
-
-def kinds_of(keys: Iterable[tuple[str, str, Any, Any]]) -> NDArray[np.uint8]:
-    """The kind of every key of a collector."""
-    return np.array([torch.kind_of(key[1] or "", key[2]) for key in keys], np.uint8)

@@ -80,20 +80,15 @@ class BlockReader:
         if self.findings.container == "lines":
             yield from self._read_lines()
             return
-        while True:
-            self._read_more()
-            cut = None if self._eof else self._cut(start)
-            if cut is None:
-                yield from self._last(start)
-                return
+        while (cut := self._next(start)) is not None:
             block, rest, ended = cut
             yield block
             if ended:
                 self._keep_trailer(rest)
                 return
             self._move_up(rest)
-            start = 0
-            self._buffer[0] = _OPEN
+            start, self._buffer[0] = 0, _OPEN
+        yield from self._salvage(start)
 
     def _find_array(self) -> int:
         """Read until the array's bracket is in the buffer and return its place."""
@@ -136,11 +131,29 @@ class BlockReader:
         self._fill = rest
         self._base += place
 
-    def _cut(self, start: int) -> tuple[Block, int, bool] | None:
-        """A block from `start`, the place to go on, and whether the array ended there.
+    def _next(self, start: int) -> tuple[Block, int, bool] | None:
+        """A block from `start`, the place to go on, and whether the array ended there; None if the file ends in it."""
+        self._read_more()
+        cut = None if self._eof else self._cut(start)
+        if cut is not None:
+            return cut
+        rest = self._rest(start)
+        if rest is not None or self._fill - start <= 2 * self._block:
+            return rest
+        return self._cut(start)
 
-        None when the first event does not end before the file does.
-        """
+    def _rest(self, start: int) -> tuple[Block, int, bool] | None:
+        """Likewise for all that is left once the source has ended, None where that is not whole."""
+        try:
+            return self._strict(start, self._fill), self._fill, True
+        except Malformed as error:
+            if error.end is None:
+                return None
+            end = start + error.end
+        return self._strict(start, end), end, True
+
+    def _cut(self, start: int) -> tuple[Block, int, bool] | None:
+        """Likewise for the events that are whole in the buffer, None when the first does not end before the file."""
         unclosed = True
         for comma in self._commas(start):
             self._buffer[comma] = _CLOSE
@@ -215,31 +228,6 @@ class BlockReader:
         block = Block([straighten(item) for item in parsed.events], data, offset, is_tolerant=True)
         return block, parsed
 
-    def _last(self, start: int) -> Iterator[Block]:
-        """Everything that is left once the source has ended."""
-        while True:
-            try:
-                yield self._strict(start, self._fill)
-                return
-            except Malformed as error:
-                if error.end is not None:
-                    yield self._strict(start, start + error.end)
-                    self.findings.trailer = bytes(self._buffer[start + error.end : self._fill])
-                    return
-            if self._fill - start <= 2 * self._block:
-                break
-            cut = self._cut(start)
-            if cut is None:
-                break
-            block, rest, ended = cut
-            yield block
-            if ended:
-                self._keep_trailer(rest)
-                return
-            self._move_up(rest)
-            start, self._buffer[0] = 0, _OPEN
-        yield from self._salvage(start)
-
     def _salvage(self, start: int) -> Iterator[Block]:
         """The end of a file that stops in the middle: whole events strictly, the rest as far as it goes."""
         for comma in self._commas(start):
@@ -268,10 +256,11 @@ class BlockReader:
             if self._eof:
                 yield from self._salvage(0)
                 return
-            if self._loose_end(0) is None and self._fill < MAX_EVENT:
+            end = self._loose_end(0)
+            if end is None and self._fill < MAX_EVENT:
                 self._read_more(2 * len(self._buffer))
                 continue
-            end = self._loose_end(0) or self._fill
+            end = end or self._fill
             yield self._tolerant_within(0, end)[0]
             self._move_up(end)
 
@@ -289,5 +278,5 @@ def _starts_with_event(head: bytes) -> bool:
         return True
     if len(head) > FIRST_LINE:
         return False
-    first, _ = tolerant.parse_value(head)
+    first, _ = tolerant.parse_value(tolerant.readable(head))
     return isinstance(first, dict) and "ph" in first

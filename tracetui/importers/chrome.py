@@ -20,10 +20,9 @@ from tracetui.importers.keys import Keys
 from tracetui.importers.lanes import Naming, lane_text
 from tracetui.importers.spans import SPAN_COLUMNS, Columns, Spans
 from tracetui.model import intervals
+from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Counter, Flows, Instants, Kind, Lane, LaneKind, Quality, Slices
-
-Int64 = NDArray[np.int64]
 
 _PACKED = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC, LaneKind.ASYNC)
 _DEEPEST = np.iinfo(np.int16).max

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.importers.arguments import ArgumentTables, Part, kinds_of
+from tracetui.importers import torch
+from tracetui.importers.arguments import ArgumentTables, Part
 from tracetui.importers.blocks import Block
-from tracetui.importers.decode import Event, decode_some, exact_times, located, number_of, settle
+from tracetui.importers.decode import Event, decode_some, exact_times, located, settle
+from tracetui.model.intervals import Int64
 from tracetui.model.trace import ENDLESS, EXAMPLES, NEGATIVE, UNTIMED, Quality
-
-Int64 = NDArray[np.int64]
-Key = tuple[str, str, Any, Any]
-"""Phase, category, pid, tid as they stand in the file."""
 
 SLICE, FLOW, INSTANT, PAIR, ASYNC, COUNTER, META, IGNORED, UNKNOWN = range(9)
 _CLASS_OF_PHASE = (
@@ -78,6 +76,7 @@ class Collector:
         self.events = 0
         self.quality = quality
         self.keys = _Ids()
+        """Phase, category, pid and tid as they stand in the file; the category may be None."""
         self.names = _Ids()
         self.flow_ids = _Ids()
         self.slices = Gathered("start", "dur", "name", "key", "correlation", "external", "event")
@@ -113,14 +112,16 @@ class Collector:
         key = _interned(self.keys, map(_key, events), count, "i4")
         classes = self.key_classes()[key]
         timed = times != _NO_TIME
-        untimed = int(np.count_nonzero(~timed & (classes != META) & (classes != UNKNOWN)))
+        untimed = np.flatnonzero(~timed & (classes != META) & (classes != UNKNOWN))
         rows_of = [np.flatnonzero((classes == number) & timed) for number in range(META)]
         # All checks that can fail are done before anything is kept, so that a second try starts clean.
-        slices, ops, work = self._slice_columns(events, rows_of[SLICE], key)
+        slices, negative, ops, work = self._slice_columns(events, rows_of[SLICE], key)
         flow_ids = self._ids_of([events[row] for row in rows_of[FLOW].tolist()])
         memory = self._memory_columns(events, rows_of[INSTANT], name)
-        self.quality.dropped += untimed
-        self._note_offenders(block, rows_of[SLICE], slices["dur"], ~timed & (classes != META) & (classes != UNKNOWN))
+        self.quality.dropped += len(untimed)
+        self.quality.negative += len(negative)
+        endless = rows_of[SLICE][slices["dur"] == NO_DUR]
+        self._note_offenders(block, {UNTIMED: untimed, ENDLESS: endless, NEGATIVE: negative})
         self.arguments.ops.keep(ops)
         self.arguments.work.keep(work)
         self.arguments.memory.keep(memory)
@@ -142,18 +143,13 @@ class Collector:
         for number in np.unique(key[(classes == IGNORED) | (classes == UNKNOWN)]).tolist():
             self._count_skipped(number, int(np.count_nonzero(key == number)))
 
-    def _note_offenders(self, block: Block, rows: Int64, dur: Int64, untimed: NDArray[np.bool_]) -> None:
-        """Keep the first events without a time or an end, or with a duration below 0, and where they stand."""
-        examples, events = self.quality.examples, block.events
-        if len(examples) >= EXAMPLES:
-            return
-        found = {UNTIMED: np.flatnonzero(untimed).tolist(), ENDLESS: rows[dur == NO_DUR].tolist()}
-        if self.quality.negative:
-            found[NEGATIVE] = [row for row in rows[dur == 0].tolist() if number_of(events[row].dur) < 0]
-        for reason, offenders in found.items():
+    def _note_offenders(self, block: Block, found: dict[str, Int64]) -> None:
+        """Keep the first events of which something is wrong, by what that is, and where they stand."""
+        examples = self.quality.examples
+        for reason, rows in found.items():
             room = EXAMPLES - len(examples)
-            if offenders and room > 0:
-                places = located(block.data, offenders[:room], block.is_tolerant)
+            if len(rows) and room > 0:
+                places = located(block.data, rows[:room].tolist(), block.is_tolerant)
                 examples += [(block.offset + at, f"{reason}: {text}") for at, text in places]
 
     def _numbers_of(self, rows: Int64) -> NDArray[np.int32]:
@@ -162,8 +158,8 @@ class Collector:
 
     def _slice_columns(
         self, events: list[Event], rows: Int64, key: NDArray[np.int32]
-    ) -> tuple[dict[str, NDArray[Any]], Part, Part]:
-        """Columns of the slices of a block, and the arguments that are kept of operators and of GPU work."""
+    ) -> tuple[dict[str, NDArray[Any]], Int64, Part, Part]:
+        """Columns of the slices of a block, the rows with a duration below 0, and arguments of ops and of GPU work."""
         count = len(rows)
         chosen = events if count == len(events) else [events[row] for row in rows.tolist()]
         args = list(map(_args, chosen))
@@ -171,7 +167,6 @@ class Collector:
         unknown = ~np.isfinite(dur)
         nanoseconds = np.rint(np.where(unknown, 0, np.clip(dur, -9e15, 9e15)) * 1000).astype(np.int64)
         negative = nanoseconds < 0
-        self.quality.negative += int(np.count_nonzero(negative))
         nanoseconds[negative] = 0
         nanoseconds[unknown] = NO_DUR
         columns = {
@@ -180,7 +175,8 @@ class Collector:
             "external": np.fromiter(map(_external, args), "i8", count),
         }
         # Only after that it is certain that all args are objects.
-        return columns, *self.arguments.read_slices(self._key_kinds()[key[rows]], args, self._numbers_of(rows))
+        kept = self.arguments.read_slices(self.key_kinds()[key[rows]], args, self._numbers_of(rows))
+        return columns, rows[negative], *kept
 
     def _memory_columns(self, events: list[Event], rows: Int64, name: NDArray[np.int32]) -> Part:
         """What the allocator's instants say."""
@@ -256,10 +252,11 @@ class Collector:
             self._classes = np.array(classes, np.uint8)
         return self._classes
 
-    def _key_kinds(self) -> NDArray[np.uint8]:
+    def key_kinds(self) -> NDArray[np.uint8]:
         """The `Kind` of every key."""
         if len(self._kinds) < len(self.keys):
-            self._kinds = kinds_of(self.keys)
+            kinds = [torch.kind_of(category or "", pid) for _, category, pid, _ in self.keys]
+            self._kinds = np.array(kinds, np.uint8)
         return self._kinds
 
     def _count_skipped(self, key: int, count: int) -> None:

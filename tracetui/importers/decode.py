@@ -126,7 +126,7 @@ def decode_objects(block: bytes, is_tolerant: bool) -> list[dict[str, Any]]:
     if is_tolerant:
         return tolerant.parse(block).events
     try:
-        items = _decoded(block)
+        items = decoded(block)
     except msgspec.DecodeError as error:
         raise TraceError(f"The file's events cannot be read again ({error}): open it anew.") from error
     return [item if isinstance(item, dict) else {} for item in items]
@@ -140,7 +140,7 @@ def decode_raw(block: bytes, is_tolerant: bool) -> list[bytes]:
     Raises: TraceError when the bytes are not those that were loaded.
     """
     if is_tolerant:
-        return [_encoded(item) for item in tolerant.parse(block).events]
+        return [msgspec.json.encode(item) for item in tolerant.parse(block).events]
     try:
         try:
             block.decode()
@@ -151,26 +151,7 @@ def decode_raw(block: bytes, is_tolerant: bool) -> list[bytes]:
         raise TraceError(f"The file's events cannot be read again ({error}): open it anew.") from error
 
 
-def _encoded(value: Any) -> bytes:
-    try:
-        return msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        # Half of a surrogate pair, which JSON can write and UTF-8 cannot.
-        return msgspec.json.encode(_whole_text(value))
-
-
-def _whole_text(value: Any) -> Any:
-    """The same with `?` for every half of a surrogate pair."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, list):
-        return [_whole_text(item) for item in value]
-    if isinstance(value, dict):
-        return {_whole_text(key): _whole_text(item) for key, item in value.items()}
-    return value
-
-
-def _decoded(data: bytes) -> Any:
+def decoded(data: bytes) -> Any:
     """The value of JSON text, whose bytes need not be UTF-8 and whose numbers need not fit.
 
     Raises: msgspec.DecodeError when it is not JSON.
@@ -178,31 +159,41 @@ def _decoded(data: bytes) -> Any:
     try:
         return _generic.decode(data)
     except UnicodeDecodeError:
-        return _decoded(_as_utf8(data))
+        return decoded(_as_utf8(data))
     except msgspec.ValidationError:
         # A number out of range, as 1e999: infinite here, as it is to the standard library.
-        return json.loads(data)
+        return json.loads(data, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | float:
+    """A number of any length; one of more digits than Python turns into an integer is infinite."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
 
 
 def decode_some(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[dict[str, Any]]:
     """The given events of a block in full."""
-    try:
-        raw = [] if is_tolerant else _raw.decode(block)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raw = []
+    raw = _raw_events(block, is_tolerant)
     if not raw:
         objects = decode_objects(block, is_tolerant)
         return [objects[row] for row in rows]
-    items = [_decoded(bytes(raw[row])) for row in rows]
+    items = [decoded(bytes(raw[row])) for row in rows]
     return [item if isinstance(item, dict) else {} for item in items]
+
+
+def _raw_events(block: bytes, is_tolerant: bool) -> list[msgspec.Raw]:
+    """The events of a block as they stand in it, none of one that was read leniently."""
+    try:
+        return [] if is_tolerant else _raw.decode(block)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return []
 
 
 def located(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[tuple[int, str]]:
     """Offset in the block, and the beginning, of the given events; none of a block that was read leniently."""
-    try:
-        raw = [] if is_tolerant else _raw.decode(block)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raw = []
+    raw = _raw_events(block, is_tolerant)
     found: list[tuple[int, str]] = []
     least, counted = 0, 0
     for row in sorted(rows) if raw else []:

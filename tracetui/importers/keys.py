@@ -9,23 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.importers import torch
-from tracetui.importers.columns import Collector, Key
+from tracetui.importers.columns import Collector
 from tracetui.importers.lanes import LaneTable, lane_text
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Kind, LaneKind
+
+Key = tuple[str, str, Any, Any]
+"""Phase, category, pid, tid."""
 
 
 class Keys:
     """The collector's keys with their kinds, categories and lanes; lanes are numbered as they turn up."""
 
     def __init__(self, collector: Collector) -> None:
-        self.texts: list[Key] = list(collector.keys)
-        """Phase, category, pid and tid of every key."""
+        self.texts: list[Key] = [(phase, category or "", pid, tid) for phase, category, pid, tid in collector.keys]
         self.lanes = LaneTable()
         self.categories = Strings()
-        self._classes = collector.key_classes()
-        self._kinds = np.array([torch.kind_of(key[1], key[2]) for key in self.texts], np.uint8)
-        ids = [self.categories.intern(key[1] or "") for key in self.texts]
+        self._kinds = collector.key_kinds()
+        ids = [self.categories.intern(category) for _, category, _, _ in self.texts]
         self._categories = np.array(ids, np.int16)
 
     def kind_of(self, key: NDArray[Any]) -> NDArray[np.uint8]:

@@ -17,10 +17,10 @@ from tracetui.importers.columns import Collector
 from tracetui.importers.garbage import collector_off
 from tracetui.importers.source import Source, open_source
 from tracetui.importers.store import Container, FileBlocks, MemoryBlocks, Place, Store
-from tracetui.importers.tolerant import parse_value
+from tracetui.importers.tolerant import parse_value, readable
 from tracetui.model.trace import EXAMPLES, UNREADABLE, Quality, Trace
 
-_TOP_KEY = re.compile(rb'"([A-Za-z_]+)"\s*:\s*')
+_TOP_KEY = re.compile(r'"([A-Za-z_]+)"\s*:\s*')
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +170,10 @@ def _metadata(findings: Findings) -> dict[str, Any]:
             whole.pop("traceEvents", None)
             return whole
     found: dict[str, Any] = {}
-    for part in (findings.header, findings.trailer):
+    for part in map(readable, (findings.header, findings.trailer)):
         place = 0
         while match := _TOP_KEY.search(part, place):
-            value, length = parse_value(part[match.end() :])
-            place = match.end() + length
-            if length and match[1] != b"traceEvents":
-                found.setdefault(match[1].decode(), value)
+            value, place = parse_value(part, match.end())
+            if place > match.end() and match[1] != "traceEvents":
+                found.setdefault(match[1], value)
     return found

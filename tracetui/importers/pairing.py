@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Int64 = NDArray[np.int64]
+from tracetui.model.intervals import Int64
 
 
 @dataclass(frozen=True)

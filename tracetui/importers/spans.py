@@ -12,9 +12,9 @@ from tracetui.importers.decode import NO_NAME
 from tracetui.importers.keys import Keys
 from tracetui.importers.lanes import lane_text
 from tracetui.importers.pairing import pair
+from tracetui.model.intervals import Int64
 from tracetui.model.trace import NO_ID, LaneKind, Quality
 
-Int64 = NDArray[np.int64]
 Columns = dict[str, NDArray[Any]]
 
 SPAN_COLUMNS = ("start", "dur", "name", "key", "lane", "correlation", "external", "event")

@@ -16,14 +16,11 @@ from typing import Any, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from tracetui.errors import TraceError
 from tracetui.importers.decode import decode_objects, decode_raw
 from tracetui.importers.garbage import collector_off
-
-Int64 = NDArray[np.int64]
-Bool = NDArray[np.bool_]
+from tracetui.model.intervals import Bool, Int64
 
 
 @dataclass(frozen=True, slots=True)

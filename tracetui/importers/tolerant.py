@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tracetui.importers.dead_ends import DeadEnds
 from tracetui.model.trace import BEGINNING, EXAMPLES, MENDED, UNREADABLE
 
 _decoder = json.JSONDecoder(strict=False)
@@ -20,18 +21,42 @@ _KEYS = "ph|name|cat|pid|tid|ts|dur|args|id|s|bp"
 _BEGINNING = re.compile(r'\{\s*"(?:' + _KEYS + r')"\s*:')
 LONGEST_MENDED = 1 << 20
 """Characters of a damaged event that is still tried."""
+FIRST_MENDED = 1 << 9
+"""Characters that are tried first; most events have less."""
 _BEHIND = re.compile(r"\s*(?:[,\]]|\Z)")
 """What may follow an event."""
 _GAP = re.compile(r"[\s,]*")
-_BARE_WORD = re.compile(r"(?<=[:,\[])(\s*)(?:N/A|-?inf|-?nan|nan\(\w*\)|undefined)(?=\s*[,\]}])", re.IGNORECASE)
-_BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_NAME = re.compile(r'("name"\s*:\s*")(.*?)("\s*[,}]\s*(?:"(?:' + _KEYS + r')"\s*:|$))', re.DOTALL)
-_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_BARE_WORD = re.compile(r"([:,\[]\s*)(?:N/A|-?inf|-?nan|nan\(\w*\)|undefined)(?=\s*[,\]}])", re.IGNORECASE)
+_ESCAPE = re.compile(r'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
+"""An escape, as the group, or a backslash that begins none."""
+_NAME_BEGINS = re.compile(r'"name"\s*:\s*"')
+_NAME_ENDS = re.compile(r'"\s*[,}]\s*(?:"(?:' + _KEYS + r')"\s*:|$)')
+_QUOTE = re.compile(r'(\\.)|"', re.DOTALL)
+"""A quote, or as the group what a backslash keeps from being one."""
 _NOT_UTF8 = re.compile("[\ud800-\udfff]")
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_SURROGATE = re.compile(rf"(\\[^u]|{_HIGH}{_LOW})|{_HIGH}|{_LOW}")
+"""Half a character, which could not be printed; as the group what only looks like one: the letters of one behind an
+escaped backslash, and two halves that belong together."""
 NO_EVENT: tuple[()] = ()
 """What stands for `null` in a list of events."""
-_LONE_SURROGATE = re.compile(rf"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}")
-"""Half a character, which could not be printed; what stands in for it is as long."""
+
+
+class Text(str):
+    """Characters to decode. The error of a decoder counts the lines before it, which nobody asks for: none are found.
+
+    Counted anew for every damaged event of a block, they took longer than all of the reading.
+    """
+
+    __slots__ = ()
+
+    def count(self, *_: object) -> int:
+        """No line ends."""
+        return 0
+
+    def rfind(self, *_: object) -> int:
+        """No line begins."""
+        return -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +114,8 @@ def parse(block: bytes) -> Parsed:
 
 def pieces(block: bytes) -> Iterator[Piece | int]:
     """Everything that stands in an array of events, in order, and the byte offset of its end where that is met."""
-    text, offsets = _readable(block), _Offsets(block)
+    text, offsets = readable(block), _Offsets(block)
+    reading = _Reading(text)
     place = before = 1 if text.startswith("[") else 0
     while True:
         place = _GAP.match(text, place).end()  # type: ignore[union-attr]
@@ -98,26 +124,25 @@ def pieces(block: bytes) -> Iterator[Piece | int]:
         if text[place] == "]":
             yield offsets.at(place)
             return
-        item, end, is_mended, is_open = _read_one(text, place)
+        item, end, is_mended, is_open = reading.read(place)
         gap = text[before:place]
         yield Piece(offsets.at(place), offsets.at(end), item, text[place:end], gap, is_mended, is_open)
         place = before = end
 
 
-def parse_value(part: bytes) -> tuple[Any, int]:
-    """The JSON value at the start of some bytes and its length in them; (None, 0) when there is none."""
-    text = _readable(part)
+def parse_value(text: str, place: int = 0) -> tuple[Any, int]:
+    """The JSON value that begins at a place of a text and where it ends; (None, `place`) when there is none."""
     try:
-        value, end = _decoder.raw_decode(text)
+        return _decoder.raw_decode(text, place)
     except (ValueError, RecursionError):
-        return None, 0
-    return value, _offset(text, end)
+        return None, place
 
 
-def _readable(block: bytes) -> str:
-    """One character for each that is there, and for each byte that is none."""
+def readable(block: bytes) -> Text:
+    """One character for each that is there, and for each byte that is none; what is read out of it can be printed."""
     text = _NOT_UTF8.sub("\ufffd", block.decode("utf-8", "surrogateescape"))
-    return _LONE_SURROGATE.sub(r"\\ufffd", text)
+    # As long as what it stands for, so that places stay true.
+    return Text(_SURROGATE.sub(lambda found: found[1] or r"\ufffd", text))
 
 
 class _Offsets:
@@ -137,17 +162,40 @@ class _Offsets:
         return self._bytes
 
 
-def _read_one(text: str, place: int) -> tuple[Any, int, bool, bool]:
-    """What stands at `place`, None for nothing that can be read; where to go on; whether it was mended, and is open."""
-    try:
-        item, end = _decoder.raw_decode(text, place)
-    except (ValueError, RecursionError):
-        following = _next_event(text, place + 1)
-        end = len(text) if following is None else following
-        mended, rest = _mend(text[place:end])
-        return mended, end - rest, mended is not None, mended is None and following is None
-    # A bare null is no event, and nothing that could not be read.
-    return NO_EVENT if item is None else item, end, False, False
+class _Reading:
+    """Reads what stands at places of a text, asked in ascending order."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._dead_ends = DeadEnds(text)
+        self._following: int | None = 0
+
+    def read(self, place: int) -> tuple[Any, int, bool, bool]:
+        """The value, None where none can be read; where to go on; whether it was mended, and whether it is open."""
+        # Where a reading failed, None for one that went too deep.
+        stop: int | None = place
+        if place not in self._dead_ends:
+            try:
+                item, end = _decoder.raw_decode(self._text, place)
+                # A bare null is no event, and nothing that could not be read.
+                return NO_EVENT if item is None else item, end, False, False
+            except ValueError as error:
+                # A number of too many digits does not say where it stands.
+                stop = getattr(error, "pos", place)
+            except RecursionError:
+                stop = None
+        following = self._event_behind(place)
+        if following is not None and (stop is None or following < stop):
+            self._dead_ends.note(place, stop)
+        end = len(self._text) if following is None else following
+        mended, length = _mend(self._text[place:end])
+        return mended, place + length, mended is not None, mended is None and following is None
+
+    def _event_behind(self, place: int) -> int | None:
+        """Where the next event seems to begin, which is looked for once for all places before it."""
+        if self._following is not None and self._following <= place:
+            self._following = _next_event(self._text, place + 1)
+        return self._following
 
 
 def _next_event(text: str, place: int) -> int | None:
@@ -162,25 +210,49 @@ def _next_event(text: str, place: int) -> int | None:
 
 
 def _mend(piece: str) -> tuple[dict[str, Any] | None, int]:
-    """An event out of text that is none, None when it cannot be; and how many characters behind it are not of it."""
-    if len(piece) > LONGEST_MENDED:
-        return None, 0
+    """An event out of text that is none, None when it cannot be; and how many characters are of it."""
+    if len(piece) <= LONGEST_MENDED:
+        for change in (str, _with_quoted_names):
+            for most in _lengths(len(piece)):
+                item, length = _mend_with(change, piece[:most])
+                if item is not None:
+                    return item, length if _BEHIND.match(piece, length) else len(piece)
+    return None, len(piece)
+
+
+def _lengths(longest: int) -> Iterator[int]:
+    """Ever more characters: the beginning that an event takes is mended, and not each time all that follows it."""
+    length = FIRST_MENDED
+    while length < longest:
+        yield length
+        length *= 2
+    yield length
+
+
+def _mend_with(change: Callable[[str], str], piece: str) -> tuple[dict[str, Any] | None, int]:
+    """The same by known damage and one more change of the text."""
     bare = piece.rstrip().rstrip(",]").rstrip()
-    text = _BAD_ESCAPE.sub(r"\\\\", _BARE_WORD.sub(r"\1null", bare))
-    for attempt in (text, _NAME.sub(_quote_name, text)):
-        try:
-            item, stop = _decoder.raw_decode(attempt)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(item, dict):
-            rest = len(piece) - len(bare) + len(attempt) - stop
-            return item, rest if _BEHIND.match(piece, len(piece) - rest) else 0
-    return None, 0
+    text = change(_ESCAPE.sub(lambda found: found[1] or r"\\", _BARE_WORD.sub(r"\1null", bare)))
+    try:
+        item, stop = _decoder.raw_decode(text)
+    except (ValueError, RecursionError):
+        return None, 0
+    if not isinstance(item, dict):
+        return None, 0
+    length = 0
+    # No change adds a brace or takes one away, so as many of them end the event where it stands.
+    for _ in range(text.count("}", 0, stop)):
+        length = piece.index("}", length) + 1
+    return item, length
 
 
-def _quote_name(match: re.Match[str]) -> str:
-    return match[1] + re.sub(r'(?<!\\)"', r"\"", match[2]) + match[3]
-
-
-def _offset(text: str, place: int) -> int:
-    return len(text[:place].encode("utf-8", "replace"))
+def _with_quoted_names(text: str) -> str:
+    """The same with a backslash before every quote within a name."""
+    parts: list[str] = []
+    place = 0
+    # One pattern for both ends would, where the second is missing, look for it anew behind every first.
+    while (begin := _NAME_BEGINS.search(text, place)) and (end := _NAME_ENDS.search(text, begin.end())):
+        name = _QUOTE.sub(lambda found: found[1] or r"\"", text[begin.end() : end.start()])
+        parts += text[place : begin.end()], name, end[0]
+        place = end.end()
+    return "".join(parts) + text[place:]

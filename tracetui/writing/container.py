@@ -14,7 +14,8 @@ from tracetui.importers.store import Container
 
 BATCH = 1 << 20
 """So many bytes are gathered before they are written."""
-_MARK = b"\xef\xbb\xbf"
+MARK = b"\xef\xbb\xbf"
+"""What some programs put in front of UTF-8."""
 _SEPARATOR = b",\n"
 
 
@@ -48,7 +49,7 @@ def surroundings(container: Container) -> tuple[bytes, bytes]:
     """What stands in front of and behind the array: the bytes of the file where they are valid, else their content."""
     if container.kind != "object":
         return b"", b"\n"
-    header = container.header.removeprefix(_MARK)
+    header = container.header.removeprefix(MARK)
     try:
         (header + container.trailer).decode()
         whole = msgspec.json.decode(header + b"[]" + container.trailer)

@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
+from tracetui.importers.decode import decoded
 from tracetui.importers.torch import kind_of
 from tracetui.model.trace import Kind
-from tracetui.writing.hidden_args import shown_args, shown_metadata
+from tracetui.writing.hidden_args import is_number, shown_args, shown_metadata
 from tracetui.writing.hidden_kernels import hidden_kernel
 from tracetui.writing.known_names import CATEGORIES, is_call, is_spoken
 
@@ -47,7 +48,6 @@ _FRAMED = (
 """Names of which only a part is a user's own, and whether that part may be a known name as well."""
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_any = msgspec.json.Decoder()
 _encode = msgspec.json.encode
 
 
@@ -80,8 +80,7 @@ class NameHider:
                 inner = self.name(found[2], kind) if may_be_known else self.hide(found[2])
                 return f"{found[1]}{inner}{found[3]}"
         # A generated kernel lends its name to the operator that launches it.
-        shown = hidden_kernel(text, self.hide) if text.isidentifier() else self.hide(text)
-        return shown
+        return hidden_kernel(text, self.hide) if text.isidentifier() else self.hide(text)
 
     def events(self, events: Iterable[bytes]) -> Iterator[bytes]:
         """The same events as they may be shown."""
@@ -154,7 +153,7 @@ class NameHider:
                 shown[key] = self._id(bytes(fields[key]))
         if "scope" in fields:
             shown["scope"] = self.hide(_text(bytes(fields["scope"])))
-        double = _any.decode(fields["id2"]) if "id2" in fields else None
+        double = decoded(bytes(fields["id2"])) if "id2" in fields else None
         if isinstance(double, dict):
             told = {key: _encode(value) for key, value in double.items() if key in ("local", "global")}
             shown["id2"] = {key: self._id(value) for key, value in told.items()}
@@ -171,11 +170,11 @@ class NameHider:
 
     def _told(self, name: str, raw: bytes) -> bytes:
         """What metadata says about a process or a thread."""
-        args = _any.decode(raw)
+        args = decoded(raw)
         if not isinstance(args, dict):
             return b"{}"
         if name in _ORDER:
-            return _encode({key: value for key, value in args.items() if key == "sort_index" and _is_number(value)})
+            return _encode({key: value for key, value in args.items() if key == "sort_index" and is_number(value)})
         key = _TOLD.get(name, "")
         text = args.get(key)
         if not isinstance(text, str):
@@ -213,9 +212,5 @@ def _plain_text(raw: msgspec.Raw | None) -> str:
 
 def _text(raw: bytes) -> str:
     """A JSON value as text, itself where it is one."""
-    value = _any.decode(raw)
+    value = decoded(raw)
     return value if isinstance(value, str) else raw.decode("utf-8", "replace")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float))

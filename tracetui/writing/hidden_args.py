@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tracetui.importers.decode import decoded
 from tracetui.writing.known_names import is_text_known
 
 _ARGUMENTS = """
@@ -38,7 +39,6 @@ _FLAG_TEXT = """
 _FLAGS = frozenset(_FLAG_TEXT.split())
 _RANKS = frozenset({"rank", "world_size", "pg_count"})
 
-_any = msgspec.json.Decoder()
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -51,9 +51,9 @@ def shown_args(raw: bytes, hide: Callable[[str], str], hide_kernel: Callable[[st
     shown: dict[str, Any] = {}
     for key, value in fields.items():
         if key in ARGUMENTS:
-            shown[key] = value if b'"' not in bytes(value) else _shown_value(key, _any.decode(value), hide)
+            shown[key] = value if b'"' not in bytes(value) else _shown_value(key, decoded(bytes(value)), hide)
         elif key == KERNEL:
-            name = _any.decode(value)
+            name = decoded(bytes(value))
             if isinstance(name, str):
                 shown[key] = hide_kernel(name)
     return msgspec.json.encode(shown)
@@ -72,7 +72,7 @@ def _shown_value(key: str, value: Any, hide: Callable[[str], str]) -> Any:
 
 def shown_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The keys beside the events that may stay: what was recorded with, and the devices."""
-    shown = {key: value for key, value in metadata.items() if key in _FLAGS and _is_number(value)}
+    shown = {key: value for key, value in metadata.items() if key in _FLAGS and is_number(value)}
     devices = metadata.get("deviceProperties")
     if isinstance(devices, list):
         shown["deviceProperties"] = [_device(entry) for entry in devices if isinstance(entry, dict)]
@@ -80,7 +80,7 @@ def shown_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
         shown["displayTimeUnit"] = metadata["displayTimeUnit"]
     ranks = metadata.get("distributedInfo")
     if isinstance(ranks, dict):
-        kept = {key: value for key, value in ranks.items() if key in _RANKS and _is_number(value)}
+        kept = {key: value for key, value in ranks.items() if key in _RANKS and is_number(value)}
         if ranks.get("backend") in ("nccl", "gloo", "mpi", "ucc"):
             kept["backend"] = ranks["backend"]
         shown["distributedInfo"] = kept
@@ -88,8 +88,9 @@ def shown_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _device(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key in ("name", "vendor") or _is_number(value)}
+    return {key: value for key, value in entry.items() if key in ("name", "vendor") or is_number(value)}
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value of JSON is one, or true or false."""
     return isinstance(value, (int, float))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import secrets
-import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from tracetui.errors import CannotWrite, UsageError
+from tracetui.files import whole_file
 
 STANDARD_OUTPUT = "-"
 _GZIP_LEVEL = 6
@@ -82,28 +81,9 @@ def output(path: str) -> Iterator[Output]:
             yield sink
         sys.stdout.buffer.flush()
         return
-    if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
-        # A device or a pipe: it must not be replaced by a file.
-        with _told(path), open(path, "wb") as file, _packed(file, path) as sink:
+    try:
+        with whole_file(Path(path)) as file, _packed(file, path) as sink:
             yield sink
-        return
-    # Beside the file, for only within one file system is a rename a single act; a link keeps where it leads.
-    target = os.path.realpath(path)
-    partial = f"{target}.{secrets.token_hex(4)}.part"
-    try:
-        with _told(path):
-            with open(partial, "xb") as file, _packed(file, path) as sink:
-                yield sink
-            os.replace(partial, target)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _told(path: str) -> Iterator[None]:
-    try:
-        yield
     except OSError as error:
         raise CannotWrite(f"{path} cannot be written: {error.strerror or error}. Nothing was left there.") from error
 

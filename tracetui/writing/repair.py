@@ -16,7 +16,7 @@ from tracetui.importers.decode import decode_raw
 from tracetui.importers.store import Store
 from tracetui.importers.tolerant import Piece
 from tracetui.model.trace import BEGINNING, Trace
-from tracetui.writing.container import Sink, surroundings, write_events
+from tracetui.writing.container import MARK, Sink, surroundings, write_events
 
 LEFT_OUT, CUT_OFF = "left out, it cannot be read", "left out, the file ends within it"
 MENDED = "mended: quotes, escapes or bare words within it"
@@ -120,18 +120,14 @@ class Repair:
     def _around(self, store: Store) -> Iterator[Mend]:
         """What was done to the file around its events."""
         container = store.container
-        wrapping = self.trace.format.rpartition(", ")[2]
-        if wrapping == "utf-16":
+        if self.trace.format.endswith(", utf-16"):
             yield Mend(None, "written in UTF-8 instead of UTF-16")
         if container.kind == "lines":
             yield Mend(None, "the lines became an array")
         elif not container.is_closed:
-            yield Mend(
-                None, f"the array{' and the object around it were' if container.kind == 'object' else ' was'} closed"
-            )
-        elif container.kind == "object" and surroundings(container)[0] != container.header.removeprefix(
-            b"\xef\xbb\xbf"
-        ):
+            what = "the array and the object around it were" if container.kind == "object" else "the array was"
+            yield Mend(None, f"{what} closed")
+        elif container.kind == "object" and surroundings(container)[0] != container.header.removeprefix(MARK):
             kept = ", ".join(key for key in container.metadata if key != "traceEvents") or "none"
             yield Mend(None, f"the keys beside the events were written anew: {kept}")
         for note in self.trace.quality.notes:
@@ -144,8 +140,6 @@ class Repair:
 
 def _is_valid(raw: bytes) -> bool:
     try:
-        raw.decode()
-        msgspec.json.decode(raw, type=msgspec.Raw)
         msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False

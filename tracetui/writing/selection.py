@@ -1,6 +1,6 @@
 """What of a trace is wanted: some steps or a stretch of time, some lanes, with or without stacks.
 
-A selection is made of the columns of the trace alone; which bytes of the file these are is the matter of `events`.
+A selection is made of the columns of the trace alone; which bytes of the file these are is the matter of `choice`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.representative import representative
-from tracetui.analysis.comparing.side import Side
+from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.idle.gaps import idle_blocks
 from tracetui.drawing.comparison_text import TITLES, head, readable
 from tracetui.drawing.format import clean, duration

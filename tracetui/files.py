@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 _DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
 """Folders whose entries are files that this process has open already."""
 _LINKS = 40
 """So many links lead from one to the next; more are a circle."""
+_LONGEST = 100
+"""Bytes of a file's name that its partial file's begins with: what comes on top must not make it too long."""
 
 
 def write_whole(path: Path, text: str, replace: bool = True) -> None:
-    """Write text to a file in UTF-8; whoever looks sees the old file or the new one, and never a part.
+    """Write text to a file in UTF-8, as `whole_file` does.
+
+    Raises: FileExistsError for a file that stays; OSError when it cannot be written, and then nothing is left behind.
+    """
+    with whole_file(path, replace) as file:
+        file.write(text.encode("utf-8", "replace"))
+
+
+@contextmanager
+def whole_file(path: Path, replace: bool = True) -> Iterator[IO[bytes]]:
+    """A file to write to; whoever looks sees the old one or, once the block has ended well, the new one.
 
     Without `replace` a file that is there stays. What is no file, such as `/dev/null`, is written to as it is, and
     `/dev/stdout` is written on where it stands.
@@ -23,20 +38,24 @@ def write_whole(path: Path, text: str, replace: bool = True) -> None:
     number = open_already(path)
     if number is not None:
         sys.stdout.flush()
-        with open(os.dup(number), "w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
+        with open(os.dup(number), "wb") as file:
+            yield file
         return
-    path = Path(os.path.realpath(path))
-    if path.exists() and not path.is_file() and not path.is_dir():
-        path.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    # A link stays one and leads to what is new.
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with target.open("wb") as file:
+            yield file
         return
-    part = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
+    # Beside the file, for only within one file system is a rename a single act.
+    begins = os.fsencode(target.name)[:_LONGEST].decode("utf-8", "ignore")
+    part = target.with_name(f".{begins}.{secrets.token_hex(4)}.part")
     try:
-        with part.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
-        if not replace and path.exists():
-            raise FileExistsError(path)
-        os.replace(part, path)
+        with part.open("xb") as file:
+            yield file
+        if not replace and target.exists():
+            raise FileExistsError(target)
+        os.replace(part, target)
     finally:
         with suppress(OSError):
             part.unlink()
