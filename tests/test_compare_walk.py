@@ -319,4 +319,6 @@ async def test_one_file_is_read_once_and_not_called_the_first_of_two(eager: Side
             await pilot.pause(0.005)
             if isinstance(app.screen, CompareScreen):
                 break
+        # A screen that is left while it is put together finds its parts gone.
+        await settle(pilot)
         assert set(said) == {""}

@@ -1,8 +1,10 @@
 """A monkey at the keyboard: `python -m tests.load.monkey TRACE TRACE TRACE --minutes 20`.
 
 It presses twenty keys a second at random, in a pseudo terminal, opens the traces one after another, resizes the
-screen now and then, and every ten seconds asks for help, which must come. At the end it says how long the longest
-answer took, how much memory the app held over time, and whether anything was written to the log of crashes.
+screen now and then, and every ten seconds asks for help, which must come. An app that is told to quit takes note of
+it and stays (`staying.py`): until the monkey has played enough, any end is one that nobody asked for, and fails. At
+the end it says how long the longest answer took, how much memory the app held over time, and whether anything was
+written to the log of crashes.
 """
 
 from __future__ import annotations
@@ -12,16 +14,20 @@ import os
 import random
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pyte
 
 from tests.load.memory import resident
+from tests.load.staying import LEAVE, quits
 from tests.terminal.raw import Raw
 
 RATE = 20
@@ -38,12 +44,12 @@ CONTROLS = "\x04\x15\x10\x14\x0e\x0c"
 """ctrl+d, u, p, t, n and l."""
 _UNKNOWN = re.compile(rb"\x1b[\[][=<>][^a-zA-Z]*[a-zA-Z]|\x1b\[\?[\d;]*\$p|\x1b[P\]^_][^\x1b\x07]*(?:\x1b\\\\|\x07)")
 """Sequences that pyte would print."""
-LEAVING = "q"
-"""Not pressed outside of texts: the app would end, as it should."""
+LEAVING = "\x03"
+"""ctrl+c, which leaves from everywhere."""
 ASK = "?"
 ANSWER = re.compile(r"keys +does .*where")
 """The header of every help."""
-PLAIN = tuple(chr(code) for code in range(0x20, 0x7F) if chr(code) not in LEAVING)
+PLAIN = tuple(map(chr, range(0x20, 0x7F)))
 
 
 @dataclass
@@ -51,8 +57,12 @@ class Diary:
     """What was seen."""
 
     keys: int = 0
-    slowest: float = 0.0
-    """Seconds until help came, at most."""
+    answers: list[float] = field(default_factory=list)
+    """Seconds until help came."""
+    unheard: int = 0
+    """Times that it had to be asked for again, after so long as an answer may take."""
+    quits: int = 0
+    """Times that the app was told to quit, and stayed."""
     memory: list[tuple[float, int]] = field(default_factory=list)
     """Seconds since the start and bytes."""
     crashes: list[str] = field(default_factory=list)
@@ -60,17 +70,23 @@ class Diary:
     """What the app ended with, when it was asked to."""
 
     @property
-    def growth(self) -> float:
-        """Memory of the last quarter by that of the second, both as the largest of it."""
-        quarter = max(len(self.memory) // 4, 1)
-        early = max(held for _, held in self.memory[quarter : 2 * quarter] or self.memory)
-        return max(held for _, held in self.memory[-quarter:]) / early
+    def slowest(self) -> float:
+        """The longest that an answer took, in seconds."""
+        return max(self.answers, default=0.0)
+
+    @property
+    def quarters(self) -> list[int]:
+        """The median of the bytes that were held, of each quarter of the time."""
+        held = [held for _, held in self.memory]
+        bounds = [len(held) * quarter // 4 for quarter in range(5)]
+        return [int(median(held[begin:end] or held)) for begin, end in pairwise(bounds)]
 
     def lines(self) -> Iterator[str]:
         """What to tell."""
-        yield f"{self.keys:,} keys, slowest answer {self.slowest:.2f} s, exit code {self.code}"
-        held = " ".join(f"{held / 1e6:.0f}" for _, held in self.memory)
-        yield f"memory {held} MB, last quarter by second quarter {self.growth:.2f}"
+        answers = f"answers median {median(self.answers):.2f} s, slowest {self.slowest:.2f} s, {self.unheard} unheard"
+        yield f"{self.keys:,} keys, {self.quits} quits, {answers}, exit code {self.code}"
+        yield "memory " + " ".join(f"{held / 1e6:.0f}" for _, held in self.memory) + " MB"
+        yield "by quarter " + " ".join(f"{held / 1e6:.1f}" for held in self.quarters) + " MB"
         yield f"{len(self.crashes)} crashes" + "".join(f"\n{text}" for text in self.crashes)
 
 
@@ -88,11 +104,13 @@ def play(traces: list[str], seconds: float, seed: int) -> Diary:
             began = time.monotonic()
             while time.monotonic() - began < seconds:
                 _press(app, chance, diary, min(ROUND, seconds))
-                diary.slowest = max(diary.slowest, _asked(app))
+                _ask(app, diary)
                 diary.memory.append((time.monotonic() - began, resident(app.process.pid)))
+            diary.quits = quits(Path(home))
+            Path(home, LEAVE).touch()
             _leave(app, diary)
         except AssertionError as error:
-            raise AssertionError("\n".join([str(error)[-2000:], *_crashes(home)])) from None
+            raise AssertionError("\n".join([str(error)[-6000:], *_crashes(home)])) from None
         finally:
             app.process.kill()
             app.process.wait()
@@ -107,7 +125,7 @@ def _crashes(home: str) -> list[str]:
 
 def _opened(traces: list[str], home: str) -> Raw:
     places = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"), home)
-    words = (sys.executable, "-m", "tracetui", *traces)
+    words = (sys.executable, "-m", "tests.load.staying", home, *map(os.path.abspath, traces))
     app = Raw(*words, columns=120, rows=40, PYTHONPATH=home, TMUX="", **places)
     app.wait_for("go into")
     app.wait_until_quiet()
@@ -120,7 +138,7 @@ def _press(app: Raw, chance: random.Random, diary: Diary, seconds: float) -> Non
     """Twenty keys a second."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        assert app.process.poll() is None, f"the app ended: {app.written[-2000:]!r}"
+        _check(app)
         app.send(_key(chance))
         diary.keys += 1
         if chance.random() < 0.005:
@@ -139,8 +157,14 @@ def _key(chance: random.Random) -> str:
     return chance.choice(CLICKS).format(x=chance.randrange(1, 200), y=chance.randrange(1, 50))
 
 
-def _asked(app: Raw) -> float:
-    """Seconds until help comes; texts that are being typed and dialogs are left before."""
+def _check(app: Raw) -> None:
+    """Fail when the app is gone."""
+    code = app.process.poll()
+    assert code is None, f"the app ended by itself with {code}: {_UNKNOWN.sub(b'', app.written[-4000:])!r}"
+
+
+def _ask(app: Raw, diary: Diary) -> None:
+    """Ask for help until it comes; texts that are being typed and dialogs are left before."""
     _wake(app)
     columns, rows = SIZES[2]
     app.resize(columns - 1, rows)
@@ -155,12 +179,13 @@ def _asked(app: Raw) -> float:
         began = time.monotonic()
         app.send(ASK)
         while time.monotonic() - began < PATIENCE:
-            assert app.process.poll() is None, f"the app ended: {app.written[-2000:]!r}"
+            _check(app)
             if ANSWER.search(shown(app.written[since:], columns, rows)):
-                took = time.monotonic() - began
+                diary.answers.append(time.monotonic() - began)
                 app.send(ESCAPE)
-                return took
+                return
             time.sleep(0.05)
+        diary.unheard += 1
         # What is on top may take the sign for a text, or have no help: go into it, or leave it.
         app.send(ENTER if attempt % 2 else ESCAPE)
         time.sleep(1.0)
@@ -184,15 +209,11 @@ def shown(written: bytes, columns: int, rows: int) -> str:
 
 def _leave(app: Raw, diary: Diary) -> None:
     _wake(app)
-    for _ in range(5):
-        app.send(ESCAPE)
-        time.sleep(0.2)
-    for _ in range(5):
-        app.send(LEAVING)
-        time.sleep(0.5)
-        if app.process.poll() is not None:
-            break
-    diary.code = app.process.poll()
+    app.send(LEAVING)
+    try:
+        diary.code = app.exit_code(PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"it did not quit: {app.written[-4000:]!r}") from None
 
 
 def main() -> int:

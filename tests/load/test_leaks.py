@@ -1,22 +1,35 @@
-"""Many traces opened and left in one run of the app: what they held is given back."""
+"""Many traces opened and left in one run of the app, and the same walk again and again: memory comes back."""
 
 from __future__ import annotations
 
 import gc
 import json
 import os
+import shutil
 import weakref
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from textual._styles_cache import StylesCache
 
+from tests.conftest import SAMPLES
 from tests.load.memory import resident
+from tests.test_app import Shown, settle, training
 from tracetui.ui.app import TraceApp
+from tracetui.ui.compare_screen import CompareScreen
 from tracetui.ui.shelf import KEPT
 from tracetui.ui.trace_screen import TraceScreen
 
 TRACES, EVENTS = 20, 100_000
+PANES = (*"123456789MHR1bbbb2bb1", *["right_square_bracket"] * 2, *["left_square_bracket"] * 2)
+"""Keys that have every table of a trace made, and of a few of its steps."""
+DIALOGS = ("ctrl+p", "d", "escape", "question_mark", "escape", "t", "escape", "slash", *"ad", "enter", *"nFe", "enter")
+"""Keys that open and close whatever lies over a trace."""
+LOOKS = ("escape", "tab", *"wwlhss0zzz", "tab", "m", "apostrophe", "escape", "m", "y", *["ctrl+t"] * 3, "c", "enter")
+"""Keys for the timeline, the marks and the themes; the last two compare two steps."""
+WALKS = 4
+"""So often the traces are walked through before memory is looked at, and so often again."""
 
 
 @lru_cache
@@ -102,3 +115,83 @@ async def test_a_trace_that_was_let_go_is_read_again(tmp_path):
         again = await look_at(pilot, str(paths[0]))
         assert again.trace is not first
         assert again.trace.events == first.events
+
+
+async def test_a_trace_that_others_are_compared_with_does_not_keep_them(tmp_path):
+    paths = [str(tmp_path / f"{number}.json") for number in range(KEPT + 4)]
+    for number, path in enumerate(paths):
+        write_trace(Path(path), number, 4000)
+    app, seen = TraceApp(paths[:1]), []
+    async with app.run_test(size=(120, 40)) as pilot:
+        await look_at(pilot, paths[0])
+        for path in paths[1:]:
+            app.open([paths[0], path])
+            while not (isinstance(app.screen, CompareScreen) and app.screen.view.paths[1] == path):
+                await pilot.pause(0.02)
+            await settle(pilot)
+            assert len(app.screen_stack) == 3
+            seen.append(weakref.ref(app.screen.traces[1]))
+        await look_at(pilot, paths[0])
+        gc.unfreeze()
+        gc.collect()
+        alive = [trace() is not None for trace in seen]
+    assert sum(alive) == KEPT - 1 and all(alive[1 - KEPT :])
+
+
+async def test_a_trace_picked_from_the_list_takes_the_place_of_all_screens(tmp_path):
+    paths = [str(tmp_path / f"{number}.json") for number in range(2)]
+    for number, path in enumerate(paths):
+        write_trace(Path(path), number, 4000)
+    app = TraceApp(paths[:1])
+    async with app.run_test(size=(120, 40)) as pilot:
+        for path in paths * 2:
+            await look_at(pilot, path)
+            await pilot.press("c", "enter")
+            while not isinstance(app.screen, CompareScreen):
+                await pilot.pause(0.02)
+            await settle(pilot)
+        assert len(app.screen_stack) == 3
+
+
+async def test_what_was_laid_over_a_screen_leaves_nothing_behind():
+    app = Shown(training())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+
+        async def rounds(number):
+            for _ in range(number):
+                for key in ("ctrl+p", "escape", "question_mark", "escape", "t", "escape"):
+                    await pilot.press(key)
+                    await settle(pilot)
+            gc.collect()
+            return sum(isinstance(found, StylesCache) for found in gc.get_objects())
+
+        before = await rounds(2)
+        assert await rounds(6) <= before
+
+
+async def walk(pilot, path):
+    """Look at everything of a trace, and come back to it from a comparison of two of its steps."""
+    await look_at(pilot, path)
+    await pilot.press(*DIALOGS, *PANES, *LOOKS)
+    await settle(pilot)
+    while not isinstance(pilot.app.screen, TraceScreen):
+        await pilot.press("escape")
+        await settle(pilot)
+
+
+@pytest.mark.slow
+async def test_the_same_walk_again_takes_no_more_memory(tmp_path):
+    paths = [tmp_path / name for name in ("mlp_train_cpu.json.gz", "split_stack_eager_cpu.json.gz", "made.json")]
+    for path in paths[:2]:
+        shutil.copy(SAMPLES / path.name, path)
+    write_trace(paths[2], 0, 20_000)
+    app, held = TraceApp([str(tmp_path)]), []
+    async with app.run_test(size=(120, 40)) as pilot:
+        for _ in range(2 * WALKS):
+            for path in paths:
+                await walk(pilot, str(path))
+            gc.collect()
+            held.append(resident(os.getpid()))
+    early, late = max(held[WALKS - 2 : WALKS]), max(held[-2:])
+    assert late < 1.05 * early, [round(each / 1e6, 1) for each in held]

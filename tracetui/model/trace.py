@@ -271,6 +271,14 @@ class NoEventStore:
 
 Result = TypeVar("Result")
 
+VIEWS_KEPT = 200
+"""So many results about a step, a grouping or another trace are kept with a trace; the whole of it has few, all kept.
+
+Going to another step asks for some 15. Without a bound, every step that was ever looked at and every pair of steps
+that was ever compared would stay for as long as the trace.
+"""
+_MISSING = object()
+
 
 @dataclass(frozen=True, eq=False)
 class Trace:
@@ -313,7 +321,7 @@ class Trace:
     """What the allocator's instants say."""
     store: EventStore = field(default_factory=NoEventStore)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """Results of analyses, by function and arguments; see `remember`."""
+    """Results of analyses: by a word, or by a tuple of a word and arguments; see `remember`."""
 
     def name_of(self, row: int) -> str:
         """The text of a slice's name."""
@@ -332,8 +340,25 @@ class Trace:
         return self.store.args(self.slices.event[rows].astype(np.int64), keys)
 
     def remember(self, key: Any, make: Callable[[], Result]) -> Result:
-        """Return what was stored under `key`, making and storing it the first time."""
-        if key not in self.cache:
-            self.cache[key] = make()
-        result: Result = self.cache[key]
-        return result
+        """Return what was stored under `key`, making and storing it the first time.
+
+        Of the keys that are tuples, those that were not asked for the longest go when there are too many.
+        """
+        cache = self.cache
+        result: Any = cache.get(key, _MISSING)
+        if result is _MISSING:
+            result = cache[key] = make()
+            for old in [each for each in list(cache) if isinstance(each, tuple)][:-VIEWS_KEPT]:
+                cache.pop(old, None)
+        elif isinstance(key, tuple):
+            # To the end of the order; another thread may have taken it away meanwhile.
+            cache.pop(key, None)
+            cache[key] = result
+        made: Result = result
+        return made
+
+    def forget(self, other: Trace) -> None:
+        """Let go of results that are about another trace too, which nobody looks at any more."""
+        for key in list(self.cache):
+            if isinstance(key, tuple) and any(part is other for part in key):
+                self.cache.pop(key, None)

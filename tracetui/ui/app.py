@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from textual import on
 from textual.binding import BindingType
 from textual.command import Provider
+from textual.message import Message
 from textual.screen import Screen
 
 from tracetui.analysis.panes import PANES
@@ -23,6 +24,7 @@ from tracetui.ui.comparing import Comparing, SidesFound
 from tracetui.ui.loading import LoadingScreen
 from tracetui.ui.messages import CompareAsked, Loaded, LoadFailed, SideName, SliceAsked
 from tracetui.ui.outbox import save_picture
+from tracetui.ui.overlay import Overlay
 from tracetui.ui.pickers import TracePicker
 from tracetui.ui.shelf import Shelf
 from tracetui.ui.sized_screen import SizedScreen
@@ -61,6 +63,8 @@ class TraceApp(SturdyApp):
         self.shelf = Shelf(self)
         self._comparing = Comparing(self)
         self._sides = sides
+        self._later: list[Message] = []
+        """What waits until nothing lies over the screen that it is about."""
 
     def on_mount(self) -> None:
         """Choose the theme and what to show first."""
@@ -68,6 +72,7 @@ class TraceApp(SturdyApp):
             self.register_theme(theme)
         self.theme = first_theme(os.environ, self.is_plain)
         self.animation_level = "none"
+        self.screen_change_signal.subscribe(self, self._catch_up, immediate=True)
         self.start()
 
     def start(self) -> None:
@@ -93,6 +98,7 @@ class TraceApp(SturdyApp):
             if len(self.screen_stack) < 2:
                 self.exit(0)
             return
+        self._comparing.give_up()
         read = self.shelf.get(path)
         self._put_on_top(LoadingScreen(path) if read is None else self.shelf.screen_of(read))
 
@@ -117,6 +123,10 @@ class TraceApp(SturdyApp):
         """End the app, which never showed anything."""
         self.failure = error
         self.exit(error.exit_code, return_code=error.exit_code)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The list of traces is opened once, whatever else lies over it."""
+        return action != "traces" or not any(isinstance(screen, TracePicker) for screen in self.screen_stack)
 
     def action_traces(self) -> None:
         """Pick another trace."""
@@ -145,14 +155,36 @@ class TraceApp(SturdyApp):
         return len(self.paths) == 1 and not Path(self.paths[0]).is_dir()
 
     def _put_on_top(self, screen: Screen[Any]) -> None:
-        """Put a screen on top; the blank one below everything stays."""
+        """Show a screen in place of all others; the blank one below everything stays."""
+        while len(self.screen_stack) > 2:
+            self.pop_screen()
         if len(self.screen_stack) > 1:
             self.switch_screen(screen)
         else:
             self.push_screen(screen)
 
+    def _waits(self, message: Message) -> bool:
+        """Whether somebody is picking or reading something else: then a message is dealt with afterwards."""
+        if not isinstance(self.screen, Overlay):
+            return False
+        self._later.append(message)
+        return True
+
+    def _catch_up(self, _: Screen[Any]) -> None:
+        """Deal with what waited."""
+        if not isinstance(self.screen, Overlay):
+            later, self._later = self._later, []
+            for message in later:
+                self.post_message(message)
+
+    def _is_outdated(self, path: str) -> bool:
+        """Whether another trace is being read by now."""
+        return isinstance(self.screen, LoadingScreen) and self.screen.path != path
+
     @on(Loaded)
     def _show_trace(self, message: Loaded) -> None:
+        if self._waits(message) or self._is_outdated(message.path):
+            return
         self.shelf.put(message)
         if self._comparing.is_under_way:
             self._comparing.take(message)
@@ -162,6 +194,8 @@ class TraceApp(SturdyApp):
 
     @on(CompareAsked)
     def _compare(self, message: CompareAsked) -> None:
+        if self._waits(message):
+            return
         if message.b is None:
             self._comparing.pick_other(message.a)
         else:
@@ -169,10 +203,13 @@ class TraceApp(SturdyApp):
 
     @on(SidesFound)
     def _show_sides(self, message: SidesFound) -> None:
-        self._comparing.show(message)
+        if not self._waits(message):
+            self._comparing.show(message)
 
     @on(SliceAsked)
     def _show_slice(self, message: SliceAsked) -> None:
+        if self._waits(message):
+            return
         place = Place(message.step, event=int(message.trace.slices.event[message.row]))
         screen = self.shelf.screen_of(message, place)
         if screen in self.screen_stack:
@@ -185,6 +222,8 @@ class TraceApp(SturdyApp):
 
     @on(LoadFailed)
     def _fail(self, message: LoadFailed) -> None:
+        if self._waits(message) or self._is_outdated(message.path):
+            return
         if self._comparing.is_under_way:
             self._comparing.fail(message.error)
         elif self._is_one_file:

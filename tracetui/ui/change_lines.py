@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from tracetui.analysis.comparing.changes.part_times import part_times
 from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.measures import measures
-from tracetui.analysis.comparing.part_times import part_times
-from tracetui.analysis.comparing.side import CAPTURE, Side
+from tracetui.analysis.comparing.sides.measures import measures
+from tracetui.analysis.comparing.sides.side import CAPTURE, Side
 from tracetui.drawing.format import ABSENT, clean, count, duration, micros, percent, size
 from tracetui.drawing.summary_words import in_unit, words
 from tracetui.model.table import Cell, Table

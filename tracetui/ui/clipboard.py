@@ -13,7 +13,7 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
-from tracetui.drawing.files import write_whole
+from tracetui.files import write_whole
 
 
 def exports_folder() -> Path:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracetui.analysis.comparing.measures import measures
-from tracetui.analysis.comparing.side import CAPTURE, RUN, Side
-from tracetui.analysis.comparing.traits import traits
+from tracetui.analysis.comparing.sides.measures import measures
+from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, Side
+from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.drawing.format import clean, count, duration, shorten
 from tracetui.ui.bar import Part
 from tracetui.ui.headline import damage, switch_parts

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from tracetui.analysis.comparing.side import CAPTURE
+from tracetui.analysis.comparing.sides.side import CAPTURE
 from tracetui.drawing.layout import Layout
 from tracetui.drawing.palette import Palette, stippled
 from tracetui.drawing.raster import Picture

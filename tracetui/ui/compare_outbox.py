@@ -8,7 +8,7 @@ import numpy as np
 from textual.app import App
 
 from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.side import Side
+from tracetui.analysis.comparing.sides.side import Side
 from tracetui.drawing import comparison_text
 from tracetui.drawing.export import render
 from tracetui.drawing.format import count

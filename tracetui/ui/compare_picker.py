@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from tracetui.analysis.comparing.side import side
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.linking.steps import steps
 from tracetui.drawing.format import clean, shorten
 from tracetui.errors import UsageError

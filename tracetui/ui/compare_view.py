@@ -16,7 +16,7 @@ from textual.binding import BindingType
 from textual.dom import DOMNode
 
 from tracetui.analysis.comparing.comparison import comparison
-from tracetui.analysis.comparing.side import Side
+from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.linking.links import links
 from tracetui.drawing.raster import Picture
 from tracetui.model.intervals import Int64

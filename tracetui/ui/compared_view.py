@@ -9,9 +9,9 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.matching import Matching, match
-from tracetui.analysis.comparing.representative import representative
-from tracetui.analysis.comparing.side import Side
+from tracetui.analysis.comparing.matching.match import Matching, match
+from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.side import Side
 from tracetui.errors import TracetuiError
 from tracetui.model.table import Table
 from tracetui.ui.compare_list import table_of

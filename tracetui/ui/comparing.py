@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from tracetui.analysis.comparing.representative import representative
-from tracetui.analysis.comparing.side import Side, side
+from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.side import Side, side
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.ui.compare_screen import CompareScreen
 from tracetui.ui.loading import LoadingScreen
@@ -52,6 +52,10 @@ class Comparing:
         reads = {name.path: self._app.shelf.get(name.path) for name in (a, b)}
         self._reads = {path: read for path, read in reads.items() if read is not None}
         self._go_on()
+
+    def give_up(self) -> None:
+        """Forget what was asked for: something else is to be shown."""
+        self._wanted = None
 
     def take(self, read: Loaded) -> None:
         """Go on with a trace that was read."""
@@ -110,6 +114,9 @@ class Comparing:
         screen = CompareScreen(
             a, b, (first.picture, second.picture), (first.path, second.path), self._tab, app.has_list
         )
+        if isinstance(app.screen, LoadingScreen) and isinstance(app.screen_stack[-2], CompareScreen):
+            # One comparison takes the place of another, also when a file had to be read for it.
+            app.pop_screen()
         if isinstance(app.screen, LoadingScreen | CompareScreen):
             app.switch_screen(screen)
         else:

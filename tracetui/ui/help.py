@@ -14,6 +14,7 @@ from textual.screen import Screen
 from tracetui.model.table import Table, texts
 from tracetui.ui.bar import Bar, Part
 from tracetui.ui.commands import command, commands_in_focus
+from tracetui.ui.overlay import Overlay
 from tracetui.ui.table_view import TableView
 
 _PARTS = {
@@ -34,7 +35,7 @@ Row = tuple[str, str, str, str]
 """Keys, title, where, and what it does."""
 
 
-class HelpScreen(Screen[None]):
+class HelpScreen(Overlay[None]):
     """Commands and columns as one list that scrolls."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

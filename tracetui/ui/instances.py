@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.comparing.calls import calls
 from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.analysis.comparing.op_names import loose_name
+from tracetui.analysis.comparing.sides.calls import calls
+from tracetui.analysis.comparing.sides.op_names import loose_name
 from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Table

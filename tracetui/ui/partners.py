@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.comparing.matching import Matching
-from tracetui.analysis.comparing.op_names import loose_name, shared_name
+from tracetui.analysis.comparing.matching.match import Matching
+from tracetui.analysis.comparing.sides.op_names import loose_name, shared_name
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.ui.shown_part import ShownPart

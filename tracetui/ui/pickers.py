@@ -12,7 +12,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
-from textual.screen import Screen
 
 from tracetui.drawing.format import clean, duration, size
 from tracetui.model.table import Table, texts
@@ -21,13 +20,14 @@ from tracetui.ui.clipboard import home_path
 from tracetui.ui.commands import command, commands_in_focus
 from tracetui.ui.headline import hint_parts
 from tracetui.ui.history import Mark
+from tracetui.ui.overlay import Overlay
 from tracetui.ui.table_view import TableView
 from tracetui.ui.trace_files import TraceFile, find_traces, trace_file
 
 Choice = TypeVar("Choice")
 
 
-class Picker(Screen[Choice | None]):
+class Picker(Overlay[Choice | None]):
     """A titled list; enter takes the row under the cursor, escape none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -78,7 +78,9 @@ class Picker(Screen[Choice | None]):
 
     @on(TableView.RowChosen)
     def _pick(self, message: TableView.RowChosen) -> None:
-        self.take(self.choices[message.row])
+        # A second enter in the same burst comes when the choice has been made.
+        if self.is_active:
+            self.take(self.choices[message.row])
 
     def _show_hints(self) -> None:
         commands = [found for _, group in commands_in_focus(self) for found in group]

@@ -23,13 +23,14 @@ from textual.widgets import Static
 from tracetui.drawing.format import clean, duration
 from tracetui.ui.bar import Bar, Part
 from tracetui.ui.commands import command
+from tracetui.ui.overlay import Overlay
 from workloads.launcher import STAGES, Event, Failure, LogLine, Note, Progress, Request, Stage, StageDone, record
 
 EVERY = 0.25
 """Seconds between two paintings of the clock."""
 
 
-class RecordingScreen(ModalScreen[list[str]]):
+class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
     """Progress of one recording, or of variants one after the other; dismissed with the paths of the traces, or None.
 
     A variant that fails does not keep the others from being recorded, and is told once they are; of fewer than two

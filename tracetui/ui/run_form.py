@@ -13,7 +13,6 @@ from textual.containers import Horizontal, Vertical
 from textual.events import Click
 from textual.message import Message
 from textual.reactive import reactive
-from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
@@ -22,6 +21,7 @@ from tracetui.drawing.format import clean
 from tracetui.ui.bar import Bar, Part
 from tracetui.ui.commands import command, commands_in_focus
 from tracetui.ui.headline import hint_parts
+from tracetui.ui.overlay import Overlay
 from tracetui.ui.recording_screen import RecordingScreen
 from tracetui.ui.run_options import COMPARE, FOLDED, MORE, command_line, common, requests
 from workloads.api import Param, Value, Workload
@@ -83,7 +83,7 @@ class Choice(Widget, can_focus=True):
         return Strip([Segment(f"‹ {self.value} ›", style)]).adjust_cell_length(self.size.width, self.rich_style)
 
 
-class RunForm(Screen["str | list[str]"]):
+class RunForm(Overlay["str | list[str]"]):
     """The fields of a recording; dismissed with the path of the trace, or those of two to compare, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

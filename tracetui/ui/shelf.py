@@ -36,11 +36,11 @@ class Shelf:
 
     def put(self, read: Loaded) -> None:
         """Keep a trace that was read, and let go of those that were not used for long."""
-        self._read.pop(read.path, None)
+        self._drop(read.path)
         self._read[read.path] = read, changed(read.path)
         for path in list(self._read)[:-KEPT]:
             if not self._is_shown(self._read[path][0].trace):
-                del self._read[path]
+                self._drop(path)
                 self._forget_screen(path)
 
     def get(self, path: str) -> Loaded | None:
@@ -61,6 +61,13 @@ class Shelf:
         self._screens[read.path] = screen
         self._app.install_screen(screen, f"trace {id(screen)}")
         return screen
+
+    def _drop(self, path: str) -> None:
+        """Keep a trace no more, not even in what others know of it: they were compared with it."""
+        dropped = self._read.pop(path, None)
+        if dropped is not None:
+            for other, _ in self._read.values():
+                other.trace.forget(dropped[0].trace)
 
     def _is_shown(self, trace: Trace) -> bool:
         """Whether a screen that one can come back to shows the trace."""

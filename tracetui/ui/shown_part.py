@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
-from tracetui.analysis.comparing.calls import calls
-from tracetui.analysis.comparing.op_names import loose_name
-from tracetui.analysis.comparing.representative import representative
-from tracetui.analysis.comparing.side import CAPTURE, RUN, STEP, Side
-from tracetui.analysis.comparing.side import side as named
+from tracetui.analysis.comparing.sides.calls import calls
+from tracetui.analysis.comparing.sides.op_names import loose_name
+from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
+from tracetui.analysis.comparing.sides.side import side as named
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.steps import steps
 from tracetui.errors import UsageError

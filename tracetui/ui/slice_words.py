@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.comparing.side import RUN, STEP
+from tracetui.analysis.comparing.sides.side import RUN, STEP
 from tracetui.drawing.format import clean, count, duration, shorten
 from tracetui.model.trace import GPU_WORK
 from tracetui.ui.chain_lines import kind_word, short_name

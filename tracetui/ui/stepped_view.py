@@ -9,7 +9,7 @@ import numpy as np
 from textual import on
 
 from tracetui.analysis.comparing.comparison import comparison
-from tracetui.analysis.comparing.side import CAPTURE
+from tracetui.analysis.comparing.sides.side import CAPTURE
 from tracetui.drawing.raster import Picture
 from tracetui.ui.compare_headline import MARKS
 from tracetui.ui.compare_list import CompareList

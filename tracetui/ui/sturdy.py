@@ -7,14 +7,18 @@ import signal
 import sys
 
 from rich.console import RenderableType
+from textual._styles_cache import StylesCache
 from textual.app import App
+from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.events import Event, Key
 from textual.worker import WorkerFailed
 
 from tracetui.drawing.crash import crash_message
+from tracetui.ui.command_palette import SafePalette
 from tracetui.ui.driver import TidyDriver
+from tracetui.ui.late import came_too_late
 from tracetui.ui.leaving import Leaving, in_background
 
 
@@ -39,6 +43,8 @@ class SturdyApp(App[int]):
         return TidyDriver if usual is LinuxDriver else usual
 
     def _handle_exception(self, error: Exception) -> None:
+        if came_too_late(error):
+            return
         if not self.crash:
             self.crash = crash_message(error.error if isinstance(error, WorkerFailed) else error)
         super()._handle_exception(error)
@@ -56,10 +62,20 @@ class SturdyApp(App[int]):
     def _set_pointer_shape(self, shape: str) -> None:
         """Leave the mouse pointer as it is: terminals that do not know the sequence show it as text."""
 
+    def on_mount(self) -> None:
+        """From now on, a screen that was left leaves nothing behind."""
+        self.screen_change_signal.subscribe(self, forget_drawings)
+
     async def on_event(self, event: Event) -> None:
         """Handle an event; keys that come after the one that quits are for the shell."""
         if not (self._exit and isinstance(event, Key)):
             await super().on_event(event)
+
+    def action_command_palette(self) -> None:
+        """Show the palette of commands, unless it is on screen."""
+        if not isinstance(self.screen, CommandPalette):
+            # The name by which Textual knows it.
+            self.push_screen(SafePalette(id="--command-palette"))
 
     def action_suspend_process(self) -> None:
         """Give the terminal back and stop, until somebody continues the process in the foreground."""
@@ -92,3 +108,14 @@ class SturdyApp(App[int]):
             print(self.crash, file=sys.stderr)
             return 1
         return self.return_code or 0
+
+
+def forget_drawings(_: object = None) -> None:
+    """Let go of the lines of widgets that are gone; those of the others are made again when they are wanted.
+
+    A cache of colours in Textual (https://github.com/Textualize/textual/issues/6665) has the caches of lines of the
+    last 1024 widgets as its keys: 220 kB for each time that the palette was opened, up to some 40 MB.
+    """
+    forget = getattr(StylesCache.get_inner_outer, "cache_clear", None)
+    if forget is not None:
+        forget()

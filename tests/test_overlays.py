@@ -1,0 +1,171 @@
+"""What lies over a screen closes once, and what arrives meanwhile waits: keys come in bursts, traces take a while."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+
+import pytest
+from textual.command import CommandPalette
+from textual.events import Key
+
+from tests.conftest import SAMPLES
+from tests.test_app import Shown, settle, training
+from tracetui.importers import load as importer
+from tracetui.ui.app import TraceApp
+from tracetui.ui.compare_screen import CompareScreen
+from tracetui.ui.help import HelpScreen
+from tracetui.ui.loading import LoadingScreen
+from tracetui.ui.messages import SideName
+from tracetui.ui.pickers import TracePicker
+from tracetui.ui.trace_screen import TraceScreen
+
+NAMES = ("linear_eager_cpu.json.gz", "mlp_eager_cpu.json.gz")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in NAMES:
+        shutil.copy(SAMPLES / name, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    """Loads that wait until it is opened."""
+    event = threading.Event()
+
+    def load(path, progress, cancelled):
+        event.wait(20)
+        return importer.load(path, progress=progress, cancelled=cancelled)
+
+    monkeypatch.setattr("tracetui.ui.loading.load", load)
+    yield event
+    event.set()
+
+
+def burst(app, *keys):
+    """Keys that are all there before the first is looked at."""
+    for key in keys:
+        app._driver.process_message(Key(key, None))
+
+
+def kinds(app):
+    """The screens above the blank one."""
+    return [type(screen) for screen in app.screen_stack[1:]]
+
+
+async def reach(pilot, kind):
+    for _ in range(500):
+        await pilot.pause(0.02)
+        if isinstance(pilot.app.screen, kind):
+            break
+    await settle(pilot)
+
+
+async def test_enter_pressed_often_opens_a_trace_once(folder):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        burst(app, "enter", "enter", "enter")
+        await reach(pilot, TraceScreen)
+        assert kinds(app) == [TraceScreen]
+
+
+async def test_a_command_of_the_palette_that_is_chosen_twice_runs_once():
+    app = Shown(training())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await pilot.press("ctrl+p")
+        await settle(pilot)
+        palette = app.screen
+        assert isinstance(palette, CommandPalette)
+        palette._action_command_list("select")
+        palette._action_command_list("select")
+        await settle(pilot)
+        assert kinds(app)[0] is TraceScreen
+
+
+async def test_what_was_closed_takes_nothing_along():
+    app = Shown(training())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await pilot.press("question_mark")
+        help_screen = app.screen
+        help_screen.dismiss()
+        help_screen.dismiss()
+        await settle(pilot)
+        assert kinds(app) == [TraceScreen]
+
+
+async def test_what_is_done_with_closes_when_it_is_on_top_again():
+    app = Shown(training())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        await pilot.press("t")
+        await settle(pilot)
+        below = app.screen
+        await pilot.press("question_mark")
+        below.dismiss(None)
+        await settle(pilot)
+        assert kinds(app) == [TraceScreen, TracePicker, HelpScreen]
+        await pilot.press("escape")
+        await settle(pilot)
+        assert kinds(app) == [TraceScreen]
+
+
+async def test_the_list_of_traces_is_opened_once():
+    app = Shown(training())
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        burst(app, "t", "t", "t")
+        await settle(pilot)
+        await pilot.press("t", "question_mark", "t")
+        assert kinds(app) == [TraceScreen, TracePicker, HelpScreen]
+
+
+@pytest.mark.parametrize("key", ["ctrl+p", "t"])
+async def test_a_trace_that_was_read_waits_until_nothing_lies_over_its_screen(folder, gate, key):
+    app = TraceApp([str(folder / NAMES[0])])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await reach(pilot, LoadingScreen)
+        await pilot.press(key)
+        await pilot.pause(0.1)
+        over = app.screen
+        gate.set()
+        await settle(pilot)
+        assert app.screen is over and kinds(app)[0] is LoadingScreen
+        await pilot.press("escape")
+        await reach(pilot, TraceScreen)
+        assert kinds(app) == [TraceScreen]
+
+
+async def test_another_trace_can_be_picked_while_one_is_read(folder, gate):
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        assert isinstance(app.screen, TracePicker)
+        chosen = [str(path) for path in app.screen.choices]
+        await pilot.press("enter")
+        await reach(pilot, LoadingScreen)
+        await pilot.press("t")
+        await settle(pilot)
+        gate.set()
+        await settle(pilot)
+        await pilot.press("j", "enter")
+        await reach(pilot, TraceScreen)
+        assert kinds(app) == [TraceScreen]
+        assert isinstance(app.screen, TraceScreen) and app.screen.path == chosen[1]
+
+
+async def test_a_comparison_is_given_up_for_a_trace(folder, gate):
+    one, other = (str(folder / name) for name in NAMES)
+    app = TraceApp([one, other], sides=(SideName(one), SideName(other)))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await reach(pilot, LoadingScreen)
+        await pilot.press("t")
+        await settle(pilot)
+        await pilot.press("j", "enter")
+        gate.set()
+        await reach(pilot, TraceScreen | CompareScreen)
+        assert kinds(app) == [TraceScreen]

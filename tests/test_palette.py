@@ -1,0 +1,52 @@
+"""The palette of commands: keys that come before its list has a place on screen do nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from textual.command import CommandList, CommandPalette
+
+from tests.test_app import Shown, settle, training
+from tests.test_overlays import burst
+
+MOVES = ("pagedown", "pageup", "down", "up", "shift+end", "shift+home")
+
+
+@pytest.mark.parametrize("key", MOVES)
+async def test_a_key_does_nothing_where_the_list_has_no_line(key):
+    app = Shown(training())
+    async with app.run_test(size=(80, 3)) as pilot:
+        await settle(pilot)
+        await pilot.press("ctrl+p")
+        await settle(pilot)
+        assert isinstance(app.screen, CommandPalette)
+        await pilot.press(key)
+        await pilot.press("escape")
+        assert not isinstance(app.screen, CommandPalette)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.004, 0.008, 0.012, 0.016, 0.02, 0.03])
+async def test_a_key_right_behind_the_one_that_opens_it_is_taken(seconds):
+    app = Shown(training())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        for key in ("ctrl+p", "pagedown", "pageup"):
+            burst(app, key)
+            await asyncio.sleep(seconds)
+        await settle(pilot)
+        assert isinstance(app.screen, CommandPalette)
+
+
+async def test_a_page_of_commands_is_a_page():
+    app = Shown(training())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("ctrl+p")
+        await settle(pilot)
+        found = app.screen.query_one(CommandList)
+        assert found.highlighted == 0
+        await pilot.press("pagedown")
+        assert found.highlighted is not None and found.highlighted > 3
+        await pilot.press("pageup")
+        assert found.highlighted == 0
