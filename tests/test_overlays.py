@@ -12,6 +12,7 @@ from textual.events import Key
 from tests.conftest import SAMPLES
 from tests.test_app import Shown, settle, training
 from tracetui.importers import load as importer
+from tracetui.model.table import Table
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare_screen import CompareScreen
 from tracetui.ui.help import HelpScreen
@@ -169,3 +170,18 @@ async def test_a_comparison_is_given_up_for_a_trace(folder, gate):
         gate.set()
         await reach(pilot, TraceScreen | CompareScreen)
         assert kinds(app) == [TraceScreen]
+
+
+async def test_a_row_that_was_chosen_before_another_pane_was_opened_is_of_neither():
+    app = Shown(training())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("3", "2", "G")
+        await settle(pilot)
+        panes = app.view.panes
+        few = panes._tables["views", panes.step, None]
+        assert isinstance(few, Table) and app.list.row >= len(few)
+        app.list.action_choose()
+        panes.open_tab("views")
+        await settle(pilot)
+        assert panes.pane == "views" and app.is_running

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 import zstandard
@@ -51,6 +52,13 @@ def serving():
         thread.join(10)
 
 
+def wait_until(happened):
+    """Wait for what the thread of the server does; a browser has its answer before that is told."""
+    end = time.monotonic() + 10
+    while not happened() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 def ask(server, method="GET", path=None, host=None, **headers):
     """Status, headers and body of an answer."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
@@ -74,6 +82,7 @@ def test_the_page_gets_the_bytes_of_the_file(serving):
         assert headers["Access-Control-Allow-Origin"] == PAGE
         assert headers["Cache-Control"] == "no-store"
         assert headers["Content-Encoding"] is None
+    wait_until(lambda: len(told) == 2)
     assert told == [f"sent {EAGER.stat().st_size:,} bytes to the browser"] * 2
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import TracebackType
 
 from textual.css.query import NoMatches
+from textual.message_pump import MessagePump
 from textual.widget import Widget
 
 
@@ -13,20 +13,24 @@ def came_too_late(error: BaseException) -> bool:
     """Whether a part of the screen was looked for in what is no longer on the screen.
 
     Textual tells a palette that is closed how busy it is, and mounts a screen that is left already; there is nothing
-    left that could show a wrong thing.
+    left that could show a wrong thing. Whoever dealt with the message hears no other after an error, so that has to
+    be gone as well: an app that goes on deaf would be worse than one that ends.
     """
-    return isinstance(error, NoMatches) and any(_is_gone(part) for part in _asked(error.__traceback__))
+    return isinstance(error, NoMatches) and _is_gone(_hearer(error.__traceback__))
 
 
-def _asked(trace: TracebackType | None) -> Iterator[Widget]:
-    """The parts of the screen whose methods were running."""
+def _hearer(trace: TracebackType | None) -> MessagePump | None:
+    """Who dealt with the message: the first in the traceback."""
     while trace is not None:
-        part = trace.tb_frame.f_locals.get("self")
-        if isinstance(part, Widget):
-            yield part
+        found = trace.tb_frame.f_locals.get("self")
+        if isinstance(found, MessagePump):
+            return found
         trace = trace.tb_next
+    return None
 
 
-def _is_gone(part: Widget) -> bool:
+def _is_gone(part: MessagePump | None) -> bool:
+    if not isinstance(part, Widget):
+        return False
     # A screen is taken from the stack first, then it loses its parts, and at last its parent.
     return not part.is_attached or part.screen not in part.app.screen_stack

@@ -43,10 +43,11 @@ class SturdyApp(App[int]):
         return TidyDriver if usual is LinuxDriver else usual
 
     def _handle_exception(self, error: Exception) -> None:
-        if came_too_late(error):
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        if came_too_late(cause):
             return
         if not self.crash:
-            self.crash = crash_message(error.error if isinstance(error, WorkerFailed) else error)
+            self.crash = crash_message(cause)
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:

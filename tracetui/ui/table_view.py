@@ -78,6 +78,8 @@ class TableView(Scroller, can_focus=True):
         def __init__(self, view: TableView, slice_row: int, row: int) -> None:
             super().__init__()
             self.view = view
+            self.table = view.table
+            """What is listed; by the time that the message is read the view may list something else."""
             self.slice_row = slice_row
             """Row in `Trace.slices`, -1 when the row stands for none."""
             self.row = row

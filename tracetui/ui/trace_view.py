@@ -278,8 +278,9 @@ class TraceView(HintedView):
 
     @on(TableView.RowChosen)
     def _go_into(self, message: TableView.RowChosen) -> None:
-        table = message.view.table
-        if table is None:
+        table = message.table
+        if table is None or table is not message.view.table:
+            # Another pane was opened in the same burst of keys.
             return
         if self.panes.groups_names and "input_shapes" not in table:
             self.finder.go_into(str(table.columns[0].cell(message.row)))
