@@ -11,15 +11,19 @@ from textual.events import Key
 
 from tests.conftest import SAMPLES
 from tests.test_app import Shown, settle, training
+from tracetui.drawing.raster import Picture
 from tracetui.importers import load as importer
+from tracetui.model.place import Place
 from tracetui.model.table import Table
 from tracetui.ui.app import TraceApp
+from tracetui.ui.commands import commands_of
 from tracetui.ui.compare_screen import CompareScreen
 from tracetui.ui.help import HelpScreen
 from tracetui.ui.loading import LoadingScreen
 from tracetui.ui.messages import SideName
 from tracetui.ui.pickers import TracePicker
 from tracetui.ui.trace_screen import TraceScreen
+from tracetui.ui.trace_view import TraceView
 
 NAMES = ("linear_eager_cpu.json.gz", "mlp_eager_cpu.json.gz")
 
@@ -185,3 +189,18 @@ async def test_a_row_that_was_chosen_before_another_pane_was_opened_is_of_neithe
         panes.open_tab("views")
         await settle(pilot)
         assert panes.pane == "views" and app.is_running
+
+
+async def test_a_command_for_a_screen_that_is_gone_by_now_does_nothing():
+    trace = training()
+    app = Shown(trace)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        app.push_screen(TraceScreen(trace, Picture(trace), Place()))
+        await settle(pilot)
+        view = app.screen.query_one(TraceView)
+        found = next(each for each in commands_of(view) if each.binding.action == "search")
+        app.pop_screen()
+        await settle(pilot)
+        await found.run()
+        assert not app.view.finder.line.is_open

@@ -59,8 +59,8 @@ class Diary:
     keys: int = 0
     answers: list[float] = field(default_factory=list)
     """Seconds until help came."""
-    unheard: int = 0
-    """Times that it had to be asked for again, after so long as an answer may take."""
+    unheard: list[str] = field(default_factory=list)
+    """The screen for each time that it had to be asked for again, after so long as an answer may take."""
     quits: int = 0
     """Times that the app was told to quit, and stayed."""
     memory: list[tuple[float, int]] = field(default_factory=list)
@@ -83,10 +83,11 @@ class Diary:
 
     def lines(self) -> Iterator[str]:
         """What to tell."""
-        answers = f"answers median {median(self.answers):.2f} s, slowest {self.slowest:.2f} s, {self.unheard} unheard"
-        yield f"{self.keys:,} keys, {self.quits} quits, {answers}, exit code {self.code}"
+        yield f"{self.keys:,} keys, {self.quits} quits, exit code {self.code}"
+        yield f"answers median {median(self.answers):.2f} s, slowest {self.slowest:.2f} s, {len(self.unheard)} unheard"
         yield "memory " + " ".join(f"{held / 1e6:.0f}" for _, held in self.memory) + " MB"
         yield "by quarter " + " ".join(f"{held / 1e6:.1f}" for held in self.quarters) + " MB"
+        yield from self.unheard
         yield f"{len(self.crashes)} crashes" + "".join(f"\n{text}" for text in self.crashes)
 
 
@@ -176,20 +177,31 @@ def _ask(app: Raw, diary: Diary) -> None:
         for _ in range(2):
             app.send(ESCAPE)
             time.sleep(0.3)
+        # A help that the monkey had opened is no answer.
+        _wait_for(app, since, False)
         began = time.monotonic()
         app.send(ASK)
-        while time.monotonic() - began < PATIENCE:
-            _check(app)
-            if ANSWER.search(shown(app.written[since:], columns, rows)):
-                diary.answers.append(time.monotonic() - began)
-                app.send(ESCAPE)
-                return
-            time.sleep(0.05)
-        diary.unheard += 1
+        if _wait_for(app, since, True):
+            diary.answers.append(time.monotonic() - began)
+            app.send(ESCAPE)
+            return
+        diary.unheard.append(shown(app.written[since:], columns, rows))
         # What is on top may take the sign for a text, or have no help: go into it, or leave it.
         app.send(ENTER if attempt % 2 else ESCAPE)
         time.sleep(1.0)
-    raise AssertionError(f"no answer within {PATIENCE} s:\n{shown(app.written[since:], columns, rows)}")
+    raise AssertionError(f"no answer within {PATIENCE} s:\n{diary.unheard[-1]}")
+
+
+def _wait_for(app: Raw, since: int, wanted: bool) -> bool:
+    """Wait until the help is on screen, or is not, as painted after the byte `since`; whether it came to that."""
+    columns, rows = SIZES[2]
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        _check(app)
+        if bool(ANSWER.search(shown(app.written[since:], columns, rows))) == wanted:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def _wake(app: Raw) -> None:

@@ -6,6 +6,8 @@ import gc
 import json
 import os
 import shutil
+import subprocess
+import sys
 import weakref
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +24,8 @@ from tracetui.ui.shelf import KEPT
 from tracetui.ui.trace_screen import TraceScreen
 
 TRACES, EVENTS = 20, 100_000
+ALONE = "TRACETUI_TEST_ALONE"
+"""Is set in a process that runs one test and nothing else."""
 PANES = (*"123456789MHR1bbbb2bb1", *["right_square_bracket"] * 2, *["left_square_bracket"] * 2)
 """Keys that have every table of a trace made, and of a few of its steps."""
 DIALOGS = ("ctrl+p", "d", "escape", "question_mark", "escape", "t", "escape", "slash", *"ad", "enter", *"nFe", "enter")
@@ -70,6 +74,24 @@ async def look_at(pilot, path: str) -> TraceScreen:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(ALONE in os.environ, reason="is what starts the other")
+def test_twenty_traces_leave_nothing_behind_in_a_process_of_their_own():
+    # What other tests of this process have left would be measured along.
+    words = [
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        "-p",
+        "no:cacheprovider",
+        f"{__file__}::test_twenty_traces_leave_nothing_behind",
+    ]
+    said = subprocess.run([sys.executable, *words], env={**os.environ, ALONE: "1"}, capture_output=True, text=True)
+    assert said.returncode == 0 and "1 passed" in said.stdout, said.stdout[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(ALONE not in os.environ, reason="is run in a process of its own by the test before")
 async def test_twenty_traces_leave_nothing_behind(tmp_path):
     paths = [tmp_path / f"{number}.json" for number in range(TRACES)]
     for number, path in enumerate(paths):

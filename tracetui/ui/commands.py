@@ -75,8 +75,10 @@ class Command:
         return bool(self.node.check_action(name, parameters))
 
     async def run(self) -> None:
-        """Carry it out."""
-        await self.node.app.run_action(self.binding.action, default_namespace=self.node)
+        """Carry it out, unless another screen has come up since it was picked."""
+        app = self.node.app
+        if self.node in (app, *app.screen.walk_children(with_self=True)):
+            await app.run_action(self.binding.action, default_namespace=self.node)
 
 
 def commands_of(node: DOMNode) -> list[Command]:
