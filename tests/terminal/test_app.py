@@ -97,8 +97,8 @@ def test_a_search_and_the_palette(start):
     tmux.wait_until_gone("/ search")
     tmux.type("linear")
     tmux.wait_for("/9")
-    tmux.press("Enter")
-    tmux.press("n")
+    # At once, too: what follows enter is no longer for the line.
+    tmux.press("Enter", "n")
     tmux.wait_for("5/9")
     tmux.press("Escape")
     tmux.wait_until_gone("5/9")

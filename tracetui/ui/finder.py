@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from textual.widget import Widget
 
 from tracetui.analysis.linking.steps import steps
 from tracetui.drawing.format import clean, shorten
@@ -45,11 +46,9 @@ class Finder(ListFinder):
     def _place_beside(self, direction: int) -> int:
         return self.search.index + direction if self.search.in_lanes else super()._place_beside(direction)
 
-    def _close(self, purpose: str) -> None:
-        super()._close(purpose)
-        if purpose == "search" and self.search.in_lanes:
-            self.view.screen.set_focus(self.view.lanes)
-            self.view.show_hints()
+    def _searched(self) -> Widget:
+        in_lanes = self.line.purpose == "search" and self.search.in_lanes
+        return self.view.lanes if in_lanes else super()._searched()
 
     def _filtered(self) -> None:
         panes = self.view.panes

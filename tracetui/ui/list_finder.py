@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from textual.widget import Widget
 
 from tracetui.ui.hinted_view import HintedView
 from tracetui.ui.search import Search, SearchLine
@@ -34,14 +35,14 @@ class ListFinder:
         if message.given_up:
             if message.purpose == "search":
                 self._return()
-            self._close(message.purpose)
+            self._close()
             self.clear(message.purpose)
         elif message.purpose == "filter":
             self._filter(message.text)
         elif not message.accepted:
             self._look_for(message.text)
         if message.accepted:
-            self._close(message.purpose)
+            self._close()
             self._tell(message)
 
     def next(self, direction: int) -> None:
@@ -71,10 +72,14 @@ class ListFinder:
         search.hits = panes.matches(search.text)
         return int(np.searchsorted(search.hits, panes.view.cursor + (direction > 0))) - (direction < 0)
 
-    def _close(self, purpose: str) -> None:
-        self.line.close()
+    def _searched(self) -> Widget:
+        """What was searched: the keys go to it again."""
+        return self._owner.panes.view
+
+    def _close(self) -> None:
         # At once: the next key of a burst is meant for what was searched, not for the line.
-        self._owner.screen.set_focus(self._owner.panes.view)
+        self._owner.screen.set_focus(self._searched())
+        self.line.close()
         self._owner.show_hints()
 
     def _filter(self, text: str) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
+from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input
 
@@ -46,6 +47,35 @@ class Search:
         return f"{count(self.index + 1)}/{count(len(self.hits))}" if len(self.hits) else "nothing found"
 
 
+class TypedText(Input):
+    """An input for which enter and escape are the end: keys of the same burst are meant for what comes after it."""
+
+    def __init__(self) -> None:
+        super().__init__(compact=True, select_on_focus=False)
+        self.cursor_blink = False
+        self._ended = False
+        self._early: list[Key] = []
+
+    def begin(self) -> None:
+        """Take keys again."""
+        self._ended = False
+
+    def on_key(self, event: Key) -> None:
+        """Note the key that ends it and keep what follows: a binding is carried out later than a letter is typed."""
+        if event.key in ("enter", "escape"):
+            self._ended = True
+        elif self._ended:
+            self._early.append(Key(event.key, event.character))
+            event.prevent_default()
+            event.stop()
+
+    def pass_on(self) -> None:
+        """Give the keys that came early to what has the focus now."""
+        for key in self._early:
+            self.app.post_message(key)
+        self._early.clear()
+
+
 class SearchLine(Horizontal):
     """One line: a label, what is typed, and how much was found."""
 
@@ -80,9 +110,7 @@ class SearchLine(Horizontal):
     def compose(self) -> ComposeResult:
         """Label, input and count."""
         yield Bar(classes="label")
-        line = Input(compact=True, select_on_focus=False)
-        line.cursor_blink = False
-        yield line
+        yield TypedText()
         yield Bar(classes="found")
 
     def open(self, purpose: str, where: str, text: str = "") -> None:
@@ -92,7 +120,8 @@ class SearchLine(Horizontal):
         label, found = self.query(Bar)
         label.styles.width = len(sign) + 2
         label.parts, found.parts = (Part(sign, "key"),), ()
-        line = self.query_one(Input)
+        line = self.query_one(TypedText)
+        line.begin()
         with self.prevent(Input.Changed):
             line.value = text
         # The next letter replaces what was there.
@@ -108,9 +137,10 @@ class SearchLine(Horizontal):
         return self.has_class("-open")
 
     def close(self) -> None:
-        """Hide the line."""
+        """Hide the line; whoever closes it has moved the focus."""
         self.remove_class("-open")
         self.screen.remove_class("-searching")
+        self.query_one(TypedText).pass_on()
 
     def say(self, words: str) -> None:
         """Say how much was found."""
