@@ -24,10 +24,9 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-import pyte
-
 from tests.load.memory import resident
 from tests.load.staying import LEAVE, quits
+from tests.terminal.painted import Painted, words
 from tests.terminal.raw import Raw
 
 RATE = 20
@@ -42,8 +41,6 @@ ARROWS = ("\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H"
 CLICKS = ("\x1b[<0;{x};{y}M\x1b[<0;{x};{y}m", "\x1b[<64;{x};{y}M", "\x1b[<65;{x};{y}M")
 CONTROLS = "\x04\x15\x10\x14\x0e\x0c"
 """ctrl+d, u, p, t, n and l."""
-_UNKNOWN = re.compile(rb"\x1b[\[][=<>][^a-zA-Z]*[a-zA-Z]|\x1b\[\?[\d;]*\$p|\x1b[P\]^_][^\x1b\x07]*(?:\x1b\\\\|\x07)")
-"""Sequences that pyte would print."""
 LEAVING = "\x03"
 """ctrl+c, which leaves from everywhere."""
 ASK = "?"
@@ -137,14 +134,16 @@ def _opened(traces: list[str], home: str) -> Raw:
 
 def _press(app: Raw, chance: random.Random, diary: Diary, seconds: float) -> None:
     """Twenty keys a second."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    due = time.monotonic()
+    end = due + seconds
+    while due < end:
         _check(app)
         app.send(_key(chance))
         diary.keys += 1
         if chance.random() < 0.005:
             app.resize(*chance.choice(SIZES))
-        time.sleep(1 / RATE)
+        due += 1 / RATE
+        time.sleep(max(due - time.monotonic(), 0.0))
 
 
 def _key(chance: random.Random) -> str:
@@ -161,7 +160,7 @@ def _key(chance: random.Random) -> str:
 def _check(app: Raw) -> None:
     """Fail when the app is gone."""
     code = app.process.poll()
-    assert code is None, f"the app ended by itself with {code}: {_UNKNOWN.sub(b'', app.written[-4000:])!r}"
+    assert code is None, f"the app ended by itself with {code}: {words(app.between(-4000))}"
 
 
 def _ask(app: Raw, diary: Diary) -> None:
@@ -171,37 +170,40 @@ def _ask(app: Raw, diary: Diary) -> None:
     app.resize(columns - 1, rows)
     time.sleep(0.5)
     # The change of size paints the whole screen.
-    since = len(app.written)
+    painted = Painted(app, columns, rows)
     app.resize(columns, rows)
     for attempt in range(6):
         for _ in range(2):
             app.send(ESCAPE)
             time.sleep(0.3)
         # A help that the monkey had opened is no answer.
-        _wait_for(app, since, False)
+        _wait_for(app, painted, False)
         began = time.monotonic()
         app.send(ASK)
-        if _wait_for(app, since, True):
-            diary.answers.append(time.monotonic() - began)
+        if (answered := _wait_for(app, painted, True)) is not None:
+            diary.answers.append(answered - began)
             app.send(ESCAPE)
             return
-        diary.unheard.append(shown(app.written[since:], columns, rows))
+        diary.unheard.append(painted.text)
         # What is on top may take the sign for a text, or have no help: go into it, or leave it.
         app.send(ENTER if attempt % 2 else ESCAPE)
         time.sleep(1.0)
     raise AssertionError(f"no answer within {PATIENCE} s:\n{diary.unheard[-1]}")
 
 
-def _wait_for(app: Raw, since: int, wanted: bool) -> bool:
-    """Wait until the help is on screen, or is not, as painted after the byte `since`; whether it came to that."""
-    columns, rows = SIZES[2]
-    end = time.monotonic() + PATIENCE
+def _wait_for(app: Raw, painted: Painted, wanted: bool) -> float | None:
+    """Wait until the help is on screen, or is not: the moment at which that was written, None where it was not."""
+    began = time.monotonic()
+    end = began + PATIENCE
+    if bool(ANSWER.search(painted.text)) == wanted:
+        return began
     while time.monotonic() < end:
         _check(app)
-        if bool(ANSWER.search(shown(app.written[since:], columns, rows))) == wanted:
-            return True
-        time.sleep(0.05)
-    return False
+        for moment in painted.follow():
+            if bool(ANSWER.search(painted.text)) == wanted:
+                return moment
+        time.sleep(0.01)
+    return None
 
 
 def _wake(app: Raw) -> None:
@@ -212,20 +214,13 @@ def _wake(app: Raw) -> None:
         time.sleep(1.0)
 
 
-def shown(written: bytes, columns: int, rows: int) -> str:
-    """The screen that some bytes paint."""
-    screen = pyte.Screen(columns, rows)
-    pyte.ByteStream(screen).feed(_UNKNOWN.sub(b"", written))
-    return "\n".join(screen.display)
-
-
 def _leave(app: Raw, diary: Diary) -> None:
     _wake(app)
     app.send(LEAVING)
     try:
         diary.code = app.exit_code(PATIENCE)
     except subprocess.TimeoutExpired:
-        raise AssertionError(f"it did not quit: {app.written[-4000:]!r}") from None
+        raise AssertionError(f"it did not quit: {words(app.between(-4000))}") from None
 
 
 def main() -> int:

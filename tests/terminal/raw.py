@@ -31,6 +31,8 @@ class Raw:
     def __init__(self, *words: str, columns: int = 120, rows: int = 40, **environment: str) -> None:
         self.mark = uuid.uuid4().hex
         self._written = bytearray()
+        self.arrivals: list[tuple[int, float]] = []
+        """How many bytes there were after each time that some came, and when that was, by `time.monotonic`."""
         self._master, theirs = pty.openpty()
         self.resize(columns, rows)
         kept = {key: value for key, value in os.environ.items() if key not in _NOT_KEPT}
@@ -53,6 +55,15 @@ class Raw:
     def written(self) -> bytes:
         """All that was written so far."""
         return bytes(self._written)
+
+    @property
+    def length(self) -> int:
+        """How many bytes were written so far."""
+        return len(self._written)
+
+    def between(self, begin: int, end: int | None = None) -> bytes:
+        """What was written from one byte to another."""
+        return bytes(self._written[begin:end])
 
     @property
     def master(self) -> int:
@@ -149,6 +160,7 @@ class Raw:
             while not self._stopping.is_set():
                 if select.select([self._master], [], [], 0.05)[0]:
                     self._written += os.read(self._master, 1 << 16)
+                    self.arrivals.append((len(self._written), time.monotonic()))
 
     def _stop_reading(self) -> None:
         self._stopping.set()
