@@ -32,7 +32,6 @@ def recorded(tmp_path_factory):
     """A function from a workload and its variants to what `tracetui run` says of them, each recorded once."""
     made: dict = {}
     folder = tmp_path_factory.mktemp("variants")
-    environment = {**ENVIRONMENT, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache")}
 
     def record(workload, words, sizes):
         key = (workload, words)
@@ -40,7 +39,7 @@ def recorded(tmp_path_factory):
             more = [text for name, value in sizes.items() for text in (f"--{name.replace('_', '-')}", str(value))]
             command = [*COMMAND, "run", workload, "--compare", words, *more, "--device", "cpu", "--json"]
             done = subprocess.run(
-                [*command, "-o", str(folder / workload)], capture_output=True, text=True, timeout=300, env=environment
+                [*command, "-o", str(folder / workload)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT
             )
             made[key] = json.loads(done.stdout)
         found = made[key]

@@ -64,7 +64,8 @@ class ComparedView(HintedView):
         first, second = (ShownPart(side, representative(side)) for side in self.sides)
         return first, second
 
-    @work(thread=True, exclusive=True, group="compare")
+    # Without a description, textual makes one of the arguments: every column of both traces as text, on the event loop.
+    @work(thread=True, exclusive=True, group="compare", description="tables")
     def compare(self, told: Comparison, tabs: list[str]) -> None:
         """Make the tables in a thread, in the order of the tabs, then the statement."""
         worker = get_current_worker()
@@ -78,7 +79,7 @@ class ComparedView(HintedView):
                 made = str(error)
             self.post_message(self.Made(told, name, made))
 
-    @work(thread=True, exclusive=True, group="match")
+    @work(thread=True, exclusive=True, group="match", description="partners")
     def match(self, parts: Parts) -> None:
         """Find out in a thread what goes with what in two parts."""
         a, b = parts

@@ -90,7 +90,9 @@ class Comparing:
                 return
         a, b = self._wanted
         reads = self._reads[a.path], self._reads[b.path]
-        app.run_worker(partial(self._find, self._wanted, reads), thread=True, group="sides", exclusive=True)
+        find = partial(self._find, self._wanted, reads)
+        # Without a description, textual writes out what is called: every column of both traces.
+        app.run_worker(find, thread=True, group="sides", exclusive=True, description="sides")
 
     def _find(self, wanted: tuple[SideName, SideName], reads: tuple[Loaded, Loaded]) -> None:
         """Find the sides in a thread, and what the first view needs of them."""
