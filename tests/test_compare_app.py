@@ -25,7 +25,7 @@ from tracetui.ui.pickers import TracePicker
 from tracetui.ui.statement_view import StatementView
 from tracetui.ui.trace_screen import TraceScreen
 
-SIZES = [(200, 50), (120, 40), (80, 24)]
+SIZES = [(200, 50), (80, 24), (120, 40)]
 
 
 class Compared(TraceApp):
@@ -101,11 +101,29 @@ def compiled(tmp_path: Path) -> SideName:
     return SideName(str(write(tutorial.mlp_events(tutorial.COMPILED), tmp_path / "compiled.json")))
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_the_change_that_saves_most_is_lit_in_both(
-    eager: SideName, compiled: SideName, size: tuple[int, int]
-) -> None:
-    async with shown(eager, compiled, size) as (app, _):
+async def test_two_traces_side_by_side(eager: SideName, compiled: SideName) -> None:
+    """One app, as a person goes through it: to start it takes longer than all that is looked at."""
+    async with shown(eager, compiled) as (app, pilot):
+        for part in (
+            the_change_that_saves_most_is_lit_in_both,
+            panning_and_zooming_move_both,
+            walking_through_a_lights_the_partners_in_b,
+            selecting_in_the_timeline_of_b_lights_a,
+            too_small_is_a_sentence_and_growing_brings_it_back,
+            every_key_is_in_the_palette_and_the_help,
+            both_steps_begin_at_the_same_cell,
+            steps_move_in_both_and_instances_follow,
+            swapping_turns_signs_round,
+        ):
+            await part(app, pilot)
+            app.view.panes.view.focus()
+            await settle(pilot)
+
+
+async def the_change_that_saves_most_is_lit_in_both(app: Compared, pilot: Pilot[int]) -> None:
+    for size in SIZES:
+        await pilot.resize_terminal(*size)
+        await settle(pilot)
         assert app.listed("mark")[0] == "+ fused"
         assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
         assert tutorial.GEGLU in app.lit(1)
@@ -116,97 +134,126 @@ async def test_the_change_that_saves_most_is_lit_in_both(
             assert lanes.size.height >= 3
 
 
-async def test_both_steps_begin_at_the_same_cell(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled) as (app, pilot):
-        await pilot.press("right_curly_bracket")
-        await settle(pilot)
-        assert [part.number for part in app.view.parts] == [2, 3]
-        windows = [lanes.window for lanes in app.view.timelines.lanes]
-        cells = []
-        for window, part in zip(windows, app.view.parts, strict=True):
-            assert window is not None
-            cells.append((window.cell_of(part.start), window.first, window.ns_per_cell))
-        assert cells[0] == cells[1]
+async def panning_and_zooming_move_both(app: Compared, pilot: Pilot[int]) -> None:
+    a, b = app.view.timelines.lanes
+    # All of both, as it is at the beginning and not as a change of size left it, which is the same but for rounding.
+    await pilot.press("0")
+    before = a.window
+    a.focus()
+    await pilot.press("plus", "l", "l")
+    await pilot.pause()
+    assert a.window is not None and b.window is not None and a.window != before
+    assert (a.window.first, a.window.ns_per_cell) == (b.window.first, b.window.ns_per_cell)
+    b.focus()
+    await pilot.press("h")
+    await pilot.pause()
+    assert a.window.first == b.window.first
+    await pilot.press("0")
+    await pilot.pause()
+    assert a.window == before
+    await pilot.resize_terminal(90, 30)
+    await pilot.pause()
+    assert (a.window.first, a.window.ns_per_cell) == (b.window.first, b.window.ns_per_cell)
 
 
-async def test_panning_and_zooming_move_both(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled) as (app, pilot):
-        a, b = app.view.timelines.lanes
-        before = a.window
-        a.focus()
-        await pilot.press("plus", "l", "l")
-        await pilot.pause()
-        assert a.window is not None and b.window is not None and a.window != before
-        assert (a.window.first, a.window.ns_per_cell) == (b.window.first, b.window.ns_per_cell)
-        b.focus()
-        await pilot.press("h")
-        await pilot.pause()
-        assert a.window.first == b.window.first
-        await pilot.press("0")
-        await pilot.pause()
-        assert a.window == before
-        await pilot.resize_terminal(90, 30)
-        await pilot.pause()
-        assert (a.window.first, a.window.ns_per_cell) == (b.window.first, b.window.ns_per_cell)
-
-
-async def test_walking_through_a_lights_the_partners_in_b(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled) as (app, pilot):
-        walked = []
-        app.view.selected = (-1, -1)
-        for _ in range(5):
-            await pilot.press("full_stop")
-            await pilot.pause()
-            walked.append((app.selected(0), app.selected(1)))
-        gemm, fused = tutorial.GATE_UP, tutorial.GEGLU
-        assert walked == [
-            (gemm, gemm),
-            (gemm, gemm),
-            (tutorial.GELU, fused),
-            (tutorial.MUL, fused),
-            (tutorial.DOWN, tutorial.DOWN),
-        ]
-        assert app.listed("op")[app.view.panes.view.cursor] == "aten::mm"
+async def walking_through_a_lights_the_partners_in_b(app: Compared, pilot: Pilot[int]) -> None:
+    walked = []
+    app.view.selected = (-1, -1)
+    for _ in range(5):
         await pilot.press("full_stop")
-        assert "no kernel of A" in app.text("#hints")
-        await pilot.press("comma")
         await pilot.pause()
-        # What went into one kernel is lit together.
-        assert tutorial.GELU in app.lit(0) and app.selected(0) == tutorial.MUL
-        assert app.view.panes.view.located and app.view.panes.view.cursor == 0
+        walked.append((app.selected(0), app.selected(1)))
+    gemm, fused = tutorial.GATE_UP, tutorial.GEGLU
+    assert walked == [
+        (gemm, gemm),
+        (gemm, gemm),
+        (tutorial.GELU, fused),
+        (tutorial.MUL, fused),
+        (tutorial.DOWN, tutorial.DOWN),
+    ]
+    assert app.listed("op")[app.view.panes.view.cursor] == "aten::mm"
+    await pilot.press("full_stop")
+    assert "no kernel of A" in app.text("#hints")
+    await pilot.press("comma")
+    await pilot.pause()
+    # What went into one kernel is lit together.
+    assert tutorial.GELU in app.lit(0) and app.selected(0) == tutorial.MUL
+    assert app.view.panes.view.located and app.view.panes.view.cursor == 0
 
 
-async def test_selecting_in_the_timeline_of_b_lights_a(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled) as (app, pilot):
-        b = app.view.timelines.lanes[1]
-        trace = app.view.told.b.trace
-        row = int(app.view.parts[1].work[2])
-        b.focus()
-        b._select(row)
-        await pilot.pause()
-        assert trace.name_of(row) == app.selected(1) == tutorial.GEGLU
-        assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
-        assert "B: " in app.text("#hints")
+async def selecting_in_the_timeline_of_b_lights_a(app: Compared, pilot: Pilot[int]) -> None:
+    b = app.view.timelines.lanes[1]
+    trace = app.view.told.b.trace
+    row = int(app.view.parts[1].work[2])
+    b.focus()
+    b._select(row)
+    await pilot.pause()
+    assert trace.name_of(row) == app.selected(1) == tutorial.GEGLU
+    assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
+    assert "B: " in app.text("#hints")
 
 
-async def test_steps_move_in_both_and_instances_follow(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled) as (app, pilot):
-        await pilot.press("right_square_bracket")
-        await settle(pilot)
-        assert [part.number for part in app.view.parts] == [3, 3]
-        assert "[3]" in app.text("#part-0") and "[3]" in app.text("#part-1")
-        assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
-        mine = set(app.view.parts[0].work.tolist())
-        assert app.view.timelines.lanes[0].selected in mine
-        app.view.timelines.lanes[0].focus()
-        await pilot.press("right_curly_bracket")
-        await settle(pilot)
-        assert [part.number for part in app.view.parts] == [4, 3]
-        await pilot.press("right_square_bracket", "right_square_bracket")
-        await settle(pilot)
-        # Neither side moves where one cannot: the pair stays a pair.
-        assert [part.number for part in app.view.parts] == [4, 3]
-        assert "A has no step after this one: } moves B alone" in app.text("#hints")
+async def too_small_is_a_sentence_and_growing_brings_it_back(app: Compared, pilot: Pilot[int]) -> None:
+    await pilot.resize_terminal(50, 10)
+    await pilot.pause()
+    assert not app.view.display
+    await pilot.press("X")
+    assert app.view.sides[0].trace.label == "eager.json"
+    await pilot.resize_terminal(80, 24)
+    await pilot.pause()
+    assert app.view.display and app.view.panes.view.has_focus
+
+
+async def every_key_is_in_the_palette_and_the_help(app: Compared, pilot: Pilot[int]) -> None:
+    titles = {found.binding.description for found in all_commands(app.screen)}
+    assert {"Swap A and B", "Next kernel of A", "Open in its trace", "Pan left", "Fit what is lit"} <= titles
+    await pilot.press("question_mark")
+    await pilot.pause()
+    assert isinstance(app.screen, HelpScreen)
+    shown_titles = {row[1] for row in app.screen._rows}
+    assert {"Swap A and B", "Copy the command", "saves_us"} <= shown_titles
+    await pilot.press("escape")
+
+
+async def both_steps_begin_at_the_same_cell(app: Compared, pilot: Pilot[int]) -> None:
+    await pilot.press("right_curly_bracket")
+    await settle(pilot)
+    assert [part.number for part in app.view.parts] == [2, 3]
+    windows = [lanes.window for lanes in app.view.timelines.lanes]
+    cells = []
+    for window, part in zip(windows, app.view.parts, strict=True):
+        assert window is not None
+        cells.append((window.cell_of(part.start), window.first, window.ns_per_cell))
+    assert cells[0] == cells[1]
+    await pilot.press("left_curly_bracket")
+
+
+async def steps_move_in_both_and_instances_follow(app: Compared, pilot: Pilot[int]) -> None:
+    await pilot.press("right_square_bracket")
+    await settle(pilot)
+    assert [part.number for part in app.view.parts] == [3, 3]
+    assert "[3]" in app.text("#part-0") and "[3]" in app.text("#part-1")
+    assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
+    mine = set(app.view.parts[0].work.tolist())
+    assert app.view.timelines.lanes[0].selected in mine
+    app.view.timelines.lanes[0].focus()
+    await pilot.press("right_curly_bracket")
+    await settle(pilot)
+    assert [part.number for part in app.view.parts] == [4, 3]
+    await pilot.press("right_square_bracket", "right_square_bracket")
+    await settle(pilot)
+    # Neither side moves where one cannot: the pair stays a pair.
+    assert [part.number for part in app.view.parts] == [4, 3]
+    assert "A has no step after this one: } moves B alone" in app.text("#hints")
+
+
+async def swapping_turns_signs_round(app: Compared, pilot: Pilot[int]) -> None:
+    await pilot.press("X")
+    await settle(pilot)
+    assert app.view.sides[0].trace.label == "compiled.json"
+    assert app.listed("mark")[0] == "- split"
+    assert tutorial.GEGLU in app.lit(0) and tutorial.MUL in app.lit(1)
+    assert app.text("#header").index("compiled.json") < app.text("#header").index("eager.json")
 
 
 async def test_tabs_group_sort_search_and_filter(eager: SideName, compiled: SideName) -> None:
@@ -237,14 +284,16 @@ async def test_tabs_group_sort_search_and_filter(eager: SideName, compiled: Side
         assert panes.arrangement.sort is not None
 
 
-async def test_swapping_turns_signs_round(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled) as (app, pilot):
-        await pilot.press("X")
-        await settle(pilot)
-        assert app.view.sides[0].trace.label == "compiled.json"
-        assert app.listed("mark")[0] == "- split"
-        assert tutorial.GEGLU in app.lit(0) and tutorial.MUL in app.lit(1)
-        assert app.text("#header").index("compiled.json") < app.text("#header").index("eager.json")
+async def test_a_tab_is_found_as_it_was_left(eager: SideName, compiled: SideName) -> None:
+    async with shown(eager, compiled, (200, 50)) as (app, pilot):
+        view = app.view.panes.view
+        await pilot.press("end")
+        kernels = view.cursor
+        assert kernels > 0
+        for key, cursor in (("2", 0), ("3", 0), ("1", kernels)):
+            await pilot.press(key)
+            await settle(pilot)
+            assert view.cursor == cursor, key
 
 
 async def test_a_slice_opens_in_its_trace_and_back(eager: SideName, compiled: SideName) -> None:
@@ -277,6 +326,18 @@ async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
             if isinstance(app.screen, TraceScreen):
                 break
         await settle(pilot)
+        assert "c compare" in app.screen.query_one("#hints", Bar).text
+        await pilot.press("c")
+        await settle(pilot)
+        assert isinstance(app.screen, ComparePicker)
+        # A picker has a help, and never ends what is below.
+        assert "? help" in app.screen.query_one("#hints", Bar).text
+        await pilot.press("question_mark")
+        await settle(pilot)
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("escape", "escape")
+        await settle(pilot)
+        assert isinstance(app.screen, TraceScreen) and app.return_code is None
         await pilot.press("c")
         await settle(pilot)
         assert isinstance(app.screen, ComparePicker)
@@ -307,15 +368,22 @@ async def test_two_traces_of_a_list(eager: SideName, compiled: SideName) -> None
         assert isinstance(app.screen, CompareScreen)
         assert app.screen.view.paths[0] == marked
         assert set(app.screen.view.paths) == {eager.path, compiled.path}
+        # Back to the list, whose help closes before it, and it before the app.
+        await pilot.press("backspace")
+        await settle(pilot)
+        assert isinstance(app.screen, TracePicker)
+        await pilot.press("question_mark")
+        await settle(pilot)
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("escape", "escape")
+        await settle(pilot)
+        assert isinstance(app.screen, CompareScreen) and app.return_code is None
 
 
-@pytest.mark.parametrize(
-    ("scope", "said"), [("9", "no step 9"), ("nothing", "'nothing'"), ("mlp_fwd[7]", "there is no run 7")]
-)
-async def test_a_part_that_is_not_there_is_a_sentence(eager: SideName, scope: str, said: str) -> None:
-    async with shown(eager, SideName(eager.path, scope)) as (app, _):
+async def test_a_part_that_is_not_there_is_a_sentence(eager: SideName) -> None:
+    async with shown(eager, SideName(eager.path, "9")) as (app, _):
         assert isinstance(app.failure, UsageError)
-        assert said in str(app.failure)
+        assert "no step 9" in str(app.failure)
         assert app.return_code == 2
 
 
@@ -326,20 +394,24 @@ async def test_a_second_file_that_is_no_trace_is_a_sentence(eager: SideName, tmp
         assert app.return_code == 1
 
 
-async def test_an_error_within_the_app_leaves_it_open(eager: SideName, tmp_path: Path) -> None:
-    (tmp_path / "odd.json").write_text('{"traceEvents": [')
-    async with shown(eager, eager._replace(scope="3")) as (app, pilot):
-        app._comparing.start(eager, SideName(str(tmp_path / "odd.json")))
-        await settle(pilot)
-        await compared(app, pilot)
-        assert app.failure is None
-        assert "odd.json" in app.text("#hints")
-
-
-async def test_the_same_file_twice_says_so(eager: SideName) -> None:
-    async with shown(eager, eager) as (app, _):
+async def test_the_same_file_twice_says_so_and_an_error_within_the_app_leaves_it_open(
+    eager: SideName, tmp_path: Path
+) -> None:
+    odd = tmp_path / "odd.json"
+    odd.write_text('{"traceEvents": [')
+    async with shown(eager, eager) as (app, pilot):
         assert "the same" in app.view.statement[0]
         assert set(app.listed("mark")) <= {"= same", "? noise"}
+        for name, said in (
+            (SideName(str(odd)), "odd.json"),
+            (eager._replace(scope="nothing"), "'nothing'"),
+            (eager._replace(scope="mlp_fwd[7]"), "there is no run 7"),
+        ):
+            app._comparing.start(eager, name)
+            await settle(pilot)
+            await compared(app, pilot)
+            assert app.failure is None
+            assert said in app.text("#hints")
 
 
 async def test_what_leaves_the_app(eager: SideName, compiled: SideName, tmp_path: Path) -> None:
@@ -377,18 +449,6 @@ async def test_what_is_said_fits_or_is_one_key_away(eager: SideName, compiled: S
         assert app.view.panes.view.has_focus
 
 
-async def test_too_small_is_a_sentence_and_growing_brings_it_back(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled) as (app, pilot):
-        await pilot.resize_terminal(50, 10)
-        await pilot.pause()
-        assert not app.view.display
-        await pilot.press("X")
-        assert app.view.sides[0].trace.label == "eager.json"
-        await pilot.resize_terminal(80, 24)
-        await pilot.pause()
-        assert app.view.display and app.view.panes.view.has_focus
-
-
 async def test_resizing_while_loading(eager: SideName, compiled: SideName) -> None:
     app = Compared(eager, compiled)
     async with app.run_test(size=(200, 50)) as pilot:
@@ -396,17 +456,6 @@ async def test_resizing_while_loading(eager: SideName, compiled: SideName) -> No
         await compared(app, pilot)
         assert app.listed("mark")[0] == "+ fused"
         assert sum(lanes.size.height for lanes in app.view.timelines.lanes) < 12
-
-
-async def test_every_key_is_in_the_palette_and_the_help(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled) as (app, pilot):
-        titles = {found.binding.description for found in all_commands(app.screen)}
-        assert {"Swap A and B", "Next kernel of A", "Open in its trace", "Pan left", "Fit what is lit"} <= titles
-        await pilot.press("question_mark")
-        await pilot.pause()
-        assert isinstance(app.screen, HelpScreen)
-        shown_titles = {row[1] for row in app.screen._rows}
-        assert {"Swap A and B", "Copy the command", "saves_us"} <= shown_titles
 
 
 async def test_without_a_gpu_operators_go_with_operators(tmp_path: Path) -> None:

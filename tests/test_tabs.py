@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.build import kernel, launch
-from tests.test_app import settle, shown
+from tests.test_app import settle, shown, training
 from tests.test_health import plain
 from tests.test_memory import copied, two_ops
 from tracetui.analysis.panes import PANES
@@ -27,6 +27,25 @@ async def test_every_key_opens_its_tab() -> None:
             await pilot.press(key)
             await settle(pilot)
             assert app.view.panes.pane == name
+
+
+async def test_a_tab_begins_at_the_top_and_is_found_as_it_was_left() -> None:
+    async with shown(training(), (200, 50)) as (app, pilot):
+        await pilot.press("A", "1", "end")
+        await settle(pilot)
+        assert app.list.cursor == len(app.list.order) - 1 > 1
+        await pilot.press("7")
+        await settle(pilot)
+        assert app.list.cursor == 0 < len(app.list.order) - 1, "the weightiest finding"
+        await pilot.press("2")
+        await settle(pilot)
+        assert app.list.cursor == 0
+        await pilot.press("down", "down")
+        await settle(pilot)
+        left_at = app.list.text
+        await pilot.press("7", "2")
+        await settle(pilot)
+        assert (app.list.cursor, app.list.text) == (2, left_at)
 
 
 async def test_grouping_goes_round_all_groups_of_memory() -> None:

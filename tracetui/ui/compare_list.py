@@ -142,10 +142,10 @@ class CompareList(ArrangedList):
         if name in CHANGE_TABS:
             self.pane = name
 
-    def watch_pane(self, old: str) -> None:
+    def watch_pane(self, old: str, new: str) -> None:
         """Show another tab, its cursor where it was."""
         self._cursors[old] = self.view.cursor
-        self._show(self._cursors.get(self.pane, 0))
+        self._show(self._cursors.get(new, 0))
 
     def arrange_by(self, arrangement: Arrangement, tell: bool = False) -> None:
         """Sort, filter or group the current tab; what someone sorts for is at the top."""

@@ -146,10 +146,10 @@ class PaneList(ArrangedList):
         found = self._tables.get(self._key(self.pane))
         return found if isinstance(found, Table) else None
 
-    def watch_pane(self, old: str) -> None:
+    def watch_pane(self, old: str, new: str) -> None:
         """Show another pane, its cursor where it was or on what is selected."""
         self._cursors[old] = self.view.cursor
-        self._show(self._cursors.get(self.pane, 0))
+        self._show(self._cursors.get(new, 0))
 
     def watch_step(self) -> None:
         """List another step."""
