@@ -75,6 +75,13 @@ def test_an_end_is_outside() -> None:
     assert every.of_moment(np.array([-1, 0, 9, 10, 19, 20])).tolist() == [-1, 0, 0, 1, 1, -1]
 
 
+def test_after_a_step_within_a_step_the_outer_one_goes_on() -> None:
+    every = steps(make_trace([step(1, 0, 100), step(2, 10, 40), step(3, 20, 10), step(4, 60, 40), step(5, 100, 10)]))
+    moments = {0: 1, 9: 1, 10: 2, 20: 3, 29: 3, 30: 2, 50: 1, 59: 1, 60: 4, 99: 4, 100: 5, 109: 5, 110: None, -1: None}
+    found = every.of_moment(np.array(list(moments)))
+    assert [int(every.number[index]) if index >= 0 else None for index in found] == list(moments.values())
+
+
 def test_threads_that_profile_on_their_own_keep_their_steps() -> None:
     other, worker = ("1", "5"), ("1", "6")
     trace = make_trace(

@@ -73,12 +73,27 @@ class Steps:
         return found
 
     def _search(self, members: Int64, moment: Int64) -> Int64:
-        """The one of `members` (indices in order of start) that holds each moment."""
+        """The one of `members` (indices in order of start) that holds each moment: of nested ones the innermost."""
         if len(members) == 0:
             return np.full(len(moment), -1, np.int64)
+        end, outer = self.end[members], _outlasting(self.end[members])
         place = np.searchsorted(self.start[members], moment, side="right") - 1
-        index = members[np.maximum(place, 0)]
-        return np.where((place >= 0) & (moment < self.end[index]), index, -1)
+        while (over := (place >= 0) & (moment >= end[place])).any():
+            place[over] = outer[place[over]]
+        return np.where(place >= 0, members[place], -1)
+
+
+def _outlasting(end: Int64) -> Int64:
+    """For each step the nearest one before it that ends later, -1 for none."""
+    found = np.full(len(end), -1, np.int64)
+    later: list[int] = []
+    for place, until in enumerate(end.tolist()):
+        while later and end[later[-1]] <= until:
+            later.pop()
+        if later:
+            found[place] = later[-1]
+        later.append(place)
+    return found
 
 
 def steps(trace: Trace) -> Steps:
