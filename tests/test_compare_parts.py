@@ -1,5 +1,8 @@
 """What the screen of two traces asks: which slices stand where, what goes with what, and words for it."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -14,12 +17,14 @@ from tracetui.drawing.layout import Layout
 from tracetui.drawing.raster import Picture
 from tracetui.drawing.window import Window
 from tracetui.errors import UsageError
+from tracetui.importers.load import load
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.ui.change_lines import change_lines
 from tracetui.ui.change_words import grouped, readable_changes, readable_totals
 from tracetui.ui.compare_picker import OTHER_TRACE, choices
 from tracetui.ui.instances import change_of, instances_of
+from tracetui.ui.lines import folded
 from tracetui.ui.partners import Partners
 from tracetui.ui.shown_part import ShownPart, lanes_worth_showing, next_scope
 
@@ -171,6 +176,27 @@ def test_details_fit_their_width(tab: str, width: int) -> None:
         lines = change_lines(told, tab, row, told.statement, width)
         assert max(len(line.text) for line in lines) <= width
     assert change_lines(told, tab, -1, (), width) == []
+
+
+def test_details_tell_what_stands_in_the_way(shared_trace: Callable[[str], Path]) -> None:
+    trace = load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz")))
+    told = comparison(side(trace, "unfused[1]"), side(trace, "unfused[2]"))
+    remarks = {str(row["measure"]): row["remark"] for row in told.totals.rows()}
+    assert remarks["moved_bytes"] == "known of 93 % and 13 % of the GPU time"
+    for row, remark in enumerate(remarks.values()):
+        text = " ".join(line.text for line in change_lines(told, "totals", row, (), 200))
+        assert ("remark" in text) == bool(remark)
+        assert str(remark or "") in text
+
+
+def test_a_number_is_not_cut_at_its_commas() -> None:
+    text = "took 1,234,567.8 µs of f<float,int>(int,float)"
+    for width in range(8, 40):
+        pieces = folded(text, width)
+        assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
+        assert max(map(len, pieces)) <= width
+        if width > 12:
+            assert any("1,234,567.8" in piece for piece in pieces), pieces
 
 
 def test_what_can_be_compared_begins_with_the_step_before() -> None:

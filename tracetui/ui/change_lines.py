@@ -62,7 +62,7 @@ def _op_facts(told: Comparison, cells: Mapping[str, Cell]) -> Iterator[Fact]:
     whole = [_us(cells[f"cpu_{side}_us"]) if cells[f"calls_{side}"] else ABSENT for side in "ab"]
     yield Fact("with what it calls", f"{whole[0]} in A, {whole[1]} in B")
     for label, name in (("kind", "kind"), ("fused into", "fused_into"), ("within it", "folded_change"),
-                        ("folded into it", "folded")):  # fmt: skip
+                        ("folded into it", "folded"), ("remark", "remark")):  # fmt: skip
         if cells.get(name):
             yield Fact(label, clean(str(cells[name])))
 
@@ -75,6 +75,8 @@ def _total_facts(told: Comparison, cells: Mapping[str, Cell]) -> Iterator[Fact]:
         if isinstance(value, int | float):
             yield Fact(label, in_unit(value, unit))
     yield Fact("change", clean(str(cells["change"])))
+    if cells.get("remark"):
+        yield Fact("remark", clean(str(cells["remark"])))
     for letter, side in (("A", told.a), ("B", told.b)):
         found = measures(side).get(name)
         if found is not None and len(side) > 1:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+_BREAK = re.compile(r"[ :/_]|,(?!\d{3})")
+"""After what a text can go on in the next line."""
+_FIGURES = "0123456789.,"
+_NUMBER = re.compile(rf"[{_FIGURES}]+$")
 LABEL = 18
 """Cells kept for the labels of facts."""
 
@@ -30,15 +35,23 @@ class Fact:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """Text cut into pieces of a width, at spaces and commas where there are any in the last third."""
+    """Text cut into pieces of a width, at spaces and signs where there are any in the last third."""
     width = max(width, 8)
     pieces = []
     while len(text) > width:
-        cut = max(text.rfind(sign, width * 2 // 3, width) for sign in " ,:/_")
-        cut = cut + 1 if cut > 0 else width
+        cut = _cut(text, width)
         pieces.append(text[:cut].rstrip())
         text = text[cut:].lstrip()
     return [*pieces, text] if text else pieces
+
+
+def _cut(text: str, width: int) -> int:
+    """Where to cut a text that is longer than a width: numbers that fit stay whole."""
+    for found in reversed(list(_BREAK.finditer(text[: width + 4], width * 2 // 3))):
+        if found.end() <= width:
+            return found.end()
+    number = _NUMBER.search(text[:width]) if text[width] in _FIGURES else None
+    return number.start() if number and number.start() else width
 
 
 def fact_lines(fact: Fact, width: int) -> list[Line]:
