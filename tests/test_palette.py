@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from rich.style import Style
 from textual.command import CommandList, CommandPalette
+from textual.events import Click
 
 from tests.test_app import Shown, settle, training
 from tests.test_overlays import burst
@@ -50,3 +52,31 @@ async def test_a_page_of_commands_is_a_page():
         assert found.highlighted is not None and found.highlighted > 3
         await pilot.press("pageup")
         assert found.highlighted == 0
+
+
+async def test_a_click_on_what_is_not_listed_any_more_does_nothing():
+    app = Shown(training())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(pilot)
+        await pilot.press("ctrl+p")
+        await settle(pilot)
+        found = app.screen.query_one(CommandList)
+        style = Style.from_meta({"option": found.option_count})
+        found.post_message(Click(found, 1, 1, 0, 0, 1, False, False, False, 1, 1, style))
+        await settle(pilot)
+        assert isinstance(app.screen, CommandPalette)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert not isinstance(app.screen, CommandPalette)
+
+
+async def test_a_click_runs_a_command():
+    app = Shown(training())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("ctrl+p", *"pane ops")
+        await settle(pilot)
+        await pilot.click(CommandList, offset=(4, 1))
+        await settle(pilot)
+        assert not isinstance(app.screen, CommandPalette)
+        assert app.view.panes.pane == "ops"

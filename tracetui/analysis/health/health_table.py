@@ -55,8 +55,13 @@ def doubts(trace: Trace) -> dict[str, Doubt | None]:
 
 def doubtful(trace: Trace) -> list[Check]:
     """The checks that found something that makes numbers doubtful or wrong, the worst first."""
-    order = sorted(CHECKS, key=lambda check: -_rank(trace, check))
-    return [check for check in order if _rank(trace, check) >= Severity.DOUBT]
+
+    def find() -> list[Check]:
+        order = sorted(CHECKS, key=lambda check: -_rank(trace, check))
+        return [check for check in order if _rank(trace, check) >= Severity.DOUBT]
+
+    # Every table of every pane asks for them.
+    return trace.remember("doubtful checks", find)
 
 
 def marks(trace: Trace) -> dict[str, list[str]]:
