@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tracetui.importers.garbage import collector_off
+
 
 class SlowNesting(NamedTuple):
     """Parent, end for nesting, and what cut it short, for every interval."""
@@ -63,6 +65,7 @@ def slow_events(path: Path) -> list[dict[str, Any]]:
     data = path.read_bytes()
     if data[:2] == b"\x1f\x8b":
         data = gzip.decompress(data)
-    content = orjson.loads(data)
+    with collector_off():
+        content = orjson.loads(data)
     events: list[dict[str, Any]] = content["traceEvents"] if isinstance(content, dict) else content
     return events

@@ -12,6 +12,7 @@ import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op, step
 from tests.conftest import SHARED
+from tests.shortened import shortened
 from tracetui.analysis.health.checks import Doubt
 from tracetui.analysis.health.health_table import CHECKS, doubtful, doubts, marks
 from tracetui.analysis.panes import PANES
@@ -282,7 +283,11 @@ EXPECTED: dict[str, Any] = (
 )
 
 
-@pytest.mark.parametrize("name", list(EXPECTED) or ["the real traces"])
+ALIKE = ("d03_v100_2rank_5steps_mem_occ_nccl.json.gz", "d13_mtia_456k_events.json.gz")
+"""Large ones in which the counted things are those of others: NCCL on several streams d04, no kernel at all d12."""
+
+
+@pytest.mark.parametrize("name", [name for name in EXPECTED if name not in ALIKE] or ["the real traces"])
 def test_real_traces_have_the_doubts_that_a_plain_script_counted(
     shared_trace: Callable[[str], Path], name: str
 ) -> None:
@@ -347,12 +352,12 @@ def test_offenders_stand_where_they_are_said_to(
         assert text[byte:].startswith(what.partition(": ")[2].encode())
 
 
-def test_no_damaged_file_stops_the_panes(shared_trace: Callable[[str], Path]) -> None:
+def test_no_damaged_file_stops_the_panes(shared_trace: Callable[[str], Path], tmp_path: Path) -> None:
     for path in sorted(shared_trace("edge").glob("[er]*")):
         if path.name == "expected.json":
             continue
         try:
-            trace = load(str(path))
+            trace = load(str(shortened(path, tmp_path)))
         except TraceError:
             continue
         for by in (None, "op", "device", "copy"):

@@ -16,6 +16,7 @@ from tests.conftest import ROOT, SAMPLES
 from tests.slow_key_averages import slow_key_averages
 from tracetui.analysis.operators.ops import torch_time
 from tracetui.analysis.panes import PANES
+from tracetui.importers.garbage import collector_off
 from tracetui.importers.load import load
 from tracetui.model.table import Table
 
@@ -155,14 +156,14 @@ def test_rows_of_a_compiled_function_are_those_that_torch_prints(tmp_path: Path)
     check_shapes(tmp_path, "compiled")
 
 
+# One of each kind: ids of operators that are trusted and that are not, NCCL, ROCm, frames, graphs. The slow script
+# makes an object of every event: of the two largest kinds, d03 and d06, others show the same, the frames d07 and d10.
 SHARED_TRACES = (
-    pytest.param("d03_v100_2rank_5steps_mem_occ_nccl.json.gz", "event", marks=pytest.mark.slow),
     ("d04_a100_8rank_6steps_occ_nccl.json.gz", "event"),
     ("d05a_a100_megatron_tp8_rank0.json", "event"),
     ("d05a_a100_megatron_tp8_rank0.json", "shape"),
-    ("d06_h100_stack_mem.json.gz", "event"),
-    pytest.param("d06_h100_stack_mem.json.gz", "frame", marks=pytest.mark.slow),
     ("d07_mi300x_8rank_3steps_stack.json.gz", "event"),
+    pytest.param("d07_mi300x_8rank_3steps_stack.json.gz", "frame", marks=pytest.mark.slow),
     ("d08_b200_cuda13_ep_moe.json", "event"),
     ("d08_b200_cuda13_ep_moe.json", "shape"),
     ("d10_cudagraph_stack.json", "event"),
@@ -175,7 +176,8 @@ SHARED_TRACES = (
 @pytest.mark.parametrize(("name", "by"), SHARED_TRACES)
 def test_rows_of_real_traces_are_those_of_the_rules(shared_trace, name: str, by: str) -> None:
     path = shared_trace(name)
-    expected = slow_key_averages(path, frames=by == "frame", by_shape=by == "shape")
+    with collector_off():
+        expected = slow_key_averages(path, frames=by == "frame", by_shape=by == "shape")
     table = PANES["ops"].build(load(str(path)), by=by)
     ours = {}
     for row, values in zip(table.rows(), our_rows(table), strict=True):

@@ -10,12 +10,14 @@ import copy
 import gzip
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import orjson
+
+from tracetui.importers.garbage import collector_off
 
 Event = dict[str, Any]
 Edit = Callable[["Recording"], None]
@@ -28,14 +30,13 @@ class Recording:
     """The events of a file, to be edited and written to another."""
 
     def __init__(self, content: bytes) -> None:
-        parsed = orjson.loads(content)
-        self._parsed = parsed if isinstance(parsed, dict) else {"traceEvents": parsed}
+        with collector_off():
+            self._parsed = orjson.loads(content)
 
     @classmethod
     def of(cls, path: Path) -> Recording:
-        """What a file holds."""
-        content = path.read_bytes()
-        return cls(gzip.decompress(content) if path.suffix == ".gz" else content)
+        """What a file holds but for frames, flows and memory events, which make most of a large one."""
+        return cls(slim(path))
 
     def write(self, path: Path) -> Path:
         """A file of the events as they are now."""
@@ -74,6 +75,21 @@ class Recording:
 
     def _complete(self, categories: frozenset[str]) -> Iterator[Event]:
         return (each for each in self.events if each.get("ph") == "X" and each.get("cat", "").lower() in categories)
+
+
+@lru_cache
+def slim(path: Path) -> bytes:
+    """A file without the events that no comparison of GPU work looks at; read once, and parsed anew for every edit."""
+    content = path.read_bytes()
+    with collector_off():
+        parsed = orjson.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
+    parsed = parsed if isinstance(parsed, dict) else {"traceEvents": parsed}
+    parsed["traceEvents"] = [
+        event
+        for event in parsed["traceEvents"]
+        if event.get("ph") not in ("s", "f", "i") and event.get("cat") != "python_function"
+    ]
+    return orjson.dumps(parsed)
 
 
 def _correlation(event: Event) -> Any:

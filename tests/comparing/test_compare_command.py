@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -25,12 +25,11 @@ from tracetui.errors import UsageError
 EAGER, COMPILED = SAMPLES / "mlp_eager_cpu.json.gz", SAMPLES / "mlp_compile_cpu.json.gz"
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> tuple[str, str]:
-    """The tutorial's MLP as two files."""
-    files = [
-        write(tutorial.mlp_events(mode), tmp_path / f"{mode}.json") for mode in (tutorial.EAGER, tutorial.COMPILED)
-    ]
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The tutorial's MLP as two files, which no test writes to."""
+    folder = tmp_path_factory.mktemp("pair")
+    files = [write(tutorial.mlp_events(mode), folder / f"{mode}.json") for mode in (tutorial.EAGER, tutorial.COMPILED)]
     return str(files[0]), str(files[1])
 
 
@@ -306,8 +305,9 @@ def test_several_on_a_narrow_terminal(pair):
     assert re.search(r"^measure +A +B +C$", text, re.MULTILINE)
 
 
-def on_a_terminal(sides: Sequence[str], lines: int, columns: int) -> str:
-    """What the command prints on a terminal of that size."""
+@lru_cache
+def on_a_terminal(sides: tuple[str, ...], lines: int, columns: int) -> str:
+    """What the command prints on a terminal of that size; the same words on the same size are run once."""
     import fcntl
     import struct
     import termios

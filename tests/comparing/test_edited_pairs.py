@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +32,34 @@ Row = dict[str, Cell]
 Shared = Callable[[str], Path]
 
 
-def beside(path: Path, edit: Edit, folder: Path) -> tuple[Side, Side]:
-    """A trace, and what an edit makes of it."""
-    recording = Recording.of(path)
-    edit(recording)
-    return side(load(str(path))), side(load(str(recording.write(folder / "edited.json"))))
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Side]:
+    """A function from a trace to its side, which is read once for all that it is put beside."""
+    folder = tmp_path_factory.mktemp("untouched")
+
+    @lru_cache
+    def read(path: Path) -> Side:
+        whole = folder / f"{path.name}.json"
+        whole.write_bytes(edited.slim(path))
+        return side(load(str(whole)))
+
+    return read
+
+
+Beside = Callable[[str, Edit], tuple[Side, Side]]
+
+
+@pytest.fixture
+def beside(shared_trace: Shared, untouched: Callable[[Path], Side], tmp_path: Path) -> Beside:
+    """A function from a trace and an edit to the sides before and after it."""
+
+    def sides(name: str, edit: Edit) -> tuple[Side, Side]:
+        path = shared_trace(name)
+        recording = Recording.of(path)
+        edit(recording)
+        return untouched(path), side(load(str(recording.write(tmp_path / "edited.json"))))
+
+    return sides
 
 
 def rows_of(changes: KernelChanges) -> list[Row]:
@@ -60,9 +85,8 @@ def check_whole(a: Side, b: Side, changes: KernelChanges) -> None:
 
 
 @pytest.mark.parametrize("name", [RESNET, EAGER_H100, MOE, NCCL, COMPILED, GRAPH, STREAMS, MI300])
-def test_a_trace_beside_itself_saves_nothing(shared_trace: Shared, name: str) -> None:
-    path = shared_trace(name)
-    a, b = side(load(str(path))), side(load(str(path)))
+def test_a_trace_beside_itself_saves_nothing(beside: Beside, name: str) -> None:
+    a, b = beside(name, lambda _: None)
     changes = kernel_changes(a, b)
     assert claims(rows_of(changes)) == []
     check_whole(a, b, changes)
@@ -71,12 +95,12 @@ def test_a_trace_beside_itself_saves_nothing(shared_trace: Shared, name: str) ->
 
 
 @pytest.mark.parametrize("name", [RESNET, MOE])
-def test_clocks_ids_and_demanglers_do_not_matter(shared_trace: Shared, tmp_path: Path, name: str) -> None:
+def test_clocks_ids_and_demanglers_do_not_matter(beside: Beside, name: str) -> None:
     def edit(recording: Recording) -> None:
         for each in (edited.shift(5_000.0), edited.renumber(40, 1 << 24), edited.spell_otherwise):
             each(recording)
 
-    a, b = beside(shared_trace(name), edit, tmp_path)
+    a, b = beside(name, edit)
     assert all(row["mark"] in QUIET and row["how"] == "same name" for row in rows_of(kernel_changes(a, b)))
 
 
@@ -89,10 +113,8 @@ def test_clocks_ids_and_demanglers_do_not_matter(shared_trace: Shared, tmp_path:
         (MI300, "Cijk"),
     ],
 )
-def test_a_kernel_of_another_name_is_the_same_work(
-    shared_trace: Shared, tmp_path: Path, name: str, kernel: str
-) -> None:
-    a, b = beside(shared_trace(name), edited.rename(kernel, "another_kernel"), tmp_path)
+def test_a_kernel_of_another_name_is_the_same_work(beside: Beside, name: str, kernel: str) -> None:
+    a, b = beside(name, edited.rename(kernel, "another_kernel"))
     changes = kernel_changes(a, b)
     found = claims(rows_of(changes))
     assert found
@@ -102,7 +124,7 @@ def test_a_kernel_of_another_name_is_the_same_work(
     check_whole(a, b, changes)
 
 
-def test_a_new_name_beside_one_that_is_gone(shared_trace: Shared, tmp_path: Path) -> None:
+def test_a_new_name_beside_one_that_is_gone(beside: Beside) -> None:
     """Two products stood side by side: the one that is left is not both of them."""
     gone, old = "volta_sgemm_64x64_tn", "volta_sgemm_64x64_nn"
 
@@ -110,7 +132,7 @@ def test_a_new_name_beside_one_that_is_gone(shared_trace: Shared, tmp_path: Path
         for each in (edited.remove(gone), edited.rename(old, "another_sgemm")):
             each(recording)
 
-    a, b = beside(shared_trace(NCCL), edit, tmp_path)
+    a, b = beside(NCCL, edit)
     changes = kernel_changes(a, b)
     lost, *others = claims(rows_of(changes))
     assert (lost["mark"], lost["name_a"], lost["calls_a"], lost["calls_b"]) == ("gone", gone, 11, 0)
@@ -123,10 +145,10 @@ def test_a_new_name_beside_one_that_is_gone(shared_trace: Shared, tmp_path: Path
 
 
 @pytest.mark.parametrize(("name", "kernel"), [(RESNET, "bn_bw"), (MOE, "RadixSortOnesweep"), (EAGER_H100, "gelu")])
-def test_a_slower_kernel(shared_trace: Shared, tmp_path: Path, name: str, kernel: str) -> None:
-    path = shared_trace(name)
-    wanted = next(event["name"] for event in Recording.of(path).gpu() if kernel.lower() in event["name"].lower())
-    a, b = beside(path, edited.slow_down(wanted, 1.3), tmp_path)
+def test_a_slower_kernel(shared_trace: Shared, beside: Beside, name: str, kernel: str) -> None:
+    every = Recording.of(shared_trace(name)).gpu()
+    wanted = next(event["name"] for event in every if kernel.lower() in event["name"].lower())
+    a, b = beside(name, edited.slow_down(wanted, 1.3))
     found = claims(rows_of(kernel_changes(a, b)))
     assert found
     for row in found:
@@ -138,8 +160,8 @@ def test_a_slower_kernel(shared_trace: Shared, tmp_path: Path, name: str, kernel
 @pytest.mark.parametrize(
     ("name", "kernel"), [(RESNET, "threshold_kernel_impl"), (MOE, "sigmoid"), (NCCL, "Memcpy DtoD")]
 )
-def test_a_kernel_that_is_gone(shared_trace: Shared, tmp_path: Path, name: str, kernel: str) -> None:
-    a, b = beside(shared_trace(name), edited.remove(kernel), tmp_path)
+def test_a_kernel_that_is_gone(beside: Beside, name: str, kernel: str) -> None:
+    a, b = beside(name, edited.remove(kernel))
     changes = kernel_changes(a, b)
     found = claims(rows_of(changes))
     assert found
@@ -150,10 +172,9 @@ def test_a_kernel_that_is_gone(shared_trace: Shared, tmp_path: Path, name: str, 
 
 
 @pytest.mark.parametrize(("name", "kernel"), [(EAGER_H100, "sigmoid_kernel_cuda"), (MOE, "RadixSortOnesweep")])
-def test_fewer_and_more_calls_are_one_row(shared_trace: Shared, tmp_path: Path, name: str, kernel: str) -> None:
-    path = shared_trace(name)
+def test_fewer_and_more_calls_are_one_row(beside: Beside, name: str, kernel: str) -> None:
     for edit, how, sign in ((edited.remove(kernel, 2), "fewer calls", 1), (edited.double(kernel), "more calls", -1)):
-        a, b = beside(path, edit, tmp_path)
+        a, b = beside(name, edit)
         changes = kernel_changes(a, b)
         found = [row for row in rows_of(changes) if kernel in str(row["name_a"])]
         assert {row["how"] for row in found} == {how}
@@ -165,13 +186,12 @@ def test_fewer_and_more_calls_are_one_row(shared_trace: Shared, tmp_path: Path, 
         check_whole(a, b, changes)
 
 
-def test_what_was_fused_is_beside_its_kernel(shared_trace: Shared, tmp_path: Path) -> None:
+def test_what_was_fused_is_beside_its_kernel(shared_trace: Shared, beside: Beside) -> None:
     generated = "triton_per_fused_add_native_layer_norm_3"
     first, second = "CUDAFunctor_add<c10::BFloat16>", "vectorized_layer_norm_kernel"
-    path = shared_trace(EAGER_H100)
-    pairs = Counter(zip(*(neighbours(path)[places] for places in (slice(None), slice(1, None))), strict=False))
+    pairs = Counter(pairwise(neighbours(shared_trace(EAGER_H100))))
     expected = sum(count for (one, two), count in pairs.items() if first in one and second in two)
-    a, b = beside(path, edited.fuse(first, second, generated), tmp_path)
+    a, b = beside(EAGER_H100, edited.fuse(first, second, generated))
     changes = kernel_changes(a, b)
     (row,) = [row for row in rows_of(changes) if row["mark"] == "fused into"]
     assert (row["name_b"], row["calls_a"], row["calls_b"]) == (generated, 2 * expected, expected)
@@ -185,16 +205,16 @@ def neighbours(path: Path) -> list[str]:
     return [event["name"] for event in Recording.of(path).gpu()]
 
 
-def test_other_shapes_are_told(shared_trace: Shared, tmp_path: Path) -> None:
-    a, b = beside(shared_trace(EAGER_H100), edited.change_shapes("sigmoid_kernel_cuda", 2), tmp_path)
+def test_other_shapes_are_told(beside: Beside) -> None:
+    a, b = beside(EAGER_H100, edited.change_shapes("sigmoid_kernel_cuda", 2))
     found = claims(rows_of(kernel_changes(a, b)))
     assert found
     assert all("sigmoid" in str(row["name_a"]) and row["how"] == "same name, other shapes" for row in found)
     assert all(row["saves_us"] == 0 for row in found)
 
 
-def test_another_order_changes_nothing(shared_trace: Shared, tmp_path: Path) -> None:
-    a, b = beside(shared_trace(EAGER_H100), edited.swap("sigmoid_kernel_cuda", "MulFunctor"), tmp_path)
+def test_another_order_changes_nothing(beside: Beside) -> None:
+    a, b = beside(EAGER_H100, edited.swap("sigmoid_kernel_cuda", "MulFunctor"))
     moved = match(a, representative(a), b, representative(b))
     assert (np.diff(moved.partner) < 0).any()
     assert {HOWS[how] for how in moved.how.tolist()} == {"same name"}

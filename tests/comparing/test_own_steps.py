@@ -23,7 +23,6 @@ from tracetui.model.trace import Trace
 
 SHARED = (
     "d01_v100_torch1.9_6steps_mem_occ.json.gz",
-    "d03_v100_2rank_5steps_mem_occ_nccl.json.gz",
     "d04_a100_8rank_6steps_occ_nccl.json.gz",
     "d07_mi300x_8rank_3steps_stack.json.gz",
 )
@@ -39,7 +38,9 @@ def claims(a: Side, b: Side) -> Iterator[str]:
 
 def check(trace: Trace) -> None:
     whole = side(trace)
-    for number in whole.number.tolist():
+    numbers = whole.number.tolist()
+    # The first, with nothing in front of it, one in the middle, which may be the one that stands for all, and the last.
+    for number in dict.fromkeys([numbers[0], numbers[len(numbers) // 2], numbers[-1]]):
         one = side(trace, str(number))
         assert list(claims(whole, one)) == list(claims(one, whole)) == []
 

@@ -11,6 +11,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from functools import partial
@@ -30,6 +31,9 @@ from tracetui.writing.repair import Repair
 
 SMALL = 64
 """Bytes of a block, so that a short input is cut in many places."""
+
+CONTROL = re.compile("[\\x00-\\x09\\x0b-\\x1f]")
+"""Control characters but for the end of a line."""
 
 
 class Broken(AssertionError):
@@ -168,5 +172,5 @@ def check_every_pane(trace: Trace) -> None:
                 raise Broken(f"{pane.name} by {by}: {error}") from error
             for form in ("json", "csv", "md", "table"):
                 text = export.render(table, trace, pane.name, form)
-                if form == "table" and any(ord(sign) < 32 and sign != "\n" for sign in text):
+                if form == "table" and CONTROL.search(text):
                     raise Broken(f"{pane.name} prints control characters")

@@ -66,7 +66,7 @@ def write_trace(path: Path, seed: int, events: int = EVENTS) -> None:
 def collect() -> None:
     """Collect what is not used any more, also what holds on to it only until it would have been due.
 
-    The pilot waits with a limit of 30 s, and the loop keeps a timer that was called off, with the screen of its context.
+    The pilot waits with a limit of 30 s, and the loop keeps a timer that was called off, with the screen it was for.
     """
     timers = asyncio.get_running_loop()._scheduled  # type: ignore[attr-defined]
     timers[:] = [timer for timer in timers if not timer.cancelled()]

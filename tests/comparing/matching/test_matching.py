@@ -195,11 +195,16 @@ def check_groups(found: Matching) -> None:
 
 class TestProperties:
     @given(programs())
-    def test_groups_hang_together_and_miss_nothing(self, both: tuple[list[Call], list[Call]]) -> None:
+    def test_groups_hang_together_and_miss_nothing_and_start_like_a_slow_matcher(
+        self, both: tuple[list[Call], list[Call]]
+    ) -> None:
         found = together(trace(*both[0]), trace(*both[1]))
         check_groups(found)
         for program, rows in zip(both, (found.rows_a, found.rows_b), strict=True):
             assert len(set(rows.tolist())) == len(rows) == sum(len(call.work) for call in program)
+        for place, partner in slow_pairs(*both).items():
+            assert found.partner[place] == partner
+            assert HOWS[found.how[place]] == "same name"
 
     @given(PROGRAMS, st.booleans())
     def test_a_program_is_itself(self, program: list[Call], shapes: bool) -> None:
@@ -213,14 +218,6 @@ class TestProperties:
         forth, back = together(a, b), together(b, a)
         assert forth.partner.tolist() == back.partner_b.tolist()
         assert forth.partner_b.tolist() == back.partner.tolist()
-
-    @given(programs())
-    def test_the_first_pass_is_that_of_a_slow_matcher(self, both: tuple[list[Call], list[Call]]) -> None:
-        found = together(trace(*both[0]), trace(*both[1]))
-        expected = slow_pairs(*both)
-        for place, partner in expected.items():
-            assert found.partner[place] == partner
-            assert HOWS[found.how[place]] == "same name"
 
     @given(programs(), st.integers(0, 1 << 40), st.integers(0, 50))
     def test_clocks_and_numbers_do_not_matter(
