@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.events import Key
 from textual.pilot import Pilot
 
 from tests.build import kernel, launch, make_trace, op, step
@@ -90,6 +91,15 @@ async def opened(app: TraceApp, pilot: Pilot[int]) -> None:
         await pilot.pause(0.02)
         if isinstance(app.screen, TraceScreen):
             break
+    await settle(pilot)
+
+
+async def keys(pilot: Pilot[int], *names: str) -> None:
+    """Press many keys: unlike `pilot.press`, it waits after each only until it was handed on."""
+    assert pilot.app._driver is not None
+    for name in names:
+        pilot.app._driver.process_message(Key(name, name if len(name) == 1 else None))
+        await pilot.pause(0)
     await settle(pilot)
 
 
@@ -187,7 +197,7 @@ async def test_tabs_group_sort_and_filter() -> None:
         assert len(app.list.order) == 1
         await pilot.press("escape", "s", "s")
         assert app.view.panes.arrangement.sort is not None
-        await pilot.press("F", *"relu", "enter")
+        await keys(pilot, "F", *"relu", "enter")
         assert len(app.list.order) == 1
         await pilot.press("escape")
         assert len(app.list.order) == 2
@@ -195,19 +205,19 @@ async def test_tabs_group_sort_and_filter() -> None:
 
 async def test_search_in_the_list_and_in_the_lanes() -> None:
     async with shown(training()) as (app, pilot):
-        await pilot.press("slash", *"relu")
+        await keys(pilot, "slash", *"relu")
         assert app.selected == "relu_kernel"
         await pilot.press("enter")
         assert "1/1" in app.text("#hints")
         app.view.lanes.focus()
-        await pilot.press("slash", *"LINEAR", "enter")
+        await keys(pilot, "slash", *"LINEAR", "enter")
         assert app.selected == "aten::linear"
         assert "2/3" in app.text("#hints")
         await pilot.press("n")
         assert "3/3" in app.text("#hints")
         await pilot.press("n", "N")
         assert "3/3" in app.text("#hints")
-        await pilot.press("slash", *"nowhere", "escape")
+        await keys(pilot, "slash", *"nowhere", "escape")
         assert not app.view.finder.search.text
 
 
@@ -249,7 +259,7 @@ async def test_a_trace_without_gpu_opens_on_the_cpu_lanes() -> None:
     async with shown(trace, (120, 40)) as (app, pilot):
         assert isinstance(app.focused, LanesView)
         assert "ProfilerActivity.CUDA" in app.list.note
-        await pilot.press("full_stop", "g", "comma", "1", "enter", "b", "s", "e", "y", "2")
+        await keys(pilot, "full_stop", "g", "comma", "1", "enter", "b", "s", "e", "y", "2")
         assert len(app.list.order) > 0
 
 
@@ -259,10 +269,7 @@ async def test_no_key_breaks_anything(size: tuple[int, int]) -> None:
     named = ["escape", "tab", "shift+tab", "enter", "backspace", "full_stop", "comma", "greater_than_sign", "plus"]
     async with shown(training(), size) as (app, pilot):
         for _ in range(2):
-            for key in [*letters, "escape", *named, *"1234567"]:
-                await pilot.press(key)
-            await pilot.press("tab")
-        await settle(pilot)
+            await keys(pilot, *letters, "escape", *named, *"1234567", "tab")
         assert isinstance(app.screen, TraceScreen)
 
 
@@ -286,8 +293,12 @@ async def test_help_and_palette_list_every_command() -> None:
         assert table is not None
         titles = {table["does"].cell(i) for i in range(len(table))}
         assert {"Next kernel", "Follow the link", "Copy the row", "Quit", "launch_delay_us"} <= titles
-        await pilot.press("escape", "ctrl+p", *"all steps", "enter")
-        await pilot.pause(0.2)
+        await keys(pilot, "escape", "ctrl+p", *"all steps")
+        await pilot.press("enter")
+        for _ in range(100):
+            await pilot.pause(0.02)
+            if app.view.step is None:
+                break
         await settle(pilot)
         assert app.view.step is None
 

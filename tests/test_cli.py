@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -36,11 +37,15 @@ def tracetui(*words: object, **more) -> subprocess.CompletedProcess:
     )
 
 
-def shown(*words: object) -> dict:
-    """The object that `show ... --format json` prints."""
-    result = tracetui("show", *words, "--format", "json")
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+@pytest.fixture
+def shown(capsys) -> Callable[..., dict]:
+    """A function for the object that `show ... --format json` prints, in this process: it is imported already."""
+
+    def show(*words: object) -> dict:
+        assert main(["show", *map(str, words), "--format", "json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return show
 
 
 def test_the_names_in_the_help_are_those_of_the_registry():
@@ -57,19 +62,21 @@ def test_every_pane_in_every_format(pane, form, capsys):
 
 
 def test_a_pane_as_json():
-    document = shown("steps", EAGER)
+    result = tracetui("show", "steps", EAGER, "--format", "json")
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
     assert document["pane"] == "steps"
     assert document["trace"]["file"] == EAGER.name
     assert [row["step"] for row in document["rows"]] == [2, 3, 4]
     assert [column["name"] for column in document["columns"]] == list(document["rows"][0])
 
 
-def test_csv_and_json_agree():
+def test_csv_and_json_agree(shown):
     rows = list(csv.DictReader(io.StringIO(tracetui("show", "ops", EAGER, "--format", "csv").stdout)))
     assert [row["name"] for row in rows] == [row["name"] for row in shown("ops", EAGER)["rows"]]
 
 
-def test_step_sort_where_and_limit():
+def test_step_sort_where_and_limit(shown):
     everything = {row["name"]: row["calls"] for row in shown("ops", EAGER)["rows"]}
     one_step = {row["name"]: row["calls"] for row in shown("ops", EAGER, "--step", 4)["rows"]}
     assert one_step["aten::mm"] == 3
@@ -94,7 +101,7 @@ def test_standard_input():
     assert len(json.loads(result.stdout)["rows"]) == 3
 
 
-def test_a_wrong_suffix_does_not_matter(tmp_path):
+def test_a_wrong_suffix_does_not_matter(shown, tmp_path):
     path = tmp_path / "trace.json.gz"
     path.write_bytes(gzip.decompress(EAGER.read_bytes()))
     assert len(shown("steps", path)["rows"]) == 3

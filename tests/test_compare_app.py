@@ -12,6 +12,7 @@ from tests.build import op, step
 from tests.comparing import tutorial
 from tests.comparing.recording import write
 from tracetui.errors import UsageError
+from tracetui.model.trace import Trace
 from tracetui.ui.app import TraceApp
 from tracetui.ui.bar import Bar
 from tracetui.ui.commands import all_commands
@@ -101,8 +102,15 @@ def compiled(tmp_path: Path) -> SideName:
     return SideName(str(write(tutorial.mlp_events(tutorial.COMPILED), tmp_path / "compiled.json")))
 
 
-async def test_two_traces_side_by_side(eager: SideName, compiled: SideName) -> None:
+async def test_two_traces_side_by_side(eager: SideName, compiled: SideName, monkeypatch: pytest.MonkeyPatch) -> None:
     """One app, as a person goes through it: to start it takes longer than all that is looked at."""
+    written: list[str] = []
+
+    def write_out(_: Trace) -> str:
+        written.append("a trace")
+        return written[-1]
+
+    monkeypatch.setattr(Trace, "__repr__", write_out)
     async with shown(eager, compiled) as (app, pilot):
         for part in (
             the_change_that_saves_most_is_lit_in_both,
@@ -118,6 +126,7 @@ async def test_two_traces_side_by_side(eager: SideName, compiled: SideName) -> N
             await part(app, pilot)
             app.view.panes.view.focus()
             await settle(pilot)
+    assert written == [], "textual describes its workers by their arguments, which is every column as text"
 
 
 async def the_change_that_saves_most_is_lit_in_both(app: Compared, pilot: Pilot[int]) -> None:

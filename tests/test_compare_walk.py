@@ -10,16 +10,12 @@ from tests.build import op, step
 from tests.comparing import tutorial
 from tests.comparing.recording import record, write
 from tests.conftest import SAMPLES
-from tests.test_compare_app import Compared, compared, settle, shown
-from tracetui.ui.app import TraceApp
+from tests.test_compare_app import Compared, settle, shown
 from tracetui.ui.bar import Bar
-from tracetui.ui.compare_picker import ComparePicker
 from tracetui.ui.compare_screen import CompareScreen
 from tracetui.ui.details import Details
-from tracetui.ui.help import HelpScreen
 from tracetui.ui.loading import LoadingScreen
 from tracetui.ui.messages import SideName
-from tracetui.ui.pickers import TracePicker
 from tracetui.ui.statement_view import StatementView
 from tracetui.ui.trace_screen import TraceScreen
 
@@ -50,26 +46,178 @@ async def press(pilot: Pilot[int], *keys: str) -> None:
         await settle(pilot)
 
 
-async def test_one_of_two_single_steps_moves_alone(eager: SideName) -> None:
-    async with shown(eager._replace(scope="2"), eager._replace(scope="3")) as (app, pilot):
-        await press(pilot, "right_curly_bracket")
-        assert scopes(app) == ["2", "4"]
-        assert "eager.json#4" in app.text("#header")
-        await press(pilot, "right_curly_bracket")
-        assert scopes(app) == ["2", "4"] and "B has no step after this one" in app.text("#hints")
-        app.view.timelines.lanes[0].focus()
-        await press(pilot, "right_curly_bracket")
-        assert scopes(app) == ["3", "4"]
+async def test_two_steps_of_one_trace(eager: SideName) -> None:
+    app = Compared(eager._replace(scope="2"), eager._replace(scope="3"))
+    said = []
+    async with app.run_test(size=(120, 40)) as pilot:
+        for _ in range(400):
+            if isinstance(app.screen, LoadingScreen):
+                said.append(app.screen.remark)
+            await pilot.pause(0.005)
+            if isinstance(app.screen, CompareScreen):
+                break
+        # A screen that is left while it is put together finds its parts gone.
+        await settle(pilot)
+        assert set(said) == {""}, "one file is read once, and not called the first of two"
+        for part in (
+            one_of_two_single_steps_moves_alone,
+            a_pair_never_collapses,
+            other_steps_keep_the_screen_as_it_is,
+        ):
+            await part(app, pilot)
 
 
-async def test_a_pair_never_collapses(eager: SideName) -> None:
-    async with shown(eager._replace(scope="3"), eager._replace(scope="4")) as (app, pilot):
-        await press(pilot, "right_square_bracket")
-        assert scopes(app) == ["3", "4"]
-        assert "B has no step after this one: } moves A alone" in app.text("#hints")
-        await press(pilot, "left_square_bracket", "left_square_bracket")
-        assert scopes(app) == ["2", "3"]
-        assert "A has no step before this one: { moves B alone" in app.text("#hints")
+async def one_of_two_single_steps_moves_alone(app: Compared, pilot: Pilot[int]) -> None:
+    await press(pilot, "right_curly_bracket")
+    assert scopes(app) == ["2", "4"]
+    assert "eager.json#4" in app.text("#header")
+    await press(pilot, "right_curly_bracket")
+    assert scopes(app) == ["2", "4"] and "B has no step after this one" in app.text("#hints")
+    app.view.timelines.lanes[0].focus()
+    await press(pilot, "right_curly_bracket")
+    assert scopes(app) == ["3", "4"]
+
+
+async def a_pair_never_collapses(app: Compared, pilot: Pilot[int]) -> None:
+    await press(pilot, "right_square_bracket")
+    assert scopes(app) == ["3", "4"]
+    assert "B has no step after this one: } moves A alone" in app.text("#hints")
+    await press(pilot, "left_square_bracket", "left_square_bracket")
+    assert scopes(app) == ["2", "3"]
+    assert "A has no step before this one: { moves B alone" in app.text("#hints")
+
+
+async def other_steps_keep_the_screen_as_it_is(app: Compared, pilot: Pilot[int]) -> None:
+    screen, panes = app.screen, app.view.panes
+    a, b = app.view.timelines.lanes
+    place = app.listed("short_name").index(app.listed("short_name")[-1])
+    panes.view.cursor = place
+    wanted = [app.listed(name)[place] for name in ("short_name", "op")]
+    a.focus()
+    await press(pilot, "plus", "plus", "l")
+    assert a.window is not None
+    before = a.window.first, a.window.ns_per_cell
+    await press(pilot, "right_square_bracket")
+    assert scopes(app) == ["3", "4"] and app.screen is screen and a.has_focus
+    assert [(each.window.first, each.window.ns_per_cell) for each in (a, b) if each.window] == [before, before]
+    assert a.window.origin == app.view.parts[0].start
+    assert [app.listed(name)[panes.view.cursor] for name in ("short_name", "op")] == wanted
+    assert app.view.selected[0] in app.view.parts[0].work
+    panes.view.focus()
+    await press(pilot, "b", "left_square_bracket")
+    assert panes.arrangement.by == "family" and set(app.listed("family")) == {"gemm", "pointwise"}
+    assert app.view.statement and "Comparing" not in app.view.statement[0]
+
+
+async def test_a_walk_within_a_part(eager: SideName, compiled: SideName) -> None:
+    async with shown(eager, compiled) as (app, pilot):
+        await what_is_walked_to_is_described(app, pilot)
+        await walking_in_a_lane_ends_with_the_part(app, pilot)
+        app.view.panes.view.focus()
+        await sorting_by_calls_sorts_by_those_of_a(app, pilot)
+
+
+async def walking_in_a_lane_ends_with_the_part(app: Compared, pilot: Pilot[int]) -> None:
+    a = app.view.timelines.lanes[0]
+    last = int(app.view.parts[0].work[-1])
+    a.focus()
+    a._select(last)
+    await press(pilot, "full_stop")
+    assert a.selected == last
+    assert "nothing of A after this on its row in step 2" in app.text("#hints")
+    first = int(app.view.parts[0].work[0])
+    a._select(first)
+    await press(pilot, "comma")
+    assert a.selected == first and "before this" in app.text("#hints")
+    await press(pilot, "full_stop")
+    assert a.selected == int(app.view.parts[0].work[1])
+
+
+async def what_is_walked_to_is_described(app: Compared, pilot: Pilot[int]) -> None:
+    app.view.selected = (-1, -1)
+    await press(pilot, "full_stop", "full_stop", "full_stop")
+    row, trace = app.view.selected[0], app.view.told.a.trace
+    assert app.text("#hints").startswith("A: kernel 3 of 5: gelu")
+    lines = [line.text for line in app.view.query_one(Details).lines]
+    facts = {line[:18].strip(): line[18:] for line in lines}
+    assert facts["in A"] == "kernel 3 of 5"
+    assert facts["lasts"] == f"{int(trace.slices.dur[row]) / 1000:.1f} µs"
+    assert facts["starts at"] == f"{(int(trace.slices.start[row]) - app.view.parts[0].start) / 1000:.1f} µs"
+    # The list leads again: the slice is no longer what the details are about.
+    app.view.panes.view.focus()
+    await press(pilot, "j")
+    assert "kernel 3 of 5" not in app.text("#hints")
+    assert "lasts" not in {line.text[:18].strip() for line in app.view.query_one(Details).lines}
+
+
+async def sorting_by_calls_sorts_by_those_of_a(app: Compared, pilot: Pilot[int]) -> None:
+    await press(pilot, *["s"] * (app.view.panes.view.shown_columns.index("calls_a") + 1))
+    assert app.view.panes.arrangement.sort == "calls_a"
+    assert "calls" in app.view.panes.titles.values()
+
+
+async def test_on_a_small_terminal(eager: SideName, compiled: SideName) -> None:
+    async with shown(eager, compiled, (80, 24)) as (app, pilot):
+        await columns_that_do_not_fit_are_said_and_scrolled_to(app, pilot)
+        await one_press_comes_back_and_the_last_line_says_which(app, pilot)
+        await a_message_keeps_the_name_of_its_file(app, pilot)
+        for width in (120, 80, 60):
+            await pilot.resize_terminal(width, 24)
+            await settle(pilot)
+            lines_never_cut_a_number(app)
+    async with shown(eager._replace(scope="2"), compiled._replace(scope="2"), (60, 20)) as (app, _):
+        the_verdict_takes_two_lines_where_it_must(app)
+
+
+async def columns_that_do_not_fit_are_said_and_scrolled_to(app: Compared, pilot: Pilot[int]) -> None:
+    view = app.view.panes.view
+    assert {"calls_a", "saves_us", "a_us", "b_us"} <= set(view.shown_columns)
+    header = "".join(segment.text for segment in view._line(0))
+    assert header.rstrip().endswith("›") and "calls" in header
+    before = list(view.shown_columns)
+    await press(pilot, "l", "l")
+    header = "".join(segment.text for segment in view._line(0))
+    assert header.startswith("‹")
+    assert view.shown_columns[:2] == before[:2] and set(view.shown_columns) - set(before)
+    await press(pilot, "h", "left", "h")
+    assert view.shown_columns == before
+
+
+async def a_message_keeps_the_name_of_its_file(app: Compared, pilot: Pilot[int]) -> None:
+    await press(pilot, "ctrl+s")
+    said = app.text("#hints")
+    assert len(said) <= 78 and "…/" in said and said.rstrip().endswith(".svg") and "eager" in said
+
+
+async def one_press_comes_back_and_the_last_line_says_which(app: Compared, pilot: Pilot[int]) -> None:
+    await press(pilot, "o")
+    assert isinstance(app.screen, TraceScreen)
+    assert "back" in app.screen.query_one("#hints", Bar).text
+    app.screen.notice("something that was said")
+    await press(pilot, "escape")
+    assert isinstance(app.screen, CompareScreen)
+    await press(pilot, "o", "backspace")
+    assert isinstance(app.screen, CompareScreen)
+    hints = app.text("#hints")
+    assert all(word in hints for word in ("tab parts", "? help", "q quit")) and len(hints) <= 78
+
+
+def lines_never_cut_a_number(app: Compared) -> None:
+    whole = {word for side in "01" for word in app.text(f"#part-{side}").split()}
+    assert {"busy", "701.2"} <= whole or "busy" not in whole
+    for bar in app.view.query(Bar):
+        shown_text = "".join(text for text, _ in bar._fitting(bar.size.width))
+        assert len(shown_text.rstrip()) <= bar.size.width
+        if shown_text.rstrip() != bar.text.rstrip():
+            kept = shown_text.rstrip("… ")
+            assert shown_text.endswith("…") and not (kept[-1:].isdigit() and bar.text[len(kept)] in "0123456789.,")
+
+
+def the_verdict_takes_two_lines_where_it_must(app: Compared) -> None:
+    said = app.view.query_one(StatementView)
+    assert len(app.view.statement[0]) > 60 and said.size.height == 2
+    text = " ".join("".join(seg.text for seg in said.render_line(y)).strip() for y in range(2))
+    assert text.startswith(app.view.statement[0][:70])
 
 
 async def test_the_whole_capture_has_no_neighbour(eager: SideName) -> None:
@@ -78,64 +226,6 @@ async def test_the_whole_capture_has_no_neighbour(eager: SideName) -> None:
         assert scopes(app) == ["all", "2"] and "A is the whole capture" in app.text("#hints")
         await press(pilot, "right_curly_bracket")
         assert scopes(app) == ["all", "3"]
-
-
-async def test_other_steps_keep_the_screen_as_it_is(eager: SideName) -> None:
-    async with shown(eager._replace(scope="2"), eager._replace(scope="3")) as (app, pilot):
-        screen, panes = app.screen, app.view.panes
-        a, b = app.view.timelines.lanes
-        place = app.listed("short_name").index(app.listed("short_name")[-1])
-        panes.view.cursor = place
-        wanted = [app.listed(name)[place] for name in ("short_name", "op")]
-        a.focus()
-        await press(pilot, "plus", "plus", "l")
-        assert a.window is not None
-        before = a.window.first, a.window.ns_per_cell
-        await press(pilot, "right_square_bracket")
-        assert scopes(app) == ["3", "4"] and app.screen is screen and a.has_focus
-        assert [(each.window.first, each.window.ns_per_cell) for each in (a, b) if each.window] == [before, before]
-        assert a.window.origin == app.view.parts[0].start
-        assert [app.listed(name)[panes.view.cursor] for name in ("short_name", "op")] == wanted
-        assert app.view.selected[0] in app.view.parts[0].work
-        panes.view.focus()
-        await press(pilot, "b", "left_square_bracket")
-        assert panes.arrangement.by == "family" and set(app.listed("family")) == {"gemm", "pointwise"}
-        assert app.view.statement and "Comparing" not in app.view.statement[0]
-
-
-async def test_walking_in_a_lane_ends_with_the_part(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled) as (app, pilot):
-        a = app.view.timelines.lanes[0]
-        last = int(app.view.parts[0].work[-1])
-        a.focus()
-        a._select(last)
-        await press(pilot, "full_stop")
-        assert a.selected == last
-        assert "nothing of A after this on its row in step 2" in app.text("#hints")
-        first = int(app.view.parts[0].work[0])
-        a._select(first)
-        await press(pilot, "comma")
-        assert a.selected == first and "before this" in app.text("#hints")
-        await press(pilot, "full_stop")
-        assert a.selected == int(app.view.parts[0].work[1])
-
-
-async def test_what_is_walked_to_is_described(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled) as (app, pilot):
-        app.view.selected = (-1, -1)
-        await press(pilot, "full_stop", "full_stop", "full_stop")
-        row, trace = app.view.selected[0], app.view.told.a.trace
-        assert app.text("#hints").startswith("A: kernel 3 of 5: gelu")
-        lines = [line.text for line in app.view.query_one(Details).lines]
-        facts = {line[:18].strip(): line[18:] for line in lines}
-        assert facts["in A"] == "kernel 3 of 5"
-        assert facts["lasts"] == f"{int(trace.slices.dur[row]) / 1000:.1f} µs"
-        assert facts["starts at"] == f"{(int(trace.slices.start[row]) - app.view.parts[0].start) / 1000:.1f} µs"
-        # The list leads again: the slice is no longer what the details are about.
-        app.view.panes.view.focus()
-        await press(pilot, "j")
-        assert "kernel 3 of 5" not in app.text("#hints")
-        assert "lasts" not in {line.text[:18].strip() for line in app.view.query_one(Details).lines}
 
 
 async def test_calls_without_a_partner_light_their_group(tmp_path: Path) -> None:
@@ -202,103 +292,6 @@ async def test_fit_fills_the_window_with_the_group_of_the_side_in_focus(tmp_path
         assert lanes.window is not None and lanes.window.ns_per_cell * lanes.cells < 4 * 4_000
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-async def test_lines_never_cut_a_number(eager: SideName, compiled: SideName, width: int) -> None:
-    async with shown(eager, compiled, (width, 24)) as (app, _):
-        whole = {word for side in "01" for word in app.text(f"#part-{side}").split()}
-        assert {"busy", "701.2"} <= whole or "busy" not in whole
-        for bar in app.view.query(Bar):
-            shown_text = "".join(text for text, _ in bar._fitting(bar.size.width))
-            assert len(shown_text.rstrip()) <= bar.size.width
-            if shown_text.rstrip() != bar.text.rstrip():
-                kept = shown_text.rstrip("… ")
-                assert shown_text.endswith("…") and not (kept[-1:].isdigit() and bar.text[len(kept)] in "0123456789.,")
-
-
-async def test_the_verdict_takes_two_lines_where_it_must(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager._replace(scope="2"), compiled._replace(scope="2"), (60, 20)) as (app, _):
-        said = app.view.query_one(StatementView)
-        assert len(app.view.statement[0]) > 60 and said.size.height == 2
-        text = " ".join("".join(seg.text for seg in said.render_line(y)).strip() for y in range(2))
-        assert text.startswith(app.view.statement[0][:70])
-
-
-async def test_columns_that_do_not_fit_are_said_and_scrolled_to(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled, (80, 24)) as (app, pilot):
-        view = app.view.panes.view
-        assert {"calls_a", "saves_us", "a_us", "b_us"} <= set(view.shown_columns)
-        header = "".join(segment.text for segment in view._line(0))
-        assert header.rstrip().endswith("›") and "calls" in header
-        before = list(view.shown_columns)
-        await press(pilot, "l", "l")
-        header = "".join(segment.text for segment in view._line(0))
-        assert header.startswith("‹")
-        assert view.shown_columns[:2] == before[:2] and set(view.shown_columns) - set(before)
-        await press(pilot, "h", "left", "h")
-        assert view.shown_columns == before
-
-
-async def test_sorting_by_calls_sorts_by_those_of_a(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled) as (app, pilot):
-        await press(pilot, *["s"] * (app.view.panes.view.shown_columns.index("calls_a") + 1))
-        assert app.view.panes.arrangement.sort == "calls_a"
-        assert "calls" in app.view.panes.titles.values()
-
-
-async def test_one_press_comes_back_and_the_last_line_says_which(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled, (80, 24)) as (app, pilot):
-        await press(pilot, "o")
-        assert isinstance(app.screen, TraceScreen)
-        assert "back" in app.screen.query_one("#hints", Bar).text
-        app.screen.notice("something that was said")
-        await press(pilot, "escape")
-        assert isinstance(app.screen, CompareScreen)
-        await press(pilot, "o", "backspace")
-        assert isinstance(app.screen, CompareScreen)
-        hints = app.text("#hints")
-        assert all(word in hints for word in ("tab parts", "? help", "q quit")) and len(hints) <= 78
-
-
-async def test_from_the_list_of_traces_and_back(eager: SideName, compiled: SideName) -> None:
-    app = TraceApp([str(Path(eager.path).parent)])
-    async with app.run_test(size=(100, 30)) as pilot:
-        await settle(pilot)
-        await pilot.press("space", "j", "c")
-        await compared(app, pilot)
-        assert isinstance(app.screen, CompareScreen)
-        await press(pilot, "backspace")
-        assert isinstance(app.screen, TracePicker)
-        await press(pilot, "question_mark")
-        assert isinstance(app.screen, HelpScreen)
-        await press(pilot, "escape", "escape")
-        assert isinstance(app.screen, CompareScreen) and app.return_code is None
-
-
-async def test_pickers_have_a_help_and_never_end_what_is_below(eager: SideName) -> None:
-    app = TraceApp([eager.path])
-    async with app.run_test(size=(120, 30)) as pilot:
-        for _ in range(200):
-            await pilot.pause(0.02)
-            if isinstance(app.screen, TraceScreen):
-                break
-        await settle(pilot)
-        assert "c compare" in app.screen.query_one("#hints", Bar).text
-        await press(pilot, "c")
-        assert isinstance(app.screen, ComparePicker)
-        assert "? help" in app.screen.query_one("#hints", Bar).text
-        await press(pilot, "question_mark")
-        assert isinstance(app.screen, HelpScreen)
-        await press(pilot, "escape", "escape")
-        assert isinstance(app.screen, TraceScreen) and app.return_code is None
-
-
-async def test_a_message_keeps_the_name_of_its_file(eager: SideName, compiled: SideName) -> None:
-    async with shown(eager, compiled, (80, 24)) as (app, pilot):
-        await press(pilot, "ctrl+s")
-        said = app.text("#hints")
-        assert len(said) <= 78 and "…/" in said and said.rstrip().endswith(".svg") and "eager" in said
-
-
 async def test_the_timelines_have_what_the_list_does_not_need(tmp_path: Path) -> None:
     events = [step(1, 0, 900_000)]
     events += [op(f"aten::level{depth}", 10_000 + depth * 100, 500_000 - depth * 300) for depth in range(14)]
@@ -307,18 +300,3 @@ async def test_the_timelines_have_what_the_list_does_not_need(tmp_path: Path) ->
         heights = [lanes.size.height for lanes in app.view.timelines.lanes]
         assert sum(heights) > 25 and min(heights) >= 13
         assert app.view.panes.size.height >= min(len(app.listed("name")) + 2, 12)
-
-
-async def test_one_file_is_read_once_and_not_called_the_first_of_two(eager: SideName) -> None:
-    app = Compared(eager._replace(scope="2"), eager._replace(scope="3"))
-    said = []
-    async with app.run_test(size=(100, 30)) as pilot:
-        for _ in range(200):
-            if isinstance(app.screen, LoadingScreen):
-                said.append(app.screen.remark)
-            await pilot.pause(0.005)
-            if isinstance(app.screen, CompareScreen):
-                break
-        # A screen that is left while it is put together finds its parts gone.
-        await settle(pilot)
-        assert set(said) == {""}

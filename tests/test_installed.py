@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,7 @@ def lowest() -> list[str]:
     return [f"{match[1]}=={match[2]}" for match in found if match]
 
 
+@cache
 def pythons() -> list[str]:
     """The interpreters of this machine that the project allows, oldest first, one for each version."""
     names = [f"python3.{minor}" for minor in range(11, 20)]
@@ -75,21 +78,37 @@ def wheel(tmp_path_factory) -> Path:
     return next(folder.glob("tracetui-*.whl"))
 
 
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory) -> dict[str, Installed]:
+    """The wheel in two environments; both are made at once, for pip mostly waits."""
+    pinned: dict[str, tuple[str, list[str]]] = {
+        "oldest packages": (pythons()[0], lowest()),
+        "newest Python": (pythons()[-1], []),
+    }
+
+    def make(which: str) -> Installed:
+        python, packages = pinned[which]
+        run = Installed(tmp_path_factory.mktemp("installed"), python)
+        run.install(str(wheel), *packages)
+        return run
+
+    with ThreadPoolExecutor(len(pinned)) as pool:
+        return dict(zip(pinned, pool.map(make, pinned), strict=True))
+
+
 def test_every_dependency_says_from_which_version_on():
     assert len(lowest()) == len(project()["dependencies"])
 
 
 @pytest.mark.parametrize("which", ["oldest packages", "newest Python"])
-def test_the_wheel_alone_is_the_whole_tool(wheel, tmp_path, which):
-    python = pythons()[0 if which == "oldest packages" else -1]
-    run = Installed(tmp_path, python)
-    run.install(str(wheel), *(lowest() if which == "oldest packages" else []))
+def test_the_wheel_alone_is_the_whole_tool(installed, which):
+    run = installed[which]
     assert run("-m", "tracetui", "--version").strip() == f"tracetui {project()['version']}"
     assert "aten::mm" in run("-m", "tracetui", "show", "ops", str(SAMPLE), "--format", "md")
     assert "mlp" in run("-m", "tracetui", "workloads")
     assert run("-c", WALK, str(SAMPLE)).strip() == "left with 0"
-    installed = run("-c", "from importlib.metadata import distributions as all; print(*(each.name for each in all()))")
-    assert {"tracetui", "textual"} <= set(installed.split()) and "torch" not in installed
+    packages = run("-c", "from importlib.metadata import distributions as all; print(*(each.name for each in all()))")
+    assert {"tracetui", "textual"} <= set(packages.split()) and "torch" not in packages
 
 
 class Installed:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, Static
 
-from tests.test_app import opened, settle
+from tests.test_app import keys, opened, settle
 from tests.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
 from tracetui.cli.run import request_of
@@ -87,7 +87,7 @@ def said(app, place):
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_the_list_offers_to_record(folder, size):
+async def test_from_the_list_to_a_form(folder, size):
     app = TraceApp([str(folder)])
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
@@ -99,65 +99,65 @@ async def test_the_list_offers_to_record(folder, size):
         assert table is not None
         assert [row["here"] for row in table.rows()] == ["runs here", "runs here", "needs a GPU"]
         await pilot.press("escape")
-        await pilot.pause()
-        assert isinstance(app.screen, TracePicker)
-
-
-async def test_what_cannot_run_is_not_tried(folder):
-    app = TraceApp([str(folder)])
-    async with app.run_test(size=(100, 30)) as pilot:
         await form(app, pilot, row=2)
-        assert isinstance(app.screen, WorkloadPicker)
+        assert isinstance(app.screen, WorkloadPicker), "what cannot run is not tried"
         assert said(app, "#title").endswith("big cannot run: needs a GPU")
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_a_form_has_every_parameter_with_its_default(folder, size):
-    app = TraceApp([str(folder)])
-    async with app.run_test(size=size) as pilot:
-        await form(app, pilot)
-        assert isinstance(app.screen, RunForm)
-        shown = [field for field in app.screen.query(".field") if field.region]
-        assert [field.value for field in app.screen.query(Input)][:4] == ["1024", "32", "64", "3"]
-        assert [field.value for field in app.screen.query(Choice)][:5] == ["no", "auto", "bf16", "no", "no"]
-        assert len(shown) == 10 or size[1] < 24, "three parameters, six options, and the one that unfolds the rest"
-        assert said(app, "#command") == "tracetui run linear"
-        for hint in ("enter record", "esc back"):
-            assert hint in said(app, "#hints")
+        await pilot.press("k", "k", "enter")
+        await pilot.pause()
+        has_every_parameter_with_its_default(app, size)
         await pilot.press("escape")
         await pilot.pause()
         assert isinstance(app.screen, WorkloadPicker)
 
 
-async def test_values_are_typed_and_chosen_by_keys(recordings, folder):
+def has_every_parameter_with_its_default(app, size):
+    assert isinstance(app.screen, RunForm)
+    shown = [field for field in app.screen.query(".field") if field.region]
+    assert [field.value for field in app.screen.query(Input)][:4] == ["1024", "32", "64", "3"]
+    assert [field.value for field in app.screen.query(Choice)][:5] == ["no", "auto", "bf16", "no", "no"]
+    assert len(shown) == 10 or size[1] < 24, "three parameters, six options, and the one that unfolds the rest"
+    assert said(app, "#command") == "tracetui run linear"
+    for hint in ("enter record", "esc back"):
+        assert hint in said(app, "#hints")
+
+
+CHOSEN = [
+    (
+        1,
+        ["right", "right", "down", "left", "tab", "backspace", "4", *["down"] * 4, "space"],
+        "tracetui run attention --compile --impl=sdpa -p backend=cudnn --batch=4",
+        Options(compile=True),
+    ),
+    (
+        0,
+        [*["down"] * 4, "left", "left", "down", "right", "down", "space", "down", "backspace", "5"],
+        "tracetui run linear --device=cpu --dtype=fp16 --cold --active=5",
+        Options(device="cpu", dtype="fp16", cold=True, active=5),
+    ),
+]
+"""The row of a workload, keys in its form, and what is asked for then."""
+
+
+async def test_values_and_options_are_chosen_by_keys(recordings, folder):
     app = TraceApp([str(folder)])
     async with app.run_test(size=(100, 30)) as pilot:
-        await form(app, pilot, row=1)
-        await pilot.press("right", "right", "down", "left", "tab", "backspace", "4")
-        await pilot.press(*["down"] * 4, "space")
-        await pilot.pause()
-        words = "tracetui run attention --compile --impl=sdpa -p backend=cudnn --batch=4"
-        assert said(app, "#command") == words
-        await pilot.press("enter")
-        await settle_recording(app, pilot)
-        request = recordings[0][0]
-        assert (request.params["impl"], request.params["batch"], request.params["seq"]) == ("sdpa", 4, 1024)
-        assert request.options.compile
-        assert list(request.argv) == words.split()
-
-
-async def test_options_are_chosen_by_keys(recordings, folder):
-    app = TraceApp([str(folder)])
-    async with app.run_test(size=(80, 24)) as pilot:
-        await form(app, pilot)
-        await pilot.press(*["down"] * 4, "left", "left", "down", "right", "down", "space", "down", "backspace", "5")
-        await pilot.pause()
-        words = "tracetui run linear --device=cpu --dtype=fp16 --cold --active=5"
-        assert said(app, "#command") == words
-        await pilot.press("enter")
-        await settle_recording(app, pilot)
-        assert recordings[0][0].options == Options(device="cpu", dtype="fp16", cold=True, active=5)
-        assert list(recordings[0][0].argv) == words.split()
+        for row, pressed, words, options in CHOSEN:
+            await form(app, pilot, row)
+            await keys(pilot, *pressed)
+            assert said(app, "#command") == words
+            await pilot.press("enter")
+            await settle_recording(app, pilot)
+            request = recordings[0][-1]
+            assert request.options == options
+            assert list(request.argv) == words.split()
+            # Escape cancels it and keeps the form, then goes back from screen to screen.
+            await pilot.press("escape")
+            await settle(pilot)
+            assert isinstance(app.screen, RunForm) and said(app, "#command") == words
+            await pilot.press("escape", "escape")
+            await pilot.pause()
+        first = recordings[0][0]
+        assert (first.params["impl"], first.params["batch"], first.params["seq"]) == ("sdpa", 4, 1024)
 
 
 async def test_rarer_options_are_folded(recordings, folder):
@@ -168,10 +168,10 @@ async def test_rarer_options_are_folded(recordings, folder):
         assert not field.region
         await pilot.press("up")
         assert app.focused is app.screen.query_one("#field-more")
-        await pilot.press("space", *["down"] * 7)
+        await pilot.press("space")
+        await keys(pilot, *["down"] * 7)
         assert app.focused is field
-        await pilot.press("right", "down", "space", "down", "space")
-        await pilot.pause()
+        await keys(pilot, "right", "down", "space", "down", "space")
         assert field.region
         assert said(app, "#command") == "tracetui run attention --shapes=on --stack --memory"
         await pilot.press("enter")
@@ -179,40 +179,37 @@ async def test_rarer_options_are_folded(recordings, folder):
         assert recordings[0][0].options == Options(shapes="on", stack=True, memory=True)
 
 
-async def test_fewer_options_again(folder):
+async def test_what_is_refused_in_the_form(recordings, folder):
     app = TraceApp([str(folder)])
     async with app.run_test(size=(80, 24)) as pilot:
         await form(app, pilot)
-        await pilot.press("up", "space")
-        await pilot.pause()
-        assert app.screen.query_one("#field-option-wait").region
-        await pilot.press("space")
-        await pilot.pause()
-        assert not app.screen.query_one("#field-option-wait").region
-
-
-async def test_options_that_contradict_each_other_are_refused_in_the_form(recordings, folder):
-    app = TraceApp([str(folder)])
-    async with app.run_test(size=(80, 24)) as pilot:
-        await form(app, pilot)
-        await pilot.press("up", "space", "down", "right", "enter")
-        await pilot.pause()
+        for is_shown in (True, False, True):
+            await keys(pilot, *(["up", "space"] if app.focused is app.screen.query(Input).first() else ["space"]))
+            assert bool(app.screen.query_one("#field-option-wait").region) == is_shown
+        await keys(pilot, "down", "right", "enter")
         assert isinstance(app.screen, RunForm)
         assert said(app, "#trouble").strip() == "--mode and --backend say how to compile; add --compile."
+        await pilot.press("escape", "escape")
+        await form(app, pilot)
+        await pilot.press("x", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, RunForm)
+        assert "whole number" in said(app, "#trouble")
         assert recordings[0] == []
 
 
-@pytest.mark.parametrize("name", ["attention", "fused_mlp", "split_stack"])
-async def test_a_long_form_fits_on_a_small_terminal(folder, name):
+async def test_long_forms_fit_on_a_small_terminal(folder):
     app = TraceApp([str(folder)])
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        await app.push_screen(RunForm(name, registry.built_in(name)))
-        await pilot.pause()
-        assert not any(field.region for field in app.screen.query(".folded .field"))
-        assert app.screen.query_one("#fields").max_scroll_y == 0
-        bars = [bar for bar in app.screen.query(".about").results(Bar) if bar.region]
-        assert [bar.text for bar in bars if len(bar.text) > bar.size.width] == []
+        for name in ("attention", "fused_mlp", "split_stack"):
+            await app.push_screen(RunForm(name, registry.built_in(name)))
+            await pilot.pause()
+            assert not any(field.region for field in app.screen.query(".folded .field"))
+            assert app.screen.query_one("#fields").max_scroll_y == 0
+            bars = [bar for bar in app.screen.query(".about").results(Bar) if bar.region]
+            assert bars and [bar.text for bar in bars if len(bar.text) > bar.size.width] == []
+            await app.pop_screen()
 
 
 @pytest.mark.parametrize("given", [{}, {"impl": "sdpa", "backend": "flash"}])
@@ -235,17 +232,6 @@ def test_the_command_asks_for_the_same(given, changed):
     assert request.params == attention.values(given)
 
 
-async def test_a_bad_value_is_refused_in_the_form(recordings, folder):
-    app = TraceApp([str(folder)])
-    async with app.run_test(size=(100, 30)) as pilot:
-        await form(app, pilot)
-        await pilot.press("x", "enter")
-        await pilot.pause()
-        assert isinstance(app.screen, RunForm)
-        assert "whole number" in said(app, "#trouble")
-        assert recordings[0] == []
-
-
 async def settle_recording(app, pilot):
     """Wait until the screen of the recording shows its first events."""
     for _ in range(100):
@@ -256,26 +242,17 @@ async def settle_recording(app, pilot):
     raise AssertionError("nothing is recorded")
 
 
-async def test_stages_times_and_remarks(recordings, folder):
+async def test_a_recording_fails_is_cancelled_and_is_opened(recordings, folder):
     app = TraceApp([str(folder)])
     async with app.run_test(size=(80, 24)) as pilot:
         await form(app, pilot)
-        await pilot.press("enter")
-        await settle_recording(app, pilot)
-        stages = str(app.screen.query_one("#stages", Static).render())
-        assert "importing torch" in stages
-        assert "1.500 s" in stages
-        assert "▸ recording" in stages
-        assert "2/5" in stages
-        assert "No GPU [red]here�[0m" in str(app.screen.query_one("#told", Static).render())
-        assert said(app, "#log") == "[bold]hello"
-        assert "linear" in said(app, "#what")
-
-
-async def test_a_recording_is_opened(recordings, folder):
-    app = TraceApp([str(folder)])
-    async with app.run_test(size=(100, 30)) as pilot:
-        await form(app, pilot)
+        await pilot.press("2")
+        for part in (it_has_stages_times_and_remarks, a_failure_is_told_until_it_was_read, escape_cancels_it):
+            await pilot.press("enter")
+            await settle_recording(app, pilot)
+            await part(app, pilot, recordings[1])
+            assert isinstance(app.screen, RunForm)
+            assert app.screen.query(Input).first().value.endswith("2"), "the form is kept"
         await pilot.press("enter")
         await settle_recording(app, pilot)
         path = trace_file(folder / "x.json", "fwd", LINEAR, {})
@@ -286,31 +263,40 @@ async def test_a_recording_is_opened(recordings, folder):
         assert len(app.screen_stack) == 2, "nothing of the way here is left"
 
 
-async def test_escape_cancels_and_keeps_the_form(recordings, folder):
+async def it_has_stages_times_and_remarks(app, pilot, _):
+    stages = str(app.screen.query_one("#stages", Static).render())
+    assert "importing torch" in stages
+    assert "1.500 s" in stages
+    assert "▸ recording" in stages
+    assert "2/5" in stages
+    assert "No GPU [red]here�[0m" in str(app.screen.query_one("#told", Static).render())
+    assert said(app, "#log") == "[bold]hello"
+    assert "linear" in said(app, "#what")
+    await escape_cancels_it(app, pilot, _)
+
+
+async def a_failure_is_told_until_it_was_read(app, pilot, ending):
+    ending.put_nowait(Outcome(None, Failure("oom", "Not enough memory.", "Try a smaller --batch.")))
+    await settle(pilot)
+    assert "Not enough memory. Try a smaller --batch." in str(app.screen.query_one("#told", Static).render())
+    assert "esc back" in said(app, "#keys")
+    await pilot.press("escape")
+    await pilot.pause()
+
+
+async def escape_cancels_it(app, pilot, _):
+    await pilot.press("escape")
+    await settle(pilot)
+
+
+async def test_ctrl_c_leaves_the_form_and_copies_nothing(folder):
     app = TraceApp([str(folder)])
     async with app.run_test(size=(100, 30)) as pilot:
         await form(app, pilot)
-        await pilot.press("2", "enter")
-        await settle_recording(app, pilot)
-        await pilot.press("escape")
-        await settle(pilot)
         assert isinstance(app.screen, RunForm)
-        assert app.screen.query(Input).first().value.endswith("2")
-
-
-async def test_a_failure_is_told_until_it_was_read(recordings, folder):
-    app = TraceApp([str(folder)])
-    async with app.run_test(size=(100, 30)) as pilot:
-        await form(app, pilot)
-        await pilot.press("enter")
-        await settle_recording(app, pilot)
-        recordings[1].put_nowait(Outcome(None, Failure("oom", "Not enough memory.", "Try a smaller --batch.")))
-        await settle(pilot)
-        assert "Not enough memory. Try a smaller --batch." in str(app.screen.query_one("#told", Static).render())
-        assert "esc back" in said(app, "#keys")
-        await pilot.press("escape")
-        await pilot.pause()
-        assert isinstance(app.screen, RunForm)
+        await pilot.press("ctrl+c")
+        assert app.return_code == 0 and not app.is_running
+    assert app.clipboard == ""
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])

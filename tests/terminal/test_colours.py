@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import SAMPLES
 from tests.terminal.raw import Raw
 from tests.terminal.test_app import left
+from tracetui.ui.app import TraceApp
 from tracetui.ui.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, first_theme, next_theme
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
@@ -25,7 +26,7 @@ TERMINALS = {
     "xterm-256color, NO_COLOR": (0, {"NO_COLOR": "1", "COLORTERM": "truecolor"}),
 }
 """The colours that a terminal is sent, by its type and what else its environment holds."""
-ALIKE = ("tmux-256color", "screen-256color", "linux", "vt100")
+ALIKE = {"tmux-256color": "xterm-256color", "screen-256color": "xterm-256color", "linux": "screen", "vt100": "screen"}
 """Those that are treated like another one."""
 _LOOKS = re.compile(rb"\x1b\[([\d;]*)m")
 _GARBAGE = re.compile(r"\?\d{4}|;default|\[\d|\\x1b|38;5|0m")
@@ -62,10 +63,7 @@ def colours_sent(written):
     return most
 
 
-@pytest.mark.parametrize(
-    "terminal",
-    [pytest.param(each, marks=[pytest.mark.slow] if each in ALIKE else []) for each in TERMINALS],
-)
+@pytest.mark.parametrize("terminal", [each for each in TERMINALS if each not in ALIKE])
 def test_a_terminal_is_sent_the_colours_that_it_has(terminal):
     number, environment = TERMINALS[terminal]
     raw = Raw(sys.executable, "-m", "tracetui", str(EAGER), **{"TERM": terminal.partition(",")[0], **environment})
@@ -80,8 +78,22 @@ def test_a_terminal_is_sent_the_colours_that_it_has(terminal):
         raw.close()
 
 
+@pytest.mark.parametrize(("terminal", "like"), ALIKE.items())
+def test_terminals_that_are_treated_alike(monkeypatch, terminal, like):
+    """All that the app takes from the type of a terminal is how many colours it has, and whether to use its own."""
+    for name in ("NO_COLOR", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    found = []
+    for each in (terminal, like):
+        monkeypatch.setenv("TERM", each)
+        app = TraceApp([str(EAGER)])
+        found.append((app.console.color_system, app.is_plain, app.native_ansi_color))
+    assert found[0] == found[1]
+    assert found[0][0] == {16: "standard", 256: "256"}[TERMINALS[terminal][0]]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("terminal", ["screen", "linux", "vt100", "tmux-256color"])
+@pytest.mark.parametrize("terminal", ["linux", "tmux-256color"])
 def test_nothing_odd_is_shown(start, terminal):
     tmux = start(100, 30)
     tmux.type("clear")

@@ -18,19 +18,23 @@ IDLE = 3.0
 
 
 @pytest.mark.terminal
-@pytest.mark.parametrize("environment", [{}, SSH], ids=["here", "over SSH"])
-def test_nothing_is_written_while_nothing_happens(environment):
-    raw = Raw(sys.executable, "-m", "tracetui", EAGER, **environment)
+def test_nothing_is_written_while_nothing_happens():
+    """Here and over SSH, both at once: most of it is waiting."""
+    command = (sys.executable, "-m", "tracetui", EAGER)
+    apps = [Raw(*command), Raw(*command, SSH_CONNECTION=SSH["SSH_CONNECTION"])]
     try:
-        raw.wait_for("Kernels", "aten::linear")
-        raw.wait_until_quiet(1.0)
-        before = len(raw.written)
-        used = seconds_used(raw)
+        for raw in apps:
+            raw.wait_for("Kernels", "aten::linear")
+        for raw in apps:
+            raw.wait_until_quiet(1.0)
+        before = [(raw.length, seconds_used(raw)) for raw in apps]
         time.sleep(IDLE)
-        assert len(raw.written) == before
-        assert seconds_used(raw) - used < 0.05 * IDLE
+        for raw, (length, used) in zip(apps, before, strict=True):
+            assert raw.length == length
+            assert seconds_used(raw) - used < 0.05 * IDLE
     finally:
-        raw.close()
+        for raw in apps:
+            raw.close()
 
 
 def seconds_used(raw):

@@ -11,9 +11,9 @@ import pytest
 
 from tests.conftest import SAMPLES
 from tests.terminal.raw import Raw
-from tests.terminal.recording import begin, open_form
+from tests.terminal.recording import begin
 from tests.terminal.test_app import CLEAN, left
-from tests.workloads.children import needs_torch
+from tests.workloads.children import LIGHT_TORCH, needs_torch, own_function
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 SOON = 5.0
@@ -58,12 +58,9 @@ def interrupt(raw):
     os.kill(raw.process.pid, signal.SIGINT)
 
 
-ENDS = [
-    (cut, 129),
-    (term, 143),
-    pytest.param(hup, 129, marks=pytest.mark.slow),
-    pytest.param(interrupt, 130, marks=pytest.mark.slow),
-]
+ENDS = [(cut, 129), (term, 143)]
+# All signals are told in the same way, so that what else the app does is tried with one of them and without a line.
+ALL_ENDS = [*ENDS, *(pytest.param(*end, marks=pytest.mark.slow) for end in ((hup, 129), (interrupt, 130)))]
 
 
 def is_over(raw, code):
@@ -76,7 +73,7 @@ def is_over(raw, code):
         assert b"Traceback" not in raw.written
 
 
-@pytest.mark.parametrize(("end", "code"), ENDS)
+@pytest.mark.parametrize(("end", "code"), ALL_ENDS)
 def test_the_app(run, end, code):
     raw = run(EAGER)
     raw.wait_for("Kernels", "aten::linear")
@@ -99,7 +96,7 @@ def test_while_loading(run, tmp_path, end, code):
 
 @needs_torch
 @pytest.mark.slow
-@pytest.mark.parametrize(("end", "code"), [(cut, 129), (term, 143)])
+@pytest.mark.parametrize(("end", "code"), ENDS)
 def test_while_the_app_records(run, tmp_path, end, code):
     raw = run(str(tmp_path))
     begin(raw)
@@ -109,23 +106,41 @@ def test_while_the_app_records(run, tmp_path, end, code):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("end", "code"), ALL_ENDS[:3])
+def test_while_a_command_records(run, tmp_path, end, code):
+    there, out = tmp_path / "there", tmp_path / "out"
+    source = f"""
+import subprocess, time
+def step():
+    subprocess.Popen(["sleep", "60"], start_new_session=True)
+    open({str(there)!r}, "w").close()
+    time.sleep(60)
+"""
+    function = own_function(tmp_path / "own.py", source)
+    raw = run("run", function, "--device", "cpu", "--no-open", "-o", str(out / "a.json.gz"), **LIGHT_TORCH)
+    raw.wait_until(there.exists, "nothing is recorded")
+    is_stopped(raw, end, code, out)
+
+
 @needs_torch
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("end", "wanted"),
-    [(cut, 129), (hup, 129), (term, 143), (lambda raw: raw.send("\x03"), 130)],
-    ids=["cut", "hup", "term", "ctrl+c"],
-)
-def test_while_a_command_records_and_compiles(run, tmp_path, end, wanted):
-    raw = run("run", "linear", "--compile", "--no-open", "-o", str(tmp_path / "a.json.gz"))
+def test_ctrl_c_while_a_command_compiles(run, tmp_path):
+    out = tmp_path / "out"
+    raw = run("run", "linear", "--compile", "--no-open", "-o", str(out / "a.json.gz"))
     raw.wait_for("compiling")
+    is_stopped(raw, lambda raw: raw.send("\x03"), 130, out)
+
+
+def is_stopped(raw, end, wanted, out):
+    """A command that records ends soon, with all that it has started, and leaves no file."""
     assert len(raw.alive()) > 1
     end(raw)
     code = raw.exit_code(SOON)
     raw.wait_until_gone(SOON)
     # Nobody is left to be told, and that fails too.
     assert raw.is_cut or code == wanted
-    assert not list(tmp_path.iterdir())
+    assert not out.exists() or not list(out.iterdir())
     assert b"Traceback" not in raw.written
 
 
@@ -138,11 +153,8 @@ def test_ctrl_c_while_the_app_records_stops_the_recording(run, tmp_path):
     is_over(raw, 0)
 
 
-@pytest.mark.parametrize(
-    ("keys", "shown"),
-    [("", "Ops"), ("/lin", "9"), ("\x10", "Search for commands"), ("?", "scroll"), ("t", "Which trace?")],
-    ids=["list", "search", "palette", "help", "picker"],
-)
+# From what else lies over a trace: `test_overlays.py`.
+@pytest.mark.parametrize(("keys", "shown"), [("", "Ops"), ("\x10", "Search for commands")], ids=["list", "palette"])
 def test_ctrl_c_leaves_the_app_from(run, keys, shown):
     raw = run(EAGER)
     since = raw.wait_for("Kernels", "aten::linear")
@@ -157,14 +169,6 @@ def test_keys_after_the_one_that_quits_do_nothing(run):
     raw.wait_for("Kernels", "aten::linear")
     raw.send("qcd ..\r")
     is_over(raw, 0)
-
-
-def test_ctrl_c_leaves_the_form_of_a_recording(run, tmp_path):
-    raw = run(str(tmp_path))
-    open_form(raw)
-    raw.send("\x03")
-    is_over(raw, 0)
-    assert b"\x1b]52;" not in raw.written
 
 
 def test_ctrl_c_while_loading(run, tmp_path):
@@ -239,11 +243,10 @@ def shell_of(raw, on):
     termios.tcsetattr(raw.master, termios.TCSANOW, looks)
 
 
-@pytest.mark.parametrize("by_shell", [False, True])
-def test_stopped_by_force_and_brought_back(run, by_shell):
+def test_stopped_by_force_and_brought_back(run):
     raw = run(EAGER)
     raw.wait_for("Kernels", "aten::linear")
-    for _ in range(3):
+    for by_shell in (False, True, False, True):
         os.kill(raw.process.pid, signal.SIGSTOP)
         if by_shell:
             shell_of(raw, on=True)
