@@ -19,7 +19,7 @@ from textual._styles_cache import StylesCache
 
 from tests.conftest import SAMPLES
 from tests.load.memory import resident
-from tests.test_app import Shown, settle, training
+from tests.test_app import Shown, keys, settle, training
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare_screen import CompareScreen
 from tracetui.ui.shelf import KEPT
@@ -80,9 +80,7 @@ async def look_at(pilot, path: str) -> TraceScreen:
     pilot.app.open(path)
     while not (isinstance(pilot.app.screen, TraceScreen) and pilot.app.screen.path == path):
         await pilot.pause(0.02)
-    for key in ("1", ".", "]", "2", "5", "0"):
-        await pilot.press(key)
-    await pilot.pause()
+    await keys(pilot, "1", "full_stop", "right_square_bracket", "2", "5", "0")
     await pilot.app.workers.wait_for_complete()
     return pilot.app.screen
 
@@ -208,8 +206,8 @@ async def test_what_was_laid_over_a_screen_leaves_nothing_behind():
 async def walk(pilot, path):
     """Look at everything of a trace, and come back to it from a comparison of two of its steps."""
     await look_at(pilot, path)
-    await pilot.press(*DIALOGS, *PANES, *LOOKS)
-    await settle(pilot)
+    for way in (DIALOGS, PANES, LOOKS):
+        await keys(pilot, *way)
     while not isinstance(pilot.app.screen, TraceScreen):
         await pilot.press("escape")
         await settle(pilot)
