@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracetui.errors import NotATrace
-from tracetui.importers import blocks
+from tracetui.importers import blocks, tolerant
 from tracetui.importers.blocks import BlockReader
 from tracetui.importers.source import open_source
 
@@ -119,3 +119,52 @@ def test_what_is_not_a_trace_is_named(tmp_path, content, words):
     path.write_bytes(content)
     with pytest.raises(NotATrace, match=words):
         read(path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(EVENT, min_size=2, max_size=30),
+    st.sampled_from(["[\n", "[", ""]),
+    st.sampled_from(["\n", "\r\n", "\n\n", ",\n", ""]),
+    st.sampled_from(["]", "\n]", "\n", ""]),
+    st.sampled_from([64, 200, 1 << 20]),
+)
+def test_events_on_lines_of_their_own_do_not_depend_on_block_size(tmp_path, events, begin, between, end, block):
+    path = tmp_path / "t.json"
+    path.write_text(begin + between.join(map(json.dumps, events)) + (end if begin else "\n"), newline="")
+    found, findings = read(path, block)
+    assert found == [(event["name"], event["ts"]) for event in events]
+    assert (findings.dropped, findings.repaired) == (0, 0)
+
+
+@pytest.mark.parametrize("begin", ["[\n", ""])
+def test_lines_without_commas_are_cut_into_blocks(tmp_path, begin):
+    path = tmp_path / "t.json"
+    event = {"ph": "X", "name": "a}{", "ts": 1, "args": {"deep": [{"b": {}}]}}
+    path.write_text(begin + "\n".join(json.dumps(event | {"dur": number}) for number in range(2_000)))
+    with closing(open_source(str(path))) as source:
+        lengths = [len(block.data) for block in BlockReader(source, 1 << 12)]
+    assert len(lengths) > 20 and max(lengths) < 3 * (1 << 12)
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**25), 10**25)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["}", "{", "\ud800", "\x01", '"', "\\", "e5", "]", "\u00e9", "1" * 25]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["name", "ts", "args", "x"]), VALUES, min_size=1), min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_whole_lines_are_read_as_one_by_one(events, ascii_only):
+    text = "\n".join(json.dumps(event, ensure_ascii=ascii_only) for event in events)
+    block = text.encode("utf-8", "replace")
+    one_by_one = [piece.item for piece in tolerant.pieces(block) if isinstance(piece, tolerant.Piece)]
+    assert repr(tolerant.parse(block).events) == repr([item for item in one_by_one if isinstance(item, dict)])

@@ -11,6 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
+
+import orjson
 
 from tracetui.errors import NotATrace
 from tracetui.importers import tolerant
@@ -21,6 +24,8 @@ from tracetui.model.trace import BEGINNING, UNREADABLE
 BLOCK = 1 << 20
 MAX_EVENT = 1 << 28
 """A single event longer than this is taken for damage."""
+GROWN = 8
+"""So many blocks are read of what may be one damaged event."""
 HEADER_LIMIT = 1 << 28
 FIRST_LINE = 1 << 22
 """A longer beginning is not tried for being an event on a line of its own."""
@@ -28,6 +33,7 @@ FIRST_LINE = 1 << 22
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _SEPARATOR = re.compile(rb"\}\s*,\s*\{")
 _LOOSE_SEPARATOR = re.compile(rb'\}\s*(?:,\s*)?\{\s*"')
+_UNSEPARATED = re.compile(rb'\}\s*\{\s*"')
 _COMMA = re.compile(rb"\s*,")
 _OPEN, _CLOSE = ord("["), ord("]")
 
@@ -165,7 +171,7 @@ class BlockReader:
                     end = start + error.end
                     return self._strict(start, end), end, True
                 unclosed = unclosed and error.unclosed
-        if not unclosed or self._fill - start >= MAX_EVENT:
+        if not unclosed or self._fill - start >= MAX_EVENT or self._lacks_commas(start):
             return self._cut_loosely(start)
         if not self._eof:
             self._read_more(2 * len(self._buffer))
@@ -187,46 +193,75 @@ class BlockReader:
             if matches:
                 return
 
+    def _lacks_commas(self, start: int) -> bool:
+        """Whether the first event is whole and the next one follows it without a comma, as where each is a line."""
+        for found in islice(_UNSEPARATED.finditer(self._buffer, start, self._fill), 8):
+            try:
+                return isinstance(orjson.loads(bytes(self._buffer[start + 1 : found.start() + 1])), dict)
+            except orjson.JSONDecodeError:
+                continue
+        return False
+
     def _strict(self, start: int, end: int) -> Block:
         # A copy, for some arguments of the events are views of it and the buffer moves on.
         with memoryview(self._buffer) as view:
             data = bytes(view[start:end])
         return Block(decode_strict(data), data.rstrip(), self._base + start)
 
-    def _cut_loosely(self, start: int) -> tuple[Block, int, bool]:
-        """A block for the tolerant path, up to the last place that looks like the end of an event."""
-        end = self._loose_end(start) or self._fill
+    def _cut_loosely(self, start: int) -> tuple[Block, int, bool] | None:
+        """Likewise for what the tolerant path makes of it."""
+        found = self._loosely(start)
+        if found is None:
+            return None
+        block, end, has_ended = found
         comma = _COMMA.match(self._buffer, end, self._fill)
-        block, parsed = self._tolerant_within(start, end)
         # The next block's bracket is put on the comma; where there is none, on a byte that has been read.
-        return block, comma.end() - 1 if comma else end - 1, parsed.ended_at is not None
+        return block, comma.end() - 1 if comma else end - 1, has_ended
+
+    def _loosely(self, start: int) -> tuple[Block, int, bool] | None:
+        """A block for the tolerant path, the place behind it, and whether the array ended there.
+
+        It goes up to the last place that looks like the end of an event. Where that turns out to be inside of one,
+        the block ends before that one; a single one is read further, None if the file ends in it.
+        """
+        ended = self._eof
+        while True:
+            end = self._loose_end(start) or self._fill
+            data = bytes(self._buffer[start:end])
+            parsed = tolerant.parse(data)
+            if parsed.open_at is not None and (parsed.events or parsed.dropped):
+                end = start + parsed.open_at
+                data, parsed.open_at = data[: parsed.open_at], None
+            if parsed.open_at is None or ended or self._fill >= GROWN * self._block:
+                return self._taken(parsed, data, start), end, parsed.ended_at is not None
+            if self._eof:
+                return None
+            self._read_more(2 * len(self._buffer))
 
     def _loose_end(self, start: int) -> int | None:
-        """Behind the last brace that looks like the end of an event, None for none."""
-        end = None
+        """Behind the last brace that looks like the end of an event, if possible of a line; None for none."""
+        end = end_of_line = None
         for match in _LOOSE_SEPARATOR.finditer(self._buffer, start + 1, self._fill):
             end = match.start() + 1
-        return end
+            if b"\n" in match[0]:
+                end_of_line = end
+        return end_of_line or end
 
-    def _tolerant_within(self, start: int, end: int) -> tuple[Block, tolerant.Parsed]:
-        """Likewise where the file goes on behind it: an event that does not end there is damaged, not cut off."""
-        block, parsed = self._tolerant(start, end)
+    def _taken(self, parsed: tolerant.Parsed, data: bytes, start: int) -> Block:
+        """The block where the file goes on behind it: an event that does not end there is damaged, not cut off."""
         if parsed.open_at is not None:
-            self.findings.dropped += 1
-            at = start + parsed.open_at
-            beginning = bytes(self._buffer[at : min(at + BEGINNING, end)]).decode(errors="replace")
-            self.findings.examples.append((self._base + at, f"{UNREADABLE}: {beginning}"))
-        return block, parsed
+            parsed.dropped += 1
+            beginning = data[parsed.open_at : parsed.open_at + BEGINNING].decode(errors="replace")
+            parsed.examples.append((parsed.open_at, f"{UNREADABLE}: {beginning}"))
+        return self._noted(parsed, data, start)
 
-    def _tolerant(self, start: int, end: int) -> tuple[Block, tolerant.Parsed]:
-        data = bytes(self._buffer[start:end])
-        parsed = tolerant.parse(data)
+    def _noted(self, parsed: tolerant.Parsed, data: bytes, start: int) -> Block:
+        """The block, once what was wrong in it is taken note of."""
         findings, offset = self.findings, self._base + start
         findings.dropped += parsed.dropped
         findings.repaired += parsed.repaired
         findings.examples += [(offset + at, what) for at, what in parsed.examples]
-        block = Block([straighten(item) for item in parsed.events], data, offset, is_tolerant=True)
-        return block, parsed
+        return Block([straighten(item) for item in parsed.events], data, offset, is_tolerant=True)
 
     def _salvage(self, start: int) -> Iterator[Block]:
         """The end of a file that stops in the middle: whole events strictly, the rest as far as it goes."""
@@ -239,8 +274,9 @@ class BlockReader:
                 continue
             start, self._buffer[comma] = comma, _OPEN
             break
-        block, parsed = self._tolerant(start, self._fill)
-        yield block
+        data = bytes(self._buffer[start : self._fill])
+        parsed = tolerant.parse(data)
+        yield self._noted(parsed, data, start)
         if parsed.ended_at is None:
             self.findings.is_closed = self.findings.container == "lines" and parsed.open_at is None
             at = self._fill if parsed.open_at is None else start + parsed.open_at
@@ -256,13 +292,11 @@ class BlockReader:
             if self._eof:
                 yield from self._salvage(0)
                 return
-            end = self._loose_end(0)
-            if end is None and self._fill < MAX_EVENT:
+            if self._loose_end(0) is None and self._fill < MAX_EVENT:
                 self._read_more(2 * len(self._buffer))
-                continue
-            end = end or self._fill
-            yield self._tolerant_within(0, end)[0]
-            self._move_up(end)
+            elif (found := self._loosely(0)) is not None:
+                yield found[0]
+                self._move_up(found[1])
 
     def _keep_trailer(self, place: int) -> None:
         """Keep what follows the array, for its metadata."""

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from tracetui.importers.dead_ends import DeadEnds
 from tracetui.model.trace import BEGINNING, EXAMPLES, MENDED, UNREADABLE
 
@@ -33,6 +35,9 @@ _NAME_BEGINS = re.compile(r'"name"\s*:\s*"')
 _NAME_ENDS = re.compile(r'"\s*[,}]\s*(?:"(?:' + _KEYS + r')"\s*:|$)')
 _QUOTE = re.compile(r'(\\.)|"', re.DOTALL)
 """A quote, or as the group what a backslash keeps from being one."""
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_TOO_LONG = (b"0" * 20, b"-" + b"0" * 19)
+"""Numbers, whatever their digits, of more than 64 bits: only the lenient decoder reads those as they stand."""
 _NOT_UTF8 = re.compile("[\ud800-\udfff]")
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _SURROGATE = re.compile(rf"(\\[^u]|{_HIGH}{_LOW})|{_HIGH}|{_LOW}")
@@ -94,6 +99,8 @@ class Parsed:
 
 def parse(block: bytes) -> Parsed:
     """Read every event that can be read from bytes that start at, or inside, an array of events."""
+    if (events := _whole_lines(block)) is not None:
+        return Parsed(events)
     result = Parsed()
     for piece in pieces(block):
         if isinstance(piece, int):
@@ -110,6 +117,21 @@ def parse(block: bytes) -> Parsed:
             reason = MENDED if piece.is_mended else UNREADABLE
             result.examples.append((piece.start, f"{reason}: {piece.text[:BEGINNING]}"))
     return result
+
+
+def _whole_lines(block: bytes) -> list[dict[str, Any]] | None:
+    """The events where each is a whole line without any damage, None otherwise."""
+    lines = [line.strip(b" \t\r,") for line in block.removeprefix(b"[").split(b"\n")]
+    if not all(line.startswith(b"{") and line.endswith(b"}") for line in lines if line):
+        return None
+    digits = block.translate(_DIGITS)
+    if any(number in digits for number in _TOO_LONG):
+        return None
+    try:
+        found = orjson.loads(b"[" + b",".join(filter(None, lines)) + b"]")
+    except orjson.JSONDecodeError:
+        return None
+    return found if all(isinstance(item, dict) for item in found) else None
 
 
 def pieces(block: bytes) -> Iterator[Piece | int]:
