@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -117,6 +118,7 @@ def test_a_wrong_suffix_does_not_matter(shown, tmp_path):
         (["show", "ops", EAGER, "--limit", "-1"], "negative"),
         (["show", "ops"], "TRACE"),
         ([EAGER, "--nonsense"], "--nonsense"),
+        (["shwo", "ops", EAGER], "Did you mean `tracetui show`?"),
     ],
 )
 def test_a_mistake_in_the_command_lists_what_there_is(words, listed):
@@ -140,6 +142,13 @@ def test_a_file_that_is_no_trace(tmp_path, content):
     assert result.stderr.startswith("tracetui: ")
     assert "odd.json" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that opens and cannot be read")
+def test_a_file_that_cannot_be_read_is_not_taken_for_the_output():
+    result = tracetui("show", "ops", "/proc/self/mem")
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == ["tracetui: mem cannot be read: Input/output error."]
 
 
 def test_a_missing_file():

@@ -13,7 +13,7 @@ from tests.comparing import tutorial
 from tests.comparing.recording import write
 from tracetui.errors import UsageError
 from tracetui.model.trace import Trace
-from tracetui.ui.app import TraceApp
+from tracetui.ui.app import DEEPEST, TraceApp
 from tracetui.ui.bar import Bar
 from tracetui.ui.commands import all_commands
 from tracetui.ui.compare_picker import ComparePicker
@@ -359,9 +359,38 @@ async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
         assert isinstance(app.screen, CompareScreen)
         assert [side.scope for side in app.screen.view.sides] == ["3", "4"]
         assert app.screen.view.panes.pane == "ops"
+        # A slice of it opens above, and backspace comes back to it as it was, however often.
+        comparison = app.screen
+        for _ in range(3):
+            await pilot.press("j", "o")
+            await settle(pilot)
+            assert isinstance(app.screen, TraceScreen)
+            await pilot.press("backspace")
+            await settle(pilot)
+            assert app.screen is comparison
         await pilot.press("escape")
         await settle(pilot)
-        assert isinstance(app.screen, TraceScreen)
+        assert isinstance(app.screen, TraceScreen) and not app.screen.is_over_another
+
+
+async def test_comparisons_of_slices_of_comparisons_end_somewhere(eager: SideName) -> None:
+    app = TraceApp([eager.path])
+    async with app.run_test(size=(120, 40)) as pilot:
+        for _ in range(200):
+            await pilot.pause(0.02)
+            if isinstance(app.screen, TraceScreen):
+                break
+        await settle(pilot)
+        depths: list[int] = []
+        for _ in range(4):
+            await pilot.press("c", "enter")
+            await compared(app, pilot)
+            assert isinstance(app.screen, CompareScreen)
+            await pilot.press("j", "o")
+            await settle(pilot)
+            assert isinstance(app.screen, TraceScreen)
+            depths.append(len(app.screen_stack))
+        assert max(depths) <= DEEPEST
 
 
 async def test_two_traces_of_a_list(eager: SideName, compiled: SideName) -> None:

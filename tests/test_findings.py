@@ -347,3 +347,10 @@ def test_compiling_takes_the_views_of_a_linear_away():
         transposed = [row for row in PANES["ops"].build(trace).rows() if row["name"] == "aten::t"]
         calls[variant] = transposed[0]["calls"] if transposed else 0
     assert calls == {"eager": 3, "compile": 0}
+
+
+def test_the_advice_is_about_the_cause_that_the_title_names(shared_trace):
+    finding = one(load(str(shared_trace("d06_h100_stack_mem.json.gz"))), "host-stall-bound")
+    assert "data loading" in finding.title
+    first, then = finding.advice.index("num_workers"), finding.advice.index(".item()")
+    assert first < then, "most of the idle time also follows a wait"

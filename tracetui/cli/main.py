@@ -6,6 +6,7 @@ Nothing heavy is imported here: `tracetui --help` and shell completion answer be
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from tracetui.cli import workloads as workloads_command
 from tracetui.cli.completion import PrintCompletion
 from tracetui.cli.ending import ending_in_order
 from tracetui.cli.reading import printable
-from tracetui.errors import TracetuiError
+from tracetui.errors import TracetuiError, UsageError
 
 COMMANDS: dict[str, ModuleType] = {
     "open": open_command,
@@ -144,9 +145,14 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _with_command(words: list[str]) -> list[str]:
-    """The words with `open` put first where no command is named."""
+    """The words with `open` put first where no command is named.
+
+    Raises: UsageError for a command that is misspelt.
+    """
     if words and (words[0] in COMMANDS or words[0] in {"-h", "--help", "--version"}):
         return words
     if words and words[0].startswith("--print-completion"):
         return words
+    if words and not os.path.lexists(words[0]) and (meant := difflib.get_close_matches(words[0], COMMANDS, 1)):
+        raise UsageError(f"{words[0]} is neither a file nor a command. Did you mean `tracetui {meant[0]}`?")
     return ["open", *words]

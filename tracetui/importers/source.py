@@ -15,7 +15,7 @@ import stat
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -94,8 +94,9 @@ class CountedFile:
     Waiting for a pipe ends, as if it had, when `cancelled` answers true.
     """
 
-    def __init__(self, file: io.RawIOBase, size: int | None, cancelled: Callable[[], bool]) -> None:
+    def __init__(self, file: io.RawIOBase, size: int | None, cancelled: Callable[[], bool], label: str) -> None:
         self.size = size
+        self.label = label
         self.consumed = 0
         self.file = file
         self._cancelled = cancelled
@@ -104,7 +105,8 @@ class CountedFile:
     def peek(self, count: int) -> bytes:
         """The next bytes, which stay to be read; fewer at the end of the file."""
         while len(self._ahead) < count and self._has_come():
-            more = self.file.read(count - len(self._ahead))
+            with self._told():
+                more = self.file.read(count - len(self._ahead))
             if not more:
                 break
             self._ahead += more
@@ -117,9 +119,18 @@ class CountedFile:
             buffer[:count] = self._ahead[:count]
             self._ahead = self._ahead[count:]
         else:
-            count = (self.file.readinto(buffer) or 0) if self._has_come() else 0
+            with self._told():
+                count = (self.file.readinto(buffer) or 0) if self._has_come() else 0
         self.consumed += count
         return count
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn an error of the file into one that names it."""
+        try:
+            yield
+        except OSError as error:
+            raise NotFound(f"{self.label} cannot be read: {error.strerror or error}.") from error
 
     def _has_come(self) -> bool:
         """Wait until a pipe has bytes or has ended; False when the wait was given up."""
@@ -213,10 +224,10 @@ def open_source(path: str, cancelled: Callable[[], bool] = lambda: False) -> Sou
     Raises: NotFound when it cannot be read; NotATrace when its first bytes are those of something else.
     """
     label = "standard input" if path == "-" else Path(path).name
-    raw = _open_raw(path, cancelled)
+    raw = _open_raw(path, cancelled, label)
     try:
         return _unwrap(raw, path, label)
-    except NotATrace:
+    except (NotATrace, NotFound):
         raw.close()
         raise
 
@@ -252,9 +263,9 @@ def refuse_other_content(start: bytes, label: str) -> None:
         raise NotATrace(f"{label} is an SQLite file (Nsight Systems exports those), not a Chrome trace.")
 
 
-def _open_raw(path: str, cancelled: Callable[[], bool]) -> CountedFile:
+def _open_raw(path: str, cancelled: Callable[[], bool], label: str) -> CountedFile:
     if path == "-":
-        return CountedFile(io.FileIO(sys.stdin.fileno(), "rb", closefd=False), None, cancelled)
+        return CountedFile(io.FileIO(sys.stdin.fileno(), "rb", closefd=False), None, cancelled, label)
     try:
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
@@ -263,7 +274,7 @@ def _open_raw(path: str, cancelled: Callable[[], bool]) -> CountedFile:
         # Opening a named pipe would wait for its writer, and nothing could end that.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         os.set_blocking(descriptor, True)
-        return CountedFile(io.FileIO(descriptor, "rb"), size, cancelled)
+        return CountedFile(io.FileIO(descriptor, "rb"), size, cancelled, label)
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror or error}.") from error
 

@@ -30,6 +30,10 @@ from tracetui.ui.shelf import Shelf
 from tracetui.ui.sized_screen import SizedScreen
 from tracetui.ui.sturdy import SturdyApp
 from tracetui.ui.themes import THEMES, first_theme, next_theme
+from tracetui.ui.trace_screen import TraceScreen
+
+DEEPEST = 6
+"""So many screens lie above each other before a slice is shown on one that is there already."""
 
 
 class TraceApp(SturdyApp):
@@ -212,7 +216,10 @@ class TraceApp(SturdyApp):
             return
         place = Place(message.step, event=int(message.trace.slices.event[message.row]))
         screen = self.shelf.screen_of(message, place)
-        if screen in self.screen_stack:
+        if screen in self.screen_stack and len(self.screen_stack) < DEEPEST:
+            # The comparison was opened from this trace, and stays below to come back to.
+            self.push_screen(TraceScreen(message.trace, message.picture, place, message.path))
+        elif screen in self.screen_stack:
             while self.screen is not screen:
                 self.pop_screen()
         else:

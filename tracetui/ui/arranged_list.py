@@ -26,7 +26,13 @@ class ArrangedList(Widget):
     BINDINGS: ClassVar[list[BindingType]] = [
         command("s", "sort(1)", "Sort by the next column", "Numbers largest first; an arrow shows which.", "sort"),
         command("S", "reverse", "Turn the sort order round", "", "sort"),
-        command("b", "group", "Group the rows", "One row per name, or single rows again.", "group"),
+        command(
+            "b",
+            "group",
+            "Group the rows",
+            "One row per name, then per what else there is, then single rows again.",
+            "group",
+        ),
     ]
 
     @property

@@ -101,11 +101,12 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
 
 
 def _advice(said: Verdict) -> str:
-    if 2 * said.after_sync >= said.idle:
-        return _STALLS[Cause.HOST_SYNC]
-    if said.cause == "host-stall" and said.host_cause in _STALLS:
-        return _STALLS[said.host_cause]
-    return _ADVICE.get(said.cause, "See the Gaps pane for the causes, one by one.")
+    """What to do about the cause that the verdict names, and about waits that most of the idle time follows."""
+    stall = said.host_cause if said.cause == "host-stall" and said.host_cause in _STALLS else None
+    if 2 * said.after_sync < said.idle:
+        return _STALLS[stall] if stall else _ADVICE.get(said.cause, "See the Gaps pane for the causes, one by one.")
+    own = [_STALLS[stall]] if stall and stall != Cause.HOST_SYNC else []
+    return " ".join((*own, _STALLS[Cause.HOST_SYNC]))
 
 
 def _lead_in(scope: Scope) -> str:
