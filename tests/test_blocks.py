@@ -168,3 +168,12 @@ def test_whole_lines_are_read_as_one_by_one(events, ascii_only):
     block = text.encode("utf-8", "replace")
     one_by_one = [piece.item for piece in tolerant.pieces(block) if isinstance(piece, tolerant.Piece)]
     assert repr(tolerant.parse(block).events) == repr([item for item in one_by_one if isinstance(item, dict)])
+
+
+def test_a_line_that_ends_within_an_event_is_no_place_to_cut(tmp_path):
+    path = tmp_path / "t.json"
+    event = '{"ph":"X","name":"a","ts":1,"dur":2,"args":{"deep":[{"b":1}\n, {"c":2}]}}'
+    path.write_text("[" + event + '{"ph":"X","name":"b","ts":2,"dur":2}' * 40 + "]")
+    found, findings = read(path, 200)
+    assert [name for name, _ in found] == ["a", *["b"] * 40]
+    assert findings.dropped == 0

@@ -226,9 +226,11 @@ class BlockReader:
         """
         ended = self._eof
         while True:
-            end = self._loose_end(start) or self._fill
-            data = bytes(self._buffer[start:end])
-            parsed = tolerant.parse(data)
+            for end in self._loose_ends(start) or [self._fill]:
+                data = bytes(self._buffer[start:end])
+                parsed = tolerant.parse(data)
+                if parsed.open_at is None or parsed.events or parsed.dropped:
+                    break
             if parsed.open_at is not None and (parsed.events or parsed.dropped):
                 end = start + parsed.open_at
                 data, parsed.open_at = data[: parsed.open_at], None
@@ -238,14 +240,14 @@ class BlockReader:
                 return None
             self._read_more(2 * len(self._buffer))
 
-    def _loose_end(self, start: int) -> int | None:
-        """Behind the last brace that looks like the end of an event, if possible of a line; None for none."""
+    def _loose_ends(self, start: int) -> list[int]:
+        """Behind the last brace that looks like the end of an event on a line, and behind the last one anywhere."""
         end = end_of_line = None
         for match in _LOOSE_SEPARATOR.finditer(self._buffer, start + 1, self._fill):
             end = match.start() + 1
             if b"\n" in match[0]:
                 end_of_line = end
-        return end_of_line or end
+        return [place for place in dict.fromkeys((end_of_line, end)) if place is not None]
 
     def _taken(self, parsed: tolerant.Parsed, data: bytes, start: int) -> Block:
         """The block where the file goes on behind it: an event that does not end there is damaged, not cut off."""
@@ -292,7 +294,7 @@ class BlockReader:
             if self._eof:
                 yield from self._salvage(0)
                 return
-            if self._loose_end(0) is None and self._fill < MAX_EVENT:
+            if not self._loose_ends(0) and self._fill < MAX_EVENT:
                 self._read_more(2 * len(self._buffer))
             elif (found := self._loosely(0)) is not None:
                 yield found[0]
