@@ -225,9 +225,9 @@ def latest(candidates: list[Slice], moment: int) -> Slice | None:
 
 
 def last_open(steps: list[Slice], moment: int) -> Slice | None:
-    """The last of the steps to begin, if it is still open."""
-    begun = [step for step in steps if step.start <= moment]
-    return begun[-1] if begun and moment < begun[-1].end else None
+    """The last to begin of the steps that are open; of steps within each other that is the innermost."""
+    opened = [step for step in steps if step.start <= moment < step.end]
+    return opened[-1] if opened else None
 
 
 def stretches(slices: Iterable[Slice]) -> Iterator[tuple[int, int, list[Slice]]]:
