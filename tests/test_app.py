@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.app import App
 from textual.events import Key
 from textual.pilot import Pilot
 
@@ -94,11 +95,17 @@ async def opened(app: TraceApp, pilot: Pilot[int]) -> None:
     await settle(pilot)
 
 
+def burst(app: App[int], *names: str) -> None:
+    """Keys that are all there before the first is looked at."""
+    assert app._driver is not None
+    for name in names:
+        app._driver.process_message(Key(name, name if len(name) == 1 else None))
+
+
 async def keys(pilot: Pilot[int], *names: str) -> None:
     """Press many keys: unlike `pilot.press`, it waits after each only until it was handed on."""
-    assert pilot.app._driver is not None
     for name in names:
-        pilot.app._driver.process_message(Key(name, name if len(name) == 1 else None))
+        burst(pilot.app, name)
         await pilot.pause(0)
     await settle(pilot)
 

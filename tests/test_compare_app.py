@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from tests.build import op, step
 from tests.comparing import tutorial
 from tests.comparing.recording import write
+from tests.test_app import opened
 from tracetui.errors import UsageError
 from tracetui.model.trace import Trace
 from tracetui.ui.app import DEEPEST, TraceApp
@@ -330,11 +331,7 @@ async def test_a_slice_opens_in_its_trace_and_back(eager: SideName, compiled: Si
 async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
     app = TraceApp([eager.path])
     async with app.run_test(size=(120, 40)) as pilot:
-        for _ in range(200):
-            await pilot.pause(0.02)
-            if isinstance(app.screen, TraceScreen):
-                break
-        await settle(pilot)
+        await opened(app, pilot)
         assert "c compare" in app.screen.query_one("#hints", Bar).text
         await pilot.press("c")
         await settle(pilot)
@@ -376,11 +373,7 @@ async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
 async def test_comparisons_of_slices_of_comparisons_end_somewhere(eager: SideName) -> None:
     app = TraceApp([eager.path])
     async with app.run_test(size=(120, 40)) as pilot:
-        for _ in range(200):
-            await pilot.pause(0.02)
-            if isinstance(app.screen, TraceScreen):
-                break
-        await settle(pilot)
+        await opened(app, pilot)
         depths: list[int] = []
         for _ in range(4):
             await pilot.press("c", "enter")

@@ -21,17 +21,23 @@ def missing(screen, kind) -> NoMatches:
     return told.value
 
 
+async def closed_palette(app, pilot) -> CommandPalette:
+    """A palette that was on screen and is not any more."""
+    await settle(pilot)
+    await pilot.press("ctrl+p")
+    await settle(pilot)
+    palette = app.screen
+    assert isinstance(palette, CommandPalette)
+    assert palette.query_one(LoadingIndicator)
+    await pilot.press("escape")
+    await settle(pilot)
+    return palette
+
+
 async def test_what_a_closed_palette_is_told_ends_nothing():
     app = Shown(training())
     async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await pilot.press("ctrl+p")
-        await settle(pilot)
-        palette = app.screen
-        assert isinstance(palette, CommandPalette)
-        assert palette.query_one(LoadingIndicator)
-        await pilot.press("escape")
-        await settle(pilot)
+        palette = await closed_palette(app, pilot)
         app._handle_exception(missing(palette, LoadingIndicator))
         app._handle_exception(WorkerFailed(missing(palette, LoadingIndicator)))
         assert app.crash == ""
@@ -50,12 +56,7 @@ async def test_a_part_that_is_missing_on_the_screen_is_a_defect():
 async def test_what_else_goes_wrong_in_a_closed_screen_is_a_defect():
     app = Shown(training())
     async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await pilot.press("ctrl+p")
-        await settle(pilot)
-        palette = app.screen
-        await pilot.press("escape")
-        await settle(pilot)
+        palette = await closed_palette(app, pilot)
         with pytest.raises(TypeError) as told:
             palette.query_one()  # type: ignore[call-overload]
         assert not came_too_late(told.value)

@@ -7,10 +7,9 @@ import threading
 
 import pytest
 from textual.command import CommandPalette
-from textual.events import Key
 
 from tests.conftest import SAMPLES
-from tests.test_app import Shown, settle, training
+from tests.test_app import Shown, burst, settle, training
 from tracetui.drawing.raster import Picture
 from tracetui.importers import load as importer
 from tracetui.model.place import Place
@@ -47,12 +46,6 @@ def gate(monkeypatch):
     monkeypatch.setattr("tracetui.ui.loading.load", load)
     yield event
     event.set()
-
-
-def burst(app, *keys):
-    """Keys that are all there before the first is looked at."""
-    for key in keys:
-        app._driver.process_message(Key(key, None))
 
 
 def kinds(app):

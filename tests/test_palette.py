@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 from rich.style import Style
 from textual.command import CommandList, CommandPalette
 from textual.events import Click
 
-from tests.test_app import Shown, settle, training
-from tests.test_overlays import burst
+from tests.test_app import Shown, burst, settle, shown, training
+
+
+@asynccontextmanager
+async def palette(size=(80, 24)):
+    """The app with its palette open."""
+    async with shown(training(), size) as (app, pilot):
+        await pilot.press("ctrl+p")
+        await settle(pilot)
+        assert isinstance(app.screen, CommandPalette)
+        yield app, pilot
+
 
 MOVES = ("pagedown", "pageup", "down", "up", "shift+end", "shift+home")
 
 
 @pytest.mark.parametrize("key", MOVES)
 async def test_a_key_does_nothing_where_the_list_has_no_line(key):
-    app = Shown(training())
-    async with app.run_test(size=(80, 3)) as pilot:
-        await settle(pilot)
-        await pilot.press("ctrl+p")
-        await settle(pilot)
-        assert isinstance(app.screen, CommandPalette)
+    async with palette((80, 3)) as (app, pilot):
         await pilot.press(key)
         await pilot.press("escape")
         assert not isinstance(app.screen, CommandPalette)
@@ -41,11 +47,7 @@ async def test_a_key_right_behind_the_one_that_opens_it_is_taken(seconds):
 
 
 async def test_a_page_of_commands_is_a_page():
-    app = Shown(training())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await pilot.press("ctrl+p")
-        await settle(pilot)
+    async with palette() as (app, pilot):
         found = app.screen.query_one(CommandList)
         assert found.highlighted == 0
         await pilot.press("pagedown")
@@ -55,11 +57,7 @@ async def test_a_page_of_commands_is_a_page():
 
 
 async def test_a_click_on_what_is_not_listed_any_more_does_nothing():
-    app = Shown(training())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settle(pilot)
-        await pilot.press("ctrl+p")
-        await settle(pilot)
+    async with palette() as (app, pilot):
         found = app.screen.query_one(CommandList)
         style = Style.from_meta({"option": found.option_count})
         found.post_message(Click(found, 1, 1, 0, 0, 1, False, False, False, 1, 1, style))
@@ -71,10 +69,8 @@ async def test_a_click_on_what_is_not_listed_any_more_does_nothing():
 
 
 async def test_a_click_runs_a_command():
-    app = Shown(training())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await settle(pilot)
-        await pilot.press("ctrl+p", *"pane ops")
+    async with palette((120, 40)) as (app, pilot):
+        await pilot.press(*"pane ops")
         await settle(pilot)
         await pilot.click(CommandList, offset=(4, 1))
         await settle(pilot)

@@ -294,7 +294,7 @@ class BlockReader:
             if self._eof:
                 yield from self._salvage(0)
                 return
-            if not self._loose_ends(0) and self._fill < MAX_EVENT:
+            if self._fill < MAX_EVENT and _LOOSE_SEPARATOR.search(self._buffer, 1, self._fill) is None:
                 self._read_more(2 * len(self._buffer))
             elif (found := self._loosely(0)) is not None:
                 yield found[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,24 +77,25 @@ class Steps:
         """The one of `members` (indices in order of start) that holds each moment: of nested ones the innermost."""
         if len(members) == 0:
             return np.full(len(moment), -1, np.int64)
-        end, outer = self.end[members], _outlasting(self.end[members])
         place = np.searchsorted(self.start[members], moment, side="right") - 1
-        while (over := (place >= 0) & (moment >= end[place])).any():
-            place[over] = outer[place[over]]
-        return np.where(place >= 0, members[place], -1)
+        index = np.where(place >= 0, members[place], -1)
+        while (over := (index >= 0) & (moment >= self.end[index])).any():
+            index[over] = self._outer[index[over]]
+        return index
 
-
-def _outlasting(end: Int64) -> Int64:
-    """For each step the nearest one before it that ends later, -1 for none."""
-    found = np.full(len(end), -1, np.int64)
-    later: list[int] = []
-    for place, until in enumerate(end.tolist()):
-        while later and end[later[-1]] <= until:
-            later.pop()
-        if later:
-            found[place] = later[-1]
-        later.append(place)
-    return found
+    @cached_property
+    def _outer(self) -> Int64:
+        """For each step the nearest one before it on its lane that ends later, -1 for none."""
+        found = np.full(len(self), -1, np.int64)
+        later: dict[int, list[int]] = {}
+        for index, (lane, end) in enumerate(zip(self.lane.tolist(), self.end.tolist(), strict=True)):
+            open_steps = later.setdefault(lane, [])
+            while open_steps and self.end[open_steps[-1]] <= end:
+                open_steps.pop()
+            if open_steps:
+                found[index] = open_steps[-1]
+            open_steps.append(index)
+        return found
 
 
 def steps(trace: Trace) -> Steps:
