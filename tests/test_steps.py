@@ -10,6 +10,7 @@ import pytest
 
 from tests.build import Event, kernel, launch, make_trace, op, step
 from tests.test_autograd import backward, forward
+from tracetui.analysis.devices.limits import with_device
 from tracetui.analysis.linking.markers import markers, with_steps
 from tracetui.analysis.linking.placement import before_capture, partial_steps, step_index, within, work_of_step
 from tracetui.analysis.linking.steps import steps
@@ -219,3 +220,15 @@ def test_steps_can_be_taken_from_a_marker_and_from_nothing_else() -> None:
     assert len(steps(trace)) == 0
     with pytest.raises(UsageError, match=r"'forward' cannot mark the steps of this trace.*'train #'"):
         with_steps(trace, "forward")
+
+
+@pytest.mark.parametrize("is_device_first", [True, False])
+def test_chosen_steps_and_a_chosen_device_do_not_undo_each_other(is_device_first: bool) -> None:
+    trace = iterations()
+    if is_device_first:
+        both = with_steps(with_device(trace, "H100"), "train #")
+    else:
+        both = with_device(with_steps(trace, "train #"), "H100")
+    assert steps(both).number.tolist() == [1, 2, 3, 4]
+    assert [device.name for device in both.devices] == ["H100 SXM"]
+    assert len(steps(trace)) == 0 and not trace.devices

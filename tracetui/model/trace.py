@@ -304,6 +304,7 @@ class Trace:
     flows: Flows
     counters: tuple[Counter, ...]
     devices: tuple[Device, ...]
+    """As the file describes them, or the one that the user chose where it describes none."""
     metadata: Mapping[str, Any]
     """Top-level keys of the file other than the events and the device properties."""
     origin_us: float
@@ -313,6 +314,8 @@ class Trace:
     window: tuple[int, int]
     """First start and last end of all work, in ns."""
     quality: Quality
+    chosen_steps: Int64 | None = None
+    """The slices that the user chose as steps, in order of start; None for the steps of the profiler."""
     op_args: Arguments = field(default_factory=Arguments)
     """Shapes, types and sequence numbers of operators."""
     work_args: Arguments = field(default_factory=Arguments)

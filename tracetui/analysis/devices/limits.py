@@ -127,7 +127,7 @@ def with_device(trace: Trace, name: str) -> Trace:
     peaks = peaks_named(name)
     if peaks is None:
         raise UsageError(f"The device {name!r} is not known here: name it as `H100`, `A100-SXM4-80GB` or `RTX 4090`.")
-    described = [device.name for device in trace.devices if device.name]
+    described = [device.name for device in trace.devices if device.name and device.id != EVERY]
     if described:
         raise UsageError(f"The trace says that it ran on {described[0]}; --device is for traces that do not say.")
     major, minor = peaks.capability

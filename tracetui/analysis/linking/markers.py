@@ -12,7 +12,7 @@ import numpy as np
 
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.trees import forest
-from tracetui.analysis.linking.steps import MARKED_ROWS, steps
+from tracetui.analysis.linking.steps import steps
 from tracetui.errors import UsageError
 from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
@@ -63,7 +63,7 @@ def with_steps(trace: Trace, name: str) -> Trace:
     if name not in offered:
         known = ", ".join(map(repr, offered)) or "none"
         raise UsageError(f"{name!r} cannot mark the steps of this trace; what repeats at top level: {known}.")
-    return replace(trace, cache={MARKED_ROWS: offered[name].rows})
+    return replace(trace, chosen_steps=offered[name].rows, cache={})
 
 
 def _repeated(trace: Trace) -> dict[str, Int64]:

@@ -19,8 +19,6 @@ from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
-MARKED_ROWS = "rows that mark steps"
-"""Under this key a trace remembers the annotations that were chosen as steps where the profiler recorded none."""
 STEP_NAME = re.compile(r"ProfilerStep#(\d+)")
 
 
@@ -105,9 +103,8 @@ def steps(trace: Trace) -> Steps:
 
 def _find(trace: Trace) -> Steps:
     slices = trace.slices
-    if MARKED_ROWS in trace.cache:
-        rows: Int64 = trace.cache[MARKED_ROWS]
-        return _steps(trace, rows, np.arange(1, len(rows) + 1))
+    if trace.chosen_steps is not None:
+        return _steps(trace, trace.chosen_steps, np.arange(1, len(trace.chosen_steps) + 1))
     numbers = {}
     for name_id, name in enumerate(trace.names):
         match = STEP_NAME.fullmatch(name)
