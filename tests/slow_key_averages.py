@@ -1,4 +1,4 @@
-"""torch's `key_averages()` from the events of a file, one object per event, rule by rule (semantics 3(d)).
+"""torch's `key_averages()` from the events of a file, one object per event, rule by rule (3(d)).
 
 Written after `torch/autograd/profiler.py` and `profiler_util.py` of torch 2.13, and sharing nothing with the analyses.
 """
@@ -111,7 +111,7 @@ def slow_key_averages(path: Path, frames: bool = False, by_shape: bool = False) 
 
 
 def _read(slices: list[dict[str, Any]], links: dict[int, int]) -> list[Event]:
-    """The slices that count, in order of time (rules 1 to 4); `links` by place."""
+    """The slices that count, in order of time (3(d).1 to 3(d).4); `links` by place."""
     events = []
     for number, event in enumerate(slices):
         name, category, args = event["name"], event["cat"].lower(), event.get("args", {})

@@ -1,4 +1,4 @@
-"""One hazard of the format per test, each a tiny trace (semantics 1 and 2)."""
+"""One hazard of the format per test, each a tiny trace (sections 1 and 2 of docs/semantics.md)."""
 
 from __future__ import annotations
 

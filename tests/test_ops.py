@@ -34,7 +34,7 @@ class Node:
 
 
 def literal(events: list[Event], kernels: dict[str, list[int]]) -> dict[str, tuple[int, int, int, int, int]]:
-    """Calls, self CPU, CPU total, self device and device total by name (rules 7 to 10 of semantics 3(d))."""
+    """Calls, self CPU, CPU total, self device and device total by name (3(d).7 to 3(d).10)."""
     roots: list[Node] = []
     stack: list[Node] = []
     nodes = []

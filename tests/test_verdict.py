@@ -278,7 +278,7 @@ RESNET = "d07_mi300x_8rank_3steps_stack.json.gz"
 
 
 def test_owlv2_waits_for_its_data(shared_trace: Callable[[str], Path]) -> None:
-    """Idle 47 %, late 3 %, small 2 %: semantics 3(g)."""
+    """Idle 47 %, late 3 %, small 2 %: see 3(g)."""
     found = verdict(load(str(shared_trace(OWLV2))))
     assert found is not None
     assert found.words == "host-stall-bound (data loading)"

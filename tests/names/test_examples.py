@@ -1,4 +1,4 @@
-"""Every example name of the decoding rules, F1 to F16, with the fields it must give."""
+"""Every example name of the kernel-name families F1 to F16, with the fields it must give."""
 
 from __future__ import annotations
 

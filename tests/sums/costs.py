@@ -1,4 +1,4 @@
-"""What every slice of a thread costs, one object per slice, by the rules of torch's own table (semantics 3(d))."""
+"""What every slice of a thread costs, one object per slice, by the rules of torch's own table (3(d))."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def slow_self_times(slow: SlowTrace) -> Counter[Slice]:
 
 
 def counted(slow: SlowTrace, frames: bool = False) -> list[Slice]:
-    """What torch puts into its table (rules 1 and 2)."""
+    """What torch puts into its table (3(d).1, 3(d).2)."""
     kinds = {Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OVERHEAD} | ({Kind.PYTHON} if frames else set())
     return [each for each in slow.of_kind(*kinds) if each.name not in DROPPED]
 
 
 def _asynchronous(slow: SlowTrace) -> dict[Slice, int]:
-    """Slices without a place in the tree, and when they end (rule 5)."""
+    """Slices without a place in the tree, and when they end (3(d).5)."""
     ops_and_notes = slow.of_kind(Kind.CPU_OP, Kind.ANNOTATION)
     found = {each: each.end for each in slow.of_kind(Kind.ANNOTATION) if COLLECTIVE.match(each.name)}
     stops = [each.end for each in slow.of_kind(Kind.BOOKKEEPING)]
@@ -93,7 +93,7 @@ def _asynchronous(slow: SlowTrace) -> dict[Slice, int]:
 
 
 def _named(slow: SlowTrace) -> dict[Slice, Slice]:
-    """The op or annotation to which torch gives each call and each activity of a device (rule 6)."""
+    """The op or annotation to which torch gives each call and each activity of a device (3(d).6)."""
     linked = slow.of_kind(Kind.RUNTIME, Kind.SYNC, *GPU_WORK)
     found = {
         each: _with_id(slow, each.external, (each.launch or each).start) if slow.trusted else each.owner

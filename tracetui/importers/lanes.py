@@ -47,7 +47,7 @@ def lane_text(value: Any) -> str:
 
 @dataclass
 class Naming:
-    """What metadata events say about processes and threads (1.4)."""
+    """What metadata events say about processes and threads (section 1.4)."""
 
     process: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Joins begins and ends (ph B/E, b/e, S/F) into slices.
 
 An end closes the innermost open begin of its group whose name it carries, or simply the innermost where it
-carries none (semantics 1.3). Groups in perfect order are paired on whole columns; the others are walked.
+carries none (section 1.3). Groups in perfect order are paired on whole columns; the others are walked.
 """
 
 from __future__ import annotations

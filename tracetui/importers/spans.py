@@ -119,7 +119,7 @@ def _lane_ends(lane: Int64, time: Int64, complete: Columns | None) -> Int64:
 
 
 def _async_group(item: dict[str, Any], category: str, pid: Any, phase: str, name: int) -> tuple[Any, ...]:
-    """What makes begin and end of an asynchronous slice belong together (1.3)."""
+    """What makes begin and end of an asynchronous slice belong together (section 1.3)."""
     scope, identity, owner = str(item.get("scope", "")), item.get("id"), ""
     double = item.get("id2")
     if isinstance(double, dict):

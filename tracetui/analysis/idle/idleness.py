@@ -1,6 +1,6 @@
 """When a device ran nothing, and what the work behind the gap was waiting for: the CPU, its launch call, or more.
 
-Every gap is split exactly into three parts by the launch of the activity that ends it (semantics 3(g)): before the
+Every gap is split exactly into three parts by the launch of the activity that ends it (3(g)): before the
 call was made (the CPU was late), inside the call, and after it returned. Without a launch record nothing is known.
 """
 
@@ -93,7 +93,7 @@ def idleness(trace: Trace) -> Idleness:
 
 
 def _parts(start: Int64, end: Int64, called: Int64, returned: Int64, known: Bool) -> tuple[Int64, Int64, Int64]:
-    """The three parts of each gap: A, B and C of semantics 3(g)."""
+    """The three parts of each gap: A, B and C of 3(g)."""
     late = np.clip(np.minimum(called, end) - start, 0, None)
     inside = np.clip(np.minimum(returned, end) - np.maximum(called, start), 0, None)
     waiting = end - np.maximum(start, np.minimum(returned, end))

@@ -1,4 +1,4 @@
-"""What holds a step or the whole trace back, in a word, with every number that the word rests on (semantics 3(g)).
+"""What holds a step or the whole trace back, in a word, with every number that the word rests on (3(g)).
 
 Compute-bound and memory-bound rest on FLOPs and bytes, which need the shapes of inputs: without them a GPU that is
 kept busy by other work than communication is only GPU-bound.

@@ -1,4 +1,4 @@
-"""Slices that torch takes for asynchronous: they have a duration, but no place in the tree (rule 5 of semantics 3(d)).
+"""Slices that torch takes for asynchronous: they have a duration, but no place in the tree (3(d).5).
 
 The file does not mark them. Known are the annotations of collectives, which may end on another thread, and what was
 still open when the profiler stopped: the file writes that as long as it took to write the file, with

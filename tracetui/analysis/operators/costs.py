@@ -1,4 +1,4 @@
-"""What each slice of a thread costs, by the tree that torch builds for its tables (semantics 3(d), rules 1 to 9).
+"""What each slice of a thread costs, by the tree that torch builds for its tables (3(d).1 to 3(d).9).
 
 The tree holds ops, annotations, runtime calls and the profiler's overhead, Python frames only on request. A child
 that outlasts its parent is no child, and an op whose only child has its own name is counted once. The rules are
@@ -30,10 +30,10 @@ DROPPED = (
     "aten::output_nr",
     "aten::_version",
 )
-"""Names that torch leaves out before it builds the tree; their time stays with the parent (rule 2)."""
+"""Names that torch leaves out before it builds the tree; their time stays with the parent (3(d).2)."""
 
 STEPS = "ProfilerStep*"
-"""The one name of all steps (rule 3)."""
+"""The one name of all steps (3(d).3)."""
 
 _KINDS = (Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OVERHEAD)
 _ON_DEVICE = (*GPU_WORK, Kind.GPU_ANNOTATION, Kind.SYNC)
@@ -111,7 +111,7 @@ def device_costs(trace: Trace) -> Costs:
 
 
 def device_durations(trace: Trace, rows: Int64) -> Int64:
-    """Durations in ns of slices of a device; annotations without the 2 ns that the profiler adds (rule 4)."""
+    """Durations in ns of slices of a device; annotations without the 2 ns that the profiler adds (3(d).4)."""
     extra = np.where(trace.slices.kind[rows] == Kind.GPU_ANNOTATION, 2, 0)
     return np.maximum(trace.slices.dur[rows] - extra, 0)
 
@@ -162,7 +162,7 @@ def _count(trace: Trace, frames: bool) -> Costs:
 
 
 def _synchronous(trace: Trace, rows: Int64) -> Int64:
-    """Those of the rows that have a place in the tree (rule 5)."""
+    """Those of the rows that have a place in the tree (3(d).5)."""
     kept: Int64 = rows[~np.isin(rows, asynchronous(trace)[0])]
     return kept
 
@@ -208,7 +208,7 @@ def _with_id(trace: Trace, wanted: Int64, moment: Int64) -> Int64:
 
 
 def _own_work(trace: Trace, rows: Int64, named: Int64) -> tuple[Int64, Int64]:
-    """Time in ns and number of the device's slices that each row owns (rule 6)."""
+    """Time in ns and number of the device's slices that each row owns (3(d).6)."""
     slices, found = trace.slices, links(trace)
     work = slices.of_kind(Kind.SYNC, *GPU_WORK)
     owner = named[work]
@@ -235,7 +235,7 @@ def twins(trace: Trace, named: Int64) -> tuple[Int64, Int64]:
 
 
 def _tree(trace: Trace, rows: Int64, thread: Int64) -> Int64:
-    """The parent of each row as torch's stack finds it: nothing may outlast it, and it lasts some time itself (rule 7).
+    """The parent of each row as torch's stack finds it: nothing may outlast it, and it lasts some time itself (3(d).7).
 
     `thread` is the lane on which each row counts.
     """
@@ -287,7 +287,7 @@ def _is_step(trace: Trace) -> Bool:
 
 
 def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> tuple[Int64, Int64, Int64]:
-    """Leave out every node that is the only child of a node of its name (rule 8).
+    """Leave out every node that is the only child of a node of its name (3(d).8).
 
     Returns which nodes stay, their parents, and from which node each takes its kernels: the last of the
     chain, for torch replaces the list of the parent instead of adding to it.

@@ -1,6 +1,6 @@
 """On which thread torch counts what no op claims: on the one that stopped the profiler.
 
-Runtime calls that belong to an op count on the op's thread (rule 6 of semantics 3(d)). To all other calls, and to the
+Runtime calls that belong to an op count on the op's thread (3(d).6). To all other calls, and to the
 profiler's overhead, torch gives the thread that stops the profiler when it collects them; the trace does not
 name it. It is taken to be the one with the steps, else the main thread, else the one with the most ops: a guess.
 """

@@ -1,4 +1,4 @@
-"""Slices put together and summed as torch's `key_averages()` does (semantics 3(d), rules 10 and 12)."""
+"""Slices put together and summed as torch's `key_averages()` does (3(d).10, 3(d).12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allocator events outside of every op and call, which are rows of torch's table though they take no time (rule 2)."""
+"""Allocator events outside of every op and call, which are rows of torch's table though they take no time (3(d).2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ops pane: calls and times by name, as torch's `key_averages()` sums them (semantics 3(d)).
+"""The ops pane: calls and times by name, as torch's `key_averages()` sums them (3(d)).
 
 Rows are the slices of threads; `by="event"` lists what ran on a device as well and so is torch's table row by row.
 Beside torch's sums, in which work that ran side by side is added, stands the time that passed on the GPU.
@@ -130,7 +130,7 @@ def _of_step(trace: Trace, cost: Costs, step: int | None) -> Costs:
 
 
 def _shapes(trace: Trace, rows: Int64) -> Column:
-    """The input shapes of each row as torch's key has them: lists of tensors as `[]` (rule 10)."""
+    """The input shapes of each row as torch's key has them: lists of tensors as `[]` (3(d).10)."""
     recorded = trace.op_args.text("Input Dims", trace.slices.event[rows])
     dims = group(recorded)
     examples = signatures(trace, rows[some_member(dims)])
@@ -152,7 +152,7 @@ def _shape_text(signature: Signature) -> str:
 
 
 def _totals(trace: Trace, cost: Costs, device: Costs) -> tuple[str, ...]:
-    """The lines below torch's table (rule 11)."""
+    """The lines below torch's table (3(d).11)."""
     if not trace.is_torch:
         return ()
     lines = (f"Self CPU time total: {torch_time(cost.self_cpu.sum())}.",)
@@ -165,7 +165,7 @@ def _totals(trace: Trace, cost: Costs, device: Costs) -> tuple[str, ...]:
 
 
 def torch_time(nanoseconds: int) -> str:
-    """A duration as torch's tables print it (rule 14): `12.340us`, `1.234ms`, `1.000s`."""
+    """A duration as torch's tables print it (3(d).14): `12.340us`, `1.234ms`, `1.000s`."""
     time = int(nanoseconds) / 1000
     for least, unit in ((1e6, "s"), (1e3, "ms")):
         if time >= least:
