@@ -1,4 +1,4 @@
-"""From a kernel's name to its parts: the families in a fixed order, the first that knows the name answers (section 4.2)."""
+"""From a kernel's name to its parts: families in a fixed order, the first that knows the name answers (section 4.2)."""
 
 from __future__ import annotations
 
