@@ -15,9 +15,9 @@ from textual.pilot import Pilot
 from tests.build import kernel, launch, make_trace, op, step
 from tracetui.drawing.raster import Picture
 from tracetui.errors import UsageError
-from tracetui.importers.load import Progress
-from tracetui.model.place import Place, read_view_string
+from tracetui.importers.load import LoadProgress
 from tracetui.model.trace import Trace
+from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.ui.app import TraceApp, run
 from tracetui.ui.bar import Bar
 from tracetui.ui.details import Details
@@ -53,7 +53,7 @@ def training() -> Trace:
 class Shown(TraceApp):
     """The app with a trace that needs no loading."""
 
-    def __init__(self, trace: Trace, place: Place | None = None) -> None:
+    def __init__(self, trace: Trace, place: Viewpoint | None = None) -> None:
         super().__init__(["made.json"], place)
         self.trace = trace
 
@@ -338,9 +338,9 @@ async def test_a_folder_is_a_list_to_pick_from(tmp_path: Path) -> None:
 
 
 async def test_escape_opens_what_was_read_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow_load(path: str, progress: Callable[[Progress], None], cancelled: Callable[[], bool]) -> Trace:
+    def slow_load(path: str, progress: Callable[[LoadProgress], None], cancelled: Callable[[], bool]) -> Trace:
         for done in range(1, 500):
-            progress(Progress(done * 1000, 500_000, done, "reading"))
+            progress(LoadProgress(done * 1000, 500_000, done, "reading"))
             time.sleep(0.01)
             if cancelled():
                 break
@@ -360,9 +360,9 @@ async def test_escape_opens_what_was_read_so_far(tmp_path: Path, monkeypatch: py
 
 
 def test_progress_is_said_in_words() -> None:
-    words = progress_words(Progress(2**20, 4 * 2**20, 12_345, "reading"), 0.5)
+    words = progress_words(LoadProgress(2**20, 4 * 2**20, 12_345, "reading"), 0.5)
     assert words == "1.0 MiB of 4.0 MiB · 12,345 events · 2.0 MiB/s · 2 s left"
-    assert "left" not in progress_words(Progress(2**20, None, 5, "reading"), 1)
+    assert "left" not in progress_words(LoadProgress(2**20, None, 5, "reading"), 1)
 
 
 def test_a_view_string_with_an_unknown_pane_is_refused() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tracetui.errors import NoEvents
-from tracetui.importers.load import Progress, load
+from tracetui.importers.load import LoadProgress, load
 from tracetui.model.table import NULL
 from tracetui.model.trace import NO_ID, Kind, LaneKind
 
@@ -317,7 +317,7 @@ def test_one_object_per_line_without_an_array(read):
 def test_stopping_keeps_what_was_read_and_marks_it(tmp_path):
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": [x(f"op{n % 7}", n) for n in range(40_000)]}))
-    seen: list[Progress] = []
+    seen: list[LoadProgress] = []
     trace = load(str(path), progress=seen.append, cancelled=lambda: len(seen) >= 2)
     assert trace.quality.partial
     assert 0 < len(trace.slices) < 40_000

@@ -14,8 +14,8 @@ from tracetui.analysis.findings import found
 from tracetui.analysis.findings.finding import Severity
 from tracetui.analysis.findings.words import counted, rate, size, time
 from tracetui.analysis.panes import PANES
-from tracetui.model.place import read_view_string
 from tracetui.model.trace import Device, Kind
+from tracetui.model.viewpoint import read_view_string
 
 MS = 1_000_000
 

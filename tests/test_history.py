@@ -1,7 +1,7 @@
-from tracetui.model.place import Place
+from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.history import History, Marks
 
-A, B = Place(1, "kernels", 10), Place(2, "kernels", 20)
+A, B = Viewpoint(1, "kernels", 10), Viewpoint(2, "kernels", 20)
 
 
 def test_empty_history_leads_nowhere() -> None:
@@ -12,7 +12,7 @@ def test_back_returns_the_last_place_first() -> None:
     history = History()
     history.leave(A)
     history.leave(B)
-    assert history.back(Place(3)) == B
+    assert history.back(Viewpoint(3)) == B
     assert history.back(B) == A
 
 
@@ -33,12 +33,12 @@ def test_back_skips_where_one_already_is() -> None:
 def test_a_second_mark_of_an_event_removes_the_first() -> None:
     marks = Marks()
     assert marks.toggle(A, "gemm")
-    assert not marks.toggle(Place(1, "ops", 10, start_ns=5.0), "gemm")
+    assert not marks.toggle(Viewpoint(1, "ops", 10, start_ns=5.0), "gemm")
     assert marks.marks == []
 
 
 def test_stretches_of_time_are_marked_side_by_side() -> None:
     marks = Marks()
-    assert marks.toggle(Place(start_ns=1.0), "a stretch")
-    assert marks.toggle(Place(start_ns=2.0), "a stretch")
+    assert marks.toggle(Viewpoint(start_ns=1.0), "a stretch")
+    assert marks.toggle(Viewpoint(start_ns=2.0), "a stretch")
     assert len(marks.marks) == 2

@@ -12,8 +12,8 @@ from tests.conftest import SAMPLES
 from tests.test_app import Shown, burst, settle, training
 from tracetui.drawing.raster import Picture
 from tracetui.importers import load as importer
-from tracetui.model.place import Place
 from tracetui.model.table import Table
+from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.app import TraceApp
 from tracetui.ui.commands import commands_of
 from tracetui.ui.compare_screen import CompareScreen
@@ -136,7 +136,7 @@ async def a_row_that_was_chosen_before_another_pane_was_opened_is_of_neither(app
 
 
 async def a_command_for_a_screen_that_is_gone_by_now_does_nothing(app, pilot):
-    app.push_screen(TraceScreen(app.trace, Picture(app.trace), Place()))
+    app.push_screen(TraceScreen(app.trace, Picture(app.trace), Viewpoint()))
     await settle(pilot)
     view = app.screen.query_one(TraceView)
     found = next(each for each in commands_of(view) if each.binding.action == "search")

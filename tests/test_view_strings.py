@@ -12,8 +12,8 @@ from tests.conftest import SAMPLES
 from tests.test_app import Shown, settle, shown, training
 from tracetui.drawing.window import Window
 from tracetui.importers.load import load
-from tracetui.model.place import Place, read_view_string, view_string
 from tracetui.model.trace import Trace
+from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
 
 Walks = Sequence[tuple[str, ...]]
 
@@ -136,7 +136,7 @@ def test_a_window_over_a_stretch_begins_where_it_is_told() -> None:
 
 
 def test_every_step_is_a_place_of_its_own() -> None:
-    every = Place(None, "kernels", 7, every_step=True)
+    every = Viewpoint(None, "kernels", 7, every_step=True)
     assert view_string(every) == "all/kernels/e7"
     assert read_view_string("all/kernels/e7") == every
     assert not read_view_string("kernels/e7").every_step

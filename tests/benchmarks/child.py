@@ -37,12 +37,12 @@ def load_with_tracetui(path: str) -> Figures:
     """Load, then join launches and find steps: what the first screen needs."""
     from tracetui.analysis.linking.links import links
     from tracetui.analysis.linking.steps import steps
-    from tracetui.importers.load import Progress, load
+    from tracetui.importers.load import LoadProgress, load
 
     def work() -> Figures:
         read_at: list[float] = []
 
-        def watch(progress: Progress) -> None:
+        def watch(progress: LoadProgress) -> None:
             if progress.stage != "reading" and not read_at:
                 read_at.append(time.process_time())
 

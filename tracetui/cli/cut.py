@@ -151,7 +151,7 @@ def _window(text: str) -> tuple[float | None, float | None]:
 
 def _moment(text: str) -> float | None:
     """A time in ns as in view strings, None for nothing."""
-    from tracetui.model.place import read_view_string
+    from tracetui.model.viewpoint import read_view_string
 
     if not text.strip():
         return None

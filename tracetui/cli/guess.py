@@ -82,9 +82,9 @@ def _chosen(verification: Verification) -> str | None:
     places = verification.table.slices
     if places is None or not (answer.isdecimal() and 0 < int(answer) <= len(places)) or places[int(answer) - 1] < 0:
         return None
-    from tracetui.model.place import Place, view_string
+    from tracetui.model.viewpoint import Viewpoint, view_string
 
-    return view_string(Place(event=int(verification.trace.slices.event[places[int(answer) - 1]])))
+    return view_string(Viewpoint(event=int(verification.trace.slices.event[places[int(answer) - 1]])))
 
 
 def _is_fusion(row: dict[str, Cell]) -> bool:

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from tracetui.importers.load import Progress
+    from tracetui.importers.load import LoadProgress
     from tracetui.model.trace import Trace
 
 PATIENCE = 0.3
@@ -64,7 +64,7 @@ class ProgressLine:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
-    def update(self, progress: Progress) -> None:
+    def update(self, progress: LoadProgress) -> None:
         """Paint the line again, at most ten times a second and not at first."""
         now = time.monotonic()
         if not self._live or now < self._next:
@@ -75,7 +75,7 @@ class ProgressLine:
         self._stream.write(f"\r{self._words(progress, now - self._started)[:width]}\x1b[K")
         self._stream.flush()
 
-    def _words(self, progress: Progress, seconds: float) -> str:
+    def _words(self, progress: LoadProgress, seconds: float) -> str:
         done, total = progress.bytes_done, progress.bytes_total
         rate = f"{done / 1e6:,.0f} MB, {progress.events:,} events, {done / 1e6 / max(seconds, 1e-6):,.0f} MB/s"
         if not total:

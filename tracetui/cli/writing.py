@@ -21,14 +21,14 @@ def write_trace(path: str, trace: Trace, write: Callable[[Sink, Callable[[int], 
     Raises: CannotWrite, and what `write` raises.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.importers.load import Progress
+    from tracetui.importers.load import LoadProgress
     from tracetui.writing.output import STANDARD_OUTPUT, output
 
     with ProgressLine("standard output" if path == STANDARD_OUTPUT else label_of(path)) as line:
 
         def tell(events: int) -> None:
             done = trace.size_bytes * events // max(trace.events, 1)
-            line.update(Progress(done, trace.size_bytes, events, "writing"))
+            line.update(LoadProgress(done, trace.size_bytes, events, "writing"))
 
         with output(path) as sink:
             told = write(sink, tell)

@@ -31,7 +31,7 @@ LONGEST_NAME = 50_000
 
 
 @dataclass
-class Parts:
+class TraceParts:
     """The pieces of a Trace that come from events."""
 
     names: Strings
@@ -51,7 +51,7 @@ class Parts:
 
 def assemble(
     collector: Collector, quality: Quality, metadata: Mapping[str, Any], stage: Callable[[str], None]
-) -> Parts:
+) -> TraceParts:
     """Build the parts of a trace; `stage` hears what is being done. The collector's columns are given up."""
     naming = Naming()
     for pid, tid, name, args in collector.metadata:
@@ -73,7 +73,7 @@ def assemble(
     for part in (columns, flows, instants):
         part["lane"] = place[part["lane"]]
     slices = _slices(columns, keys, order, quality, stage)
-    return Parts(
+    return TraceParts(
         names=_texts(collector.names, quality),
         categories=keys.categories,
         lanes=_lanes(order, keys, naming, slices),

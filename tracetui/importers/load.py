@@ -12,11 +12,11 @@ import msgspec
 from tracetui.errors import NoEvents
 from tracetui.importers import torch
 from tracetui.importers.blocks import BlockReader, Findings
-from tracetui.importers.chrome import Parts, assemble
+from tracetui.importers.chrome import TraceParts, assemble
 from tracetui.importers.columns import Collector
 from tracetui.importers.garbage import collector_off
 from tracetui.importers.source import Source, open_source
-from tracetui.importers.store import Container, FileBlocks, MemoryBlocks, Place, Store
+from tracetui.importers.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store
 from tracetui.importers.tolerant import parse_value, readable
 from tracetui.model.trace import EXAMPLES, UNREADABLE, Quality, Trace
 
@@ -24,7 +24,7 @@ _TOP_KEY = re.compile(r'"([A-Za-z_]+)"\s*:\s*')
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class LoadProgress:
     """How far a load has come."""
 
     bytes_done: int
@@ -38,7 +38,7 @@ class Progress:
 
 def load(
     path: str,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[LoadProgress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Trace:
     """Read a trace from a file, or from standard input for `-`.
@@ -56,17 +56,17 @@ def load(
         source.close()
 
 
-def _load(source: Source, progress: Callable[[Progress], None], cancelled: Callable[[], bool]) -> Trace:
+def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: Callable[[], bool]) -> Trace:
     quality = Quality()
     collector = Collector(quality)
     store = Store(FileBlocks(source.path) if source.rereadable and source.path else MemoryBlocks())
     reader = BlockReader(source)
 
     def tell(stage: str) -> None:
-        progress(Progress(source.consumed, source.size, collector.events, stage))
+        progress(LoadProgress(source.consumed, source.size, collector.events, stage))
 
     for block in reader:
-        place = Place(block.offset, len(block.data), block.is_tolerant)
+        place = BlockLocation(block.offset, len(block.data), block.is_tolerant)
         store.add(place, block.data, collector.events)
         collector.add(block)
         tell("reading")
@@ -94,7 +94,7 @@ def _trace(
     collector: Collector,
     quality: Quality,
     store: Store,
-    parts: Parts,
+    parts: TraceParts,
 ) -> Trace:
     producer = "PyTorch profiler" if parts.is_torch else "Chrome trace events"
     wrapping = "" if source.wrapping == "plain" else f", {source.wrapping}"

@@ -24,7 +24,7 @@ from tracetui.model.intervals import Bool, Int64
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockLocation:
     """Where a block stands in the unwrapped stream."""
 
     offset: int
@@ -51,11 +51,11 @@ class Container:
 class BlockBytes(Protocol):
     """Keeps blocks, or knows where to find them."""
 
-    def add(self, place: Place, data: bytes) -> None:
+    def add(self, place: BlockLocation, data: bytes) -> None:
         """Take note of one more block."""
         ...
 
-    def read(self, number: int, place: Place) -> bytes:
+    def read(self, number: int, place: BlockLocation) -> bytes:
         """The bytes of a block as they were decoded."""
         ...
 
@@ -70,10 +70,10 @@ class FileBlocks:
         self._path = path
         self._identity = _identity(path)
 
-    def add(self, place: Place, data: bytes) -> None:
+    def add(self, place: BlockLocation, data: bytes) -> None:
         """Nothing to keep: the file has it."""
 
-    def read(self, number: int, place: Place) -> bytes:
+    def read(self, number: int, place: BlockLocation) -> bytes:
         """The bytes of a block as they were decoded."""
         try:
             if _identity(self._path) != self._identity:
@@ -100,11 +100,11 @@ class MemoryBlocks:
         self._decompressor = zstandard.ZstdDecompressor
         self._blocks: list[bytes] = []
 
-    def add(self, place: Place, data: bytes) -> None:
+    def add(self, place: BlockLocation, data: bytes) -> None:
         """Compress and keep a block."""
         self._blocks.append(self._compress(data))
 
-    def read(self, number: int, place: Place) -> bytes:
+    def read(self, number: int, place: BlockLocation) -> bytes:
         """The bytes of a block as they were decoded."""
         return self._decompressor().decompress(self._blocks[number], max_output_size=place.length)
 
@@ -119,14 +119,14 @@ class Store:
 
     def __init__(self, blocks: BlockBytes) -> None:
         self._blocks = blocks
-        self._places: list[Place] = []
+        self._places: list[BlockLocation] = []
         self._firsts: list[int] = []
         self._recent: tuple[int, list[dict[str, Any]]] | None = None
         self._begins = self._ends = np.empty(0, np.int64)
         self.container = Container()
         """What stood around the events."""
 
-    def add(self, place: Place, data: bytes, first_event: int) -> None:
+    def add(self, place: BlockLocation, data: bytes, first_event: int) -> None:
         """Take note of a block and of the number of its first event."""
         self._blocks.add(place, data)
         self._places.append(place)
@@ -156,7 +156,7 @@ class Store:
                     raise TraceError("The file's events cannot be read again: open it anew.")
                 yield first, events
 
-    def blocks(self) -> Iterator[tuple[Place, bytes]]:
+    def blocks(self) -> Iterator[tuple[BlockLocation, bytes]]:
         """Every block as it was read: where it stands and its bytes.
 
         Raises: TraceError when the file has changed since it was read.

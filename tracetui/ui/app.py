@@ -18,7 +18,7 @@ from textual.screen import Screen
 from tracetui.analysis.panes import PANES
 from tracetui.drawing.format import clean
 from tracetui.errors import TracetuiError, UsageError
-from tracetui.model.place import Place, read_view_string
+from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.ui.commands import CommandProvider, command
 from tracetui.ui.comparing import Comparing, SidesFound
 from tracetui.ui.loading import LoadingScreen
@@ -56,14 +56,14 @@ class TraceApp(SturdyApp):
     PAUSE_GC_ON_SCROLL = True
 
     def __init__(
-        self, paths: list[str], place: Place | None = None, sides: tuple[SideName, SideName] | None = None
+        self, paths: list[str], place: Viewpoint | None = None, sides: tuple[SideName, SideName] | None = None
     ) -> None:
         """With `sides`, two traces or two parts of one are compared."""
         super().__init__()
         self.paths = paths or ["."]
         self.failure: TracetuiError | None = None
         """Why the app ended without showing anything."""
-        self._place = place or Place()
+        self._place = place or Viewpoint()
         self.shelf = Shelf(self)
         self._comparing = Comparing(self)
         self._sides = sides
@@ -193,7 +193,7 @@ class TraceApp(SturdyApp):
         if self._comparing.is_under_way:
             self._comparing.take(message)
         else:
-            place, self._place = self._place, Place()
+            place, self._place = self._place, Viewpoint()
             self._put_on_top(self.shelf.screen_of(message, place))
 
     @on(CompareAsked)
@@ -214,7 +214,7 @@ class TraceApp(SturdyApp):
     def _show_slice(self, message: SliceAsked) -> None:
         if self._waits(message):
             return
-        place = Place(message.step, event=int(message.trace.slices.event[message.row]))
+        place = Viewpoint(message.step, event=int(message.trace.slices.event[message.row]))
         screen = self.shelf.screen_of(message, place)
         if screen in self.screen_stack and len(self.screen_stack) < DEEPEST:
             # The comparison was opened from this trace, and stays below to come back to.
@@ -250,7 +250,7 @@ def run(paths: list[str], step: int | None = None, at: str | None = None) -> int
 
     Raises: UsageError for a view string that cannot be understood.
     """
-    place = read_view_string(at) if at else Place()
+    place = read_view_string(at) if at else Viewpoint()
     if place.pane is not None and place.pane not in PANES:
         raise UsageError(f"the view {at!r} names no pane {place.pane!r}; there are {', '.join(PANES)}")
     if step is not None:

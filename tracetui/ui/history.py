@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tracetui.model.place import Place
+from tracetui.model.viewpoint import Viewpoint
 
 LIMIT = 200
 """So many jumps can be undone."""
@@ -14,15 +14,15 @@ LIMIT = 200
 class History:
     """A stack of places to go back to; the oldest are forgotten."""
 
-    places: list[Place] = field(default_factory=list)
+    places: list[Viewpoint] = field(default_factory=list)
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: Viewpoint) -> None:
         """Remember a place before jumping away; the same place twice in a row counts once."""
         if not self.places or self.places[-1] != place:
             self.places.append(place)
             del self.places[:-LIMIT]
 
-    def back(self, current: Place) -> Place | None:
+    def back(self, current: Viewpoint) -> Viewpoint | None:
         """Forget and return the last place that differs from the current one, None when there is none."""
         while self.places:
             place = self.places.pop()
@@ -35,7 +35,7 @@ class History:
 class Mark:
     """A place with a title that says what was selected there."""
 
-    place: Place
+    place: Viewpoint
     title: str
 
 
@@ -45,7 +45,7 @@ class Marks:
 
     marks: list[Mark] = field(default_factory=list)
 
-    def toggle(self, place: Place, title: str) -> bool:
+    def toggle(self, place: Viewpoint, title: str) -> bool:
         """Mark a place, or remove the mark of the same event (without one: the same place); True when set."""
         for index, mark in enumerate(self.marks):
             if mark.place == place or mark.place.event == place.event >= 0:

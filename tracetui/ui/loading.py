@@ -24,7 +24,7 @@ from tracetui.analysis.linking.replays import replays
 from tracetui.drawing.format import clean, count, size
 from tracetui.drawing.raster import Picture
 from tracetui.errors import NotFound, TracetuiError
-from tracetui.importers.load import Progress, load
+from tracetui.importers.load import LoadProgress, load
 from tracetui.ui.bar import Bar, Part
 from tracetui.ui.commands import command
 from tracetui.ui.messages import Loaded, LoadFailed, LoadProgressed
@@ -110,12 +110,12 @@ class LoadingScreen(Screen[None]):
         except OSError as error:
             self.post_message(LoadFailed(self.path, NotFound(f"{self.path} cannot be read: {error.strerror}.")))
             return
-        self._tell(Progress(trace.size_bytes, trace.size_bytes, trace.events, "linking"))
+        self._tell(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "linking"))
         # Asked for by the first view and by every key: made here, it does not make the first key wait.
         links(trace)
         module_paths(trace)
         replays(trace)
-        self._tell(Progress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
+        self._tell(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
         picture = Picture(trace)
         # What was loaded stays until the end: the collector need not look at it ever again.
         # What was set aside before and is not used any more goes now, the rest is set aside again.
@@ -133,14 +133,14 @@ class LoadingScreen(Screen[None]):
         if not self._stop.is_set():
             self.query_one("#stage", Bar).parts = (Part(_STAGES.get(progress.stage, progress.stage), "dim"),)
 
-    def _tell(self, progress: Progress) -> None:
+    def _tell(self, progress: LoadProgress) -> None:
         now = time.monotonic()
         if now - self._told >= EVERY or progress.stage != "reading":
             self._told = now
             self.post_message(LoadProgressed(progress))
 
 
-def gauge(progress: Progress, width: int) -> tuple[Part, ...]:
+def gauge(progress: LoadProgress, width: int) -> tuple[Part, ...]:
     """How much of the file is read, as a line of blocks; for a pipe, whose length is not known, none."""
     if not progress.bytes_total:
         return ()
@@ -148,7 +148,7 @@ def gauge(progress: Progress, width: int) -> tuple[Part, ...]:
     return Part("━" * full, "key"), Part("─" * (width - full), "dim")
 
 
-def progress_words(progress: Progress, seconds: float) -> str:
+def progress_words(progress: LoadProgress, seconds: float) -> str:
     """For example `120.0 of 512.0 MiB · 410,000 events · 80.1 MiB/s · 5 s left`."""
     rate = progress.bytes_done / seconds
     words = [size(progress.bytes_done)]

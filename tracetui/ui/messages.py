@@ -9,7 +9,7 @@ from textual.message import Message
 
 from tracetui.drawing.raster import Picture
 from tracetui.errors import TracetuiError
-from tracetui.importers.load import Progress
+from tracetui.importers.load import LoadProgress
 from tracetui.model.trace import Trace
 
 
@@ -17,7 +17,7 @@ from tracetui.model.trace import Trace
 class LoadProgressed(Message):
     """The importer got further; a newer one replaces those that were not handled yet."""
 
-    progress: Progress
+    progress: LoadProgress
 
     def can_replace(self, message: Message) -> bool:
         """Only the newest counts."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetui.drawing.format import shorten
 from tracetui.drawing.window import Window
-from tracetui.model.place import Place
+from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.chain_lines import short_name
 from tracetui.ui.history import History, Mark, Marks
 from tracetui.ui.selection import busiest_stretch, first_step, has_gpu, kernel_from, longest_between, work_of_step
@@ -27,13 +27,13 @@ class Navigator:
         self.marks = Marks()
 
     @property
-    def here(self) -> Place:
+    def here(self) -> Viewpoint:
         """Where the user is looking."""
         view = self.view
         event = int(view.trace.slices.event[view.selected]) if view.selected >= 0 else -1
         window = view.window
         every = view.step is None and bool(view.steps)
-        place = Place(view.step, view.panes.pane, event, every_step=every)
+        place = Viewpoint(view.step, view.panes.pane, event, every_step=every)
         if window is None:
             return place
         length = window.end_ns(view.lanes.cells) - window.start_ns
@@ -49,7 +49,7 @@ class Navigator:
         if place is not None:
             self.visit(place)
 
-    def visit(self, place: Place) -> None:
+    def visit(self, place: Viewpoint) -> None:
         """Go to a place; what it leaves open stays as it is."""
         view = self.view
         if place.pane is not None:
@@ -67,7 +67,7 @@ class Navigator:
         elif row >= 0:
             view.lanes.reveal(row)
 
-    def open(self, place: Place) -> None:
+    def open(self, place: Viewpoint) -> None:
         """The first view: the place that was asked for, in the middle step, or in the busiest stretch."""
         view = self.view
         number = place.step if place.step in view.steps else first_step(view.trace)
@@ -103,7 +103,7 @@ class Navigator:
             self.leave()
             self.visit(mark.place)
 
-    def _row_of(self, place: Place) -> int:
+    def _row_of(self, place: Viewpoint) -> int:
         """The slice that a place names, -1 for none."""
         trace = self.view.trace
         if place.event >= 0:

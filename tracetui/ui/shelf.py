@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tracetui.model.place import Place
 from tracetui.model.trace import Trace
+from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.messages import Loaded, SliceAsked
 from tracetui.ui.trace_screen import TraceScreen
 
@@ -51,13 +51,13 @@ class Shelf:
         self._read[path] = self._read.pop(path)
         return read
 
-    def screen_of(self, read: Loaded | SliceAsked, place: Place | None = None) -> TraceScreen:
+    def screen_of(self, read: Loaded | SliceAsked, place: Viewpoint | None = None) -> TraceScreen:
         """The screen of a trace: the one that it has, or a new one at a place."""
         known = self._screens.get(read.path)
         if known is not None and known.trace is read.trace:
             return known
         self._forget_screen(read.path)
-        screen = TraceScreen(read.trace, read.picture, place or Place(), read.path)
+        screen = TraceScreen(read.trace, read.picture, place or Viewpoint(), read.path)
         self._screens[read.path] = screen
         self._app.install_screen(screen, f"trace {id(screen)}")
         return screen

@@ -8,8 +8,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from tracetui.drawing.raster import Picture
-from tracetui.model.place import Place
 from tracetui.model.trace import Trace
+from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.columns import titles_of
 from tracetui.ui.commands import command
 from tracetui.ui.messages import CompareAsked, SideName
@@ -25,7 +25,7 @@ class TraceScreen(SizedScreen):
         command("escape,backspace", "leave", "Back to the comparison", "From which this was opened.", "back"),
     ]
 
-    def __init__(self, trace: Trace, picture: Picture, place: Place, path: str = "-") -> None:
+    def __init__(self, trace: Trace, picture: Picture, place: Viewpoint, path: str = "-") -> None:
         super().__init__()
         self.trace, self.picture, self.path = trace, picture, path
         self._place = place
@@ -49,7 +49,7 @@ class TraceScreen(SizedScreen):
         """The trace."""
         yield TraceView(self.trace, self.picture, self._place)
 
-    def visit(self, place: Place) -> None:
+    def visit(self, place: Viewpoint) -> None:
         """Go to a place, from where `backspace` leads back to the screen below."""
         self.view.navigator.history.places.clear()
         self.view.navigator.visit(place)

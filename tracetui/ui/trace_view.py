@@ -19,9 +19,9 @@ from tracetui.analysis.linking.chains import follow, follow_back
 from tracetui.drawing.format import shorten
 from tracetui.drawing.raster import Picture
 from tracetui.drawing.window import Window
-from tracetui.model.place import Place, view_string
 from tracetui.model.table import Table
 from tracetui.model.trace import GPU_WORK, Trace
+from tracetui.model.viewpoint import Viewpoint, view_string
 from tracetui.ui.bar import Bar
 from tracetui.ui.chain_lines import short_name
 from tracetui.ui.details import Details
@@ -61,7 +61,7 @@ class TraceView(HintedView):
     step: reactive[int | None] = reactive(None, repaint=False, init=False)
     """Number of the step that the panes list, None for all of them."""
 
-    def __init__(self, trace: Trace, picture: Picture, place: Place | None = None) -> None:
+    def __init__(self, trace: Trace, picture: Picture, place: Viewpoint | None = None) -> None:
         super().__init__()
         self.trace = trace
         self.picture = picture
@@ -69,7 +69,7 @@ class TraceView(HintedView):
         """Numbers of the steps, in order."""
         self.navigator = Navigator(self)
         self.finder: Finder = Finder(self)
-        self._opening = place or Place()
+        self._opening = place or Viewpoint()
         self._summary: Table | None = None
 
     def compose(self) -> ComposeResult:

@@ -25,9 +25,9 @@ from tracetui.analysis.findings.views import stalled_thread, view_tax
 from tracetui.analysis.findings.waiting import host_sync, pageable_copy
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
-from tracetui.model.place import Place, view_string
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Trace
+from tracetui.model.viewpoint import Viewpoint, view_string
 
 __all__ = ["RULES", "Finding", "Severity", "found", "findings"]
 
@@ -104,6 +104,6 @@ def _step_numbers(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 def _jumps(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]], number: list[int]) -> list[str | None]:
     return [
-        view_string(Place(None if step == NULL else step, event=int(trace.slices.event[row]))) if row >= 0 else None
+        view_string(Viewpoint(None if step == NULL else step, event=int(trace.slices.event[row]))) if row >= 0 else None
         for row, step in zip(rows.tolist(), number, strict=True)
     ]

@@ -1,6 +1,6 @@
-"""A place in a trace: what is selected, in which step and pane, and which stretch of time is on screen.
+"""A viewpoint on a trace: what is selected, in which step and pane, and which stretch of time is on screen.
 
-Jumping back, marks and view strings all keep places. As text a place is a *view string* such as
+Jumping back, marks and view strings all keep viewpoints. As text a viewpoint is a *view string* such as
 `s3/kernels/e1234@12.5us+250us`: step 3, the pane, event 1234 of the file, and the window's start and length.
 Every part may be left out; `all` instead of `s3` lists the rows of every step, and `k42` instead of `e1234` means the
 42nd kernel of the step.
@@ -15,8 +15,8 @@ from tracetui.errors import UsageError
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a person is looking; what is None or -1 stays as it is when the place is visited."""
+class Viewpoint:
+    """Where a person is looking; what is None or -1 stays as it is when the viewpoint is visited."""
 
     step: int | None = None
     """Number of the step whose rows are listed."""
@@ -38,22 +38,22 @@ _TIME = r"(-?\d+(?:\.\d+)?)(ns|us|µs|ms|s)"
 _WINDOW = re.compile(rf"{_TIME}(?:\+{_TIME})?\Z")
 
 
-def view_string(place: Place) -> str:
-    """The place as text that `--at` opens again."""
+def view_string(viewpoint: Viewpoint) -> str:
+    """The viewpoint as text that `--at` opens again."""
     parts = []
-    if place.every_step:
+    if viewpoint.every_step:
         parts.append(ALL)
-    elif place.step is not None:
-        parts.append(f"s{place.step}")
-    if place.pane:
-        parts.append(place.pane)
-    if place.event >= 0:
-        parts.append(f"e{place.event}")
+    elif viewpoint.step is not None:
+        parts.append(f"s{viewpoint.step}")
+    if viewpoint.pane:
+        parts.append(viewpoint.pane)
+    if viewpoint.event >= 0:
+        parts.append(f"e{viewpoint.event}")
     text = "/".join(parts)
-    if place.start_ns is None:
+    if viewpoint.start_ns is None:
         return text
-    text += f"@{_us(place.start_ns)}us"
-    return text if place.length_ns is None else f"{text}+{_us(place.length_ns)}us"
+    text += f"@{_us(viewpoint.start_ns)}us"
+    return text if viewpoint.length_ns is None else f"{text}+{_us(viewpoint.length_ns)}us"
 
 
 def _us(nanoseconds: float) -> str:
@@ -61,8 +61,8 @@ def _us(nanoseconds: float) -> str:
     return f"{nanoseconds / 1000:.3f}".rstrip("0").rstrip(".")
 
 
-def read_view_string(text: str) -> Place:
-    """The place that a view string names.
+def read_view_string(text: str) -> Viewpoint:
+    """The viewpoint that a view string names.
 
     Raises: UsageError when it cannot be understood.
     """
@@ -86,7 +86,7 @@ def read_view_string(text: str) -> Place:
             event = int(numbered[2])
         else:
             kernel = int(numbered[2])
-    return Place(step, pane, event, kernel, start, length, every_step)
+    return Viewpoint(step, pane, event, kernel, start, length, every_step)
 
 
 def _window(text: str, when: str) -> tuple[float, float | None]:

@@ -1,0 +1,29 @@
+import pytest
+
+from tracetui.errors import UsageError
+from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
+
+
+@pytest.mark.parametrize(
+    ("text", "viewpoint"),
+    [
+        ("s3/kernels/e1234@12.5us+250us", Viewpoint(3, "kernels", 1234, -1, 12_500.0, 250_000.0)),
+        ("s3/k42@12us", Viewpoint(3, None, -1, 42, 12_000.0, None)),
+        ("@1.5ms", Viewpoint(start_ns=1_500_000.0)),
+        ("e7", Viewpoint(event=7)),
+        ("", Viewpoint()),
+    ],
+)
+def test_a_view_string_names_a_place(text: str, viewpoint: Viewpoint) -> None:
+    assert read_view_string(text) == viewpoint
+
+
+def test_a_place_survives_being_written() -> None:
+    viewpoint = Viewpoint(15, "views", 99, -1, 123_456.0, 2_000.0)
+    assert read_view_string(view_string(viewpoint)) == viewpoint
+
+
+@pytest.mark.parametrize("text", ["s3/%", "s3@12", "s3/k4x@1us"])
+def test_what_is_no_view_string_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        read_view_string(text)
