@@ -46,13 +46,13 @@ audit:
 
 # In a fresh environment, after its tests have passed.
 pins:
-	$(PYTHON) -m tests.pins > tests/constraints.new
+	$(PYTHON) -m tests.support.pins > tests/constraints.new
 	mv tests/constraints.new tests/constraints.txt
 
 # All of docs/reliability.md, the long parts too: about an hour. Needs the extra `fuzz`, and three TRACES to press keys on.
 TRACES ?= sample_traces/mlp_train_cpu.json.gz sample_traces/mlp_eager_cpu.json.gz sample_traces/linear_eager_cpu.json.gz
 reliability: fuzz
-	$(PYTHON) -m pytest tests/load tests/terminal tests/workloads tests/test_damage.py tests/test_fuzz_corpus.py \
-		tests/test_random_traces.py tests/test_repair.py tests/test_cut.py tests/test_hashed_names.py tests/test_ending.py \
-		tests/test_plain.py tests/test_perfetto.py tests/test_installed.py tests/browser
+	$(PYTHON) -m pytest tests/load tests/terminal tests/workloads tests/importers/test_damage.py tests/fuzz/test_fuzz_corpus.py \
+		tests/analysis/test_random_traces.py tests/writing/test_repair.py tests/writing/test_cut.py tests/writing/test_hashed_names.py tests/cli/test_ending.py \
+		tests/drawing/test_plain.py tests/writing/test_perfetto.py tests/project/test_installed.py tests/browser
 	$(PYTHON) -m tests.load.monkey $(TRACES) --minutes 20

@@ -1,4 +1,4 @@
-"""What several tests need: the sample traces, and real traces where they are at hand."""
+"""What every test needs: real traces where they are at hand, an order, and signals that mean what they say."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-ROOT = Path(__file__).parents[1]
-"""The checkout."""
-
-SHARED = ROOT.parent / "shared" / "traces"
-"""Real traces of other people, beside the checkout and never in it."""
-
-SAMPLES = ROOT / "sample_traces"
+from tests.support.paths import SHARED
 
 # How long an example takes says more of what else the machine does.
 settings.register_profile("tracetui", settings.default, deadline=None)
@@ -35,15 +29,19 @@ def shared_trace() -> Callable[[str], Path]:
     return find
 
 
-FIRST = ("workloads", "terminal", "browser", "load", "comparing")
+FIRST = ("workloads", "terminal", "browser", "load", "analysis/comparing")
 """Folders of tests that take long, those that take longest first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start what takes long first: at the end all who run tests are to have something left to do."""
     here = Path(__file__).parent
-    places = {name: number for number, name in enumerate(FIRST)}
-    items.sort(key=lambda item: places.get(item.path.relative_to(here).parts[0], len(FIRST)))
+
+    def rank(item: pytest.Item) -> int:
+        path = item.path.relative_to(here)
+        return next((rank for rank, folder in enumerate(FIRST) if path.is_relative_to(folder)), len(FIRST))
+
+    items.sort(key=rank)
 
 
 def pytest_configure() -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.browser.chromium import Chromium, executable
-from tests.conftest import SAMPLES
-from tests.report_page import Page, read_page
-from tests.test_app import shown
-from tests.test_report import ATTACKS, check_tables, html_of, training
+from tests.support.app import shown
+from tests.support.chromium import Chromium, executable
+from tests.support.paths import SAMPLES
+from tests.support.report_page import Page, read_page
+from tests.support.reports import ATTACKS, check_tables, html_of, training
 from tracetui.importers.load import load
 from tracetui.model.trace import Trace
 

@@ -24,10 +24,10 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from tests.load.memory import resident
 from tests.load.staying import LEAVE, quits
-from tests.terminal.painted import Painted, words
-from tests.terminal.raw import Raw
+from tests.support.memory import resident
+from tests.support.terminal.painted import Painted, words
+from tests.support.terminal.raw import Raw
 
 RATE = 20
 """Keys a second."""

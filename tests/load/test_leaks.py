@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from textual._styles_cache import StylesCache
 
-from tests.conftest import SAMPLES
-from tests.load.memory import resident
-from tests.test_app import Shown, keys, settle, training
+from tests.support.app import Shown, keys, settle, training
+from tests.support.memory import resident
+from tests.support.paths import SAMPLES
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare_screen import CompareScreen
 from tracetui.ui.shelf import KEPT

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conftest import SAMPLES
 from tests.load import monkey
+from tests.support.paths import SAMPLES
 
 SEED = 1
 """Of the keys; a longer run with others is for those who look for defects."""

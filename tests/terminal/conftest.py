@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.terminal.tmux import Tmux
+from tests.support.paths import ROOT
+from tests.support.terminal.tmux import Tmux
 
 
 @pytest.fixture

@@ -6,31 +6,15 @@ import sys
 
 import pytest
 
-from tests.conftest import SAMPLES
+from tests.support.paths import SAMPLES
+from tests.support.terminal.walks import CLEAN, left, opened
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 TINY = "d16_b300_tiny.json.gz"
 # What is in between is tested without a terminal: here the two layouts do, the wide one and the narrow one.
 SIZES = [(200, 50), (80, 24)]
-CLEAN = {"alternate_on": "0", "cursor_flag": "1", "mouse_any_flag": "0", "keypad_cursor_flag": "0", "insert_flag": "0"}
 
 pytestmark = pytest.mark.terminal
-
-
-def opened(start, size, *words):
-    """A tmux in which the app shows a trace."""
-    tmux = start(*size)
-    tmux.command(sys.executable, "-m", "tracetui", *map(str, words))
-    tmux.wait_for("Kernels", "step")
-    return tmux
-
-
-def left(tmux):
-    """Quit, and see that the shell is back as it was."""
-    tmux.press("q")
-    assert tmux.exit_status() == 0
-    assert "Traceback" not in tmux.screen()
-    assert tmux.state() == CLEAN
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from tests.conftest import SAMPLES
-from tests.terminal.raw import Raw
-from tests.terminal.test_app import left
+from tests.support.paths import SAMPLES
+from tests.support.terminal.raw import Raw
+from tests.support.terminal.walks import left
 from tracetui.ui.app import TraceApp
 from tracetui.ui.themes import ANSI_DARK, ANSI_LIGHT, DARK, LIGHT, first_theme, next_theme
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.conftest import SAMPLES
+from tests.support.paths import SAMPLES
 
 EAGER, COMPILED = SAMPLES / "mlp_eager_cpu.json.gz", SAMPLES / "mlp_compile_cpu.json.gz"
 

@@ -8,9 +8,8 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT, SAMPLES
-from tests.terminal.raw import Raw
-from tests.terminal.test_signals import GIVEN_BACK
+from tests.support.paths import ROOT, SAMPLES
+from tests.support.terminal.raw import GIVEN_BACK, Raw
 from tracetui.cli.main import main
 from tracetui.drawing import crash
 

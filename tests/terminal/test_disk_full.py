@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from tests.conftest import SAMPLES
-from tests.terminal.test_app import left, opened
-from tests.workloads.children import needs_torch
+from tests.support.paths import SAMPLES
+from tests.support.terminal.walks import left, opened
+from tests.support.workloads.children import needs_torch
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 NO_ROOM = "No space left on device"

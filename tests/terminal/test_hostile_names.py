@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.terminal.hostile import PAYLOADS, hostile_document, hostile_file, steered
-from tests.terminal.raw import Raw
+from tests.support.terminal.hostile import PAYLOADS, hostile_document, hostile_file, steered
+from tests.support.terminal.raw import Raw
 from tracetui.cli.show import PANE_NAMES
 
 KEYS = (

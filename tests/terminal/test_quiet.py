@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from tests.conftest import ROOT, SAMPLES
-from tests.terminal.raw import Raw
+from tests.support.paths import ROOT, SAMPLES
+from tests.support.terminal.raw import Raw
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 SSH = {"SSH_CONNECTION": "10.0.0.1 50000 10.0.0.2 22"}

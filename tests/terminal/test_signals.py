@@ -9,17 +9,15 @@ import termios
 
 import pytest
 
-from tests.conftest import SAMPLES
-from tests.terminal.raw import Raw
-from tests.terminal.recording import begin
-from tests.terminal.test_app import CLEAN, left
-from tests.workloads.children import LIGHT_TORCH, needs_torch, own_function
+from tests.support.paths import SAMPLES
+from tests.support.terminal.raw import GIVEN_BACK, Raw
+from tests.support.terminal.recording import begin
+from tests.support.terminal.walks import CLEAN, left
+from tests.support.workloads.children import LIGHT_TORCH, needs_torch, own_function
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 SOON = 5.0
 """Seconds within which everything is gone."""
-GIVEN_BACK = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?2004l", b"\x1b[?1003l", b"\x1b[?1004l")
-"""The screen, the cursor, pasting, the mouse, the focus."""
 
 pytestmark = pytest.mark.terminal
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.conftest import SAMPLES
-from tests.terminal.test_app import left, opened
+from tests.support.paths import SAMPLES
+from tests.support.terminal.walks import left, opened
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 SENTENCE = "too small"

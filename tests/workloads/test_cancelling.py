@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.workloads.children import LIGHT_TORCH, QUICK, asked, followed, is_gone, needs_torch, own_function
+from tests.support.paths import ROOT
+from tests.support.workloads.children import LIGHT_TORCH, QUICK, asked, followed, is_gone, needs_torch, own_function
 from workloads.launcher import Options, Stage, plan, record
 
 SLEEPS = "import time\ndef step(): time.sleep(60)"

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.workloads.children import QUICK, needs_torch
-from tests.workloads.faults import light
+from tests.support.paths import ROOT
+from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
+from tests.support.workloads.faults import light
 from tracetui.cli import run as run_command
 from tracetui.cli.main import build_parser, main
 from tracetui.cli.recording import RecordingBar, position
 from workloads import launcher, request
 from workloads.launcher import Device, LogLine, Note, Outcome, Progress, Stage
-
-COMMAND = [sys.executable, "-m", "tracetui"]
-ENVIRONMENT = {**os.environ, **QUICK, "PYTHONPATH": str(ROOT)}
 
 
 def tracetui(*words, folder):

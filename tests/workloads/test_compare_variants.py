@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workloads.traced import LINEAR, trace_file
+from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli import run as run_command
 from tracetui.cli import variants
 from tracetui.cli.main import main

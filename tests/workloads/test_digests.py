@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.workloads.children import LIGHT_TORCH, asked, own_function
-from tests.workloads.test_recorded import ATTENTION, SMALL
+from tests.support.workloads.children import LIGHT_TORCH, asked, own_function
+from tests.support.workloads.sizes import ATTENTION, SMALL
 from workloads import digests as digests_module
 from workloads import fused_mlp, registry
 from workloads.context import RunContext, dtype_of

@@ -13,8 +13,8 @@ import time
 
 import pytest
 
-from tests.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
-from tests.workloads.faults import SOON, contents, light, own
+from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
+from tests.support.workloads.faults import SOON, contents, light, own
 from tracetui.cli.recording import RecordingBar
 from workloads.launcher import Note, Stage, record
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.workloads.faults import SOON, Run, light
+from tests.support.workloads.faults import SOON, Run, light
 
 FUNCTIONS = """
 import os, time, torch

@@ -10,9 +10,9 @@ import pytest
 from textual.app import App
 from textual.widgets import Static
 
-from tests.terminal.raw import Raw
-from tests.terminal.recording import begin
-from tests.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
+from tests.support.terminal.raw import Raw
+from tests.support.terminal.recording import begin
+from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
 from tracetui.ui.bar import Bar
 from tracetui.ui.recording_screen import RecordingScreen
 from workloads.launcher import Hello

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.workloads.children import LIGHT_TORCH, needs_torch
-from tests.workloads.faults import all_of, light, own
+from tests.support.workloads.children import LIGHT_TORCH, needs_torch
+from tests.support.workloads.faults import all_of, light, own
 
 pytestmark = needs_torch
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from tests.benchmarks import gpu_day, gpu_report
-from tests.workloads.test_registry import GPU
-from tests.workloads.traced import LINEAR, trace_file
+from tests.support.workloads.machines import GPU
+from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
 from tracetui.cli.run import request_of
 from workloads import machine, registry

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.workloads.traced import LINEAR, pretend
+from tests.support.workloads.traced import LINEAR, pretend
 from tracetui.cli import run as run_command
 from tracetui.cli.main import main
 

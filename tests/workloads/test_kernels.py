@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.workloads import kernel_captures, kernel_compiles, kernel_results
-from tests.workloads.children import QUICK
-from tests.workloads.test_registry import GPU
+from tests.support.paths import ROOT
+from tests.support.workloads import kernel_captures, kernel_compiles, kernel_results
+from tests.support.workloads.children import QUICK
+from tests.support.workloads.machines import GPU
 from workloads import devices, machine
 from workloads.api import Unavailable
 from workloads.exceptions import Situation, failure_of
@@ -53,25 +53,26 @@ def complaints(*words, **environment):
 @pytest.fixture(scope="module")
 def interpreted():
     """Complaints of every case in the interpreter."""
-    return complaints("tests.workloads.kernel_results", "cpu", TRITON_INTERPRET="1")
+    return complaints("tests.support.workloads.kernel_results", "cpu", TRITON_INTERPRET="1")
 
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     """Complaints of compiling for several GPUs, with nothing compiled before."""
-    return complaints("tests.workloads.kernel_compiles", TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton")))
+    cache = str(tmp_path_factory.mktemp("triton"))
+    return complaints("tests.support.workloads.kernel_compiles", TRITON_CACHE_DIR=cache)
 
 
 @pytest.fixture(scope="module")
 def captured():
     """Complaints of torch.compile about the fused blocks."""
-    return complaints("tests.workloads.kernel_captures")
+    return complaints("tests.support.workloads.kernel_captures")
 
 
 @pytest.fixture(scope="module")
 def computed():
     """Complaints of every case on this GPU."""
-    return complaints("tests.workloads.kernel_results", "cuda")
+    return complaints("tests.support.workloads.kernel_results", "cuda")
 
 
 @needs_triton

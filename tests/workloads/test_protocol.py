@@ -15,7 +15,7 @@ from typing import get_args
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.support.paths import ROOT
 from workloads import events, trace_file
 from workloads import reporter as reporter_module
 from workloads.api import BadRequest

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.workloads.children import QUICK, content_of, events_of
+from tests.support.paths import ROOT
+from tests.support.workloads.children import QUICK, content_of, events_of
 from tracetui import load
 from tracetui.analysis.linking.steps import steps
 

@@ -7,25 +7,16 @@ import re
 
 import pytest
 
-from tests.workloads.children import all_of, content_of, events_of, is_gone, ops_per_step
+from tests.support.workloads.children import all_of, content_of, events_of, is_gone, ops_per_step
+from tests.support.workloads.sizes import ATTENTION, SMALL
 from workloads import registry
 from workloads.launcher import Device, Options, Progress, Stage, StageDone, plan
 
 pytest.importorskip("torch", reason="recording needs torch")
 
-SMALL = {
-    "matmul_add": {"size": 8},
-    "linear": {"batch": 4},
-    "mlp": {"batch": 2, "seq": 4, "dim": 16, "hidden": 32},
-    "split_stack": {"batch_size": 2, "input_dim": 8},
-    "combined": {"batch_size": 2, "input_dim": 8},
-}
-"""Parameters that change sizes and no count."""
 
 EAGER_OPS = {"matmul_add": 6, "linear": 10, "mlp": 35, "split_stack": 210, "combined": 23}
 LABELS = {"linear": "linear_fwd", "mlp": "mlp_fwd"}
-
-ATTENTION: dict = {"batch": 1, "heads": 2, "seq": 16, "head_dim": 8}
 
 
 def requests(folder):

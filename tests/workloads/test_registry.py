@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from tests.support.workloads.machines import CPU_ONLY, GPU
 from workloads import machine, registry
 from workloads.api import BadRequest, Expect, Param, Workload
 from workloads.launcher import Options, plan
-from workloads.machine import Machine
 
-CPU_ONLY = Machine(torch="2.13.0+cpu", torch_gpu=None, driver=None, triton=False, compiler="/usr/bin/g++")
-GPU = replace(CPU_ONLY, torch="2.13.0", torch_gpu="cuda", driver="cuda", triton=True)
 BUILT_IN = [registry.built_in(name) for name in registry.BUILT_IN]
 PLAIN = Workload("plain", "needs nothing", "nowhere:prepare")
 

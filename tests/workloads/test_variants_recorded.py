@@ -11,8 +11,8 @@ import subprocess
 
 import pytest
 
-from tests.workloads.test_commands import COMMAND, ENVIRONMENT
-from tests.workloads.test_recorded import ATTENTION
+from tests.support.workloads.children import COMMAND, ENVIRONMENT
+from tests.support.workloads.sizes import ATTENTION
 from tracetui.analysis.comparing.comparison import Comparison, comparison
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.noise import Change, difference

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.workloads.traced import LINEAR, pretend
+from tests.support.workloads.traced import LINEAR, pretend
 from tracetui.cli.main import main
 
 

@@ -1,0 +1,136 @@
+"""Which kernel, which step: an assertion about a list that fails names the rows that are to blame."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tests.support.checks import US, cpu_only, outcome, pane, work
+from tracetui.analysis.checking.report import report
+from tracetui.analysis.checking.verdict import assertion
+from tracetui.analysis.comparing.sides.side import side
+from tracetui.drawing.check_text import check_json, check_markdown, check_text
+from tracetui.drawing.check_words import told
+from tracetui.drawing.junit import junit
+from tracetui.importers.load import load
+from tracetui.model.trace import Trace
+
+D03 = "d03_v100_2rank_5steps_mem_occ_nccl.json.gz"
+
+
+def uneven() -> Trace:
+    """Three steps, of which the second has the longest kernel, of a name of its own."""
+    events: list[Event] = []
+    for number, dur in enumerate((40, 90, 60), 1):
+        at = number * 1000 * US
+        events += [step(number, at, 900 * US), op("aten::mm", at, 20 * US), launch(at + US, US, number)]
+        events.append(
+            kernel("my_kernel" if number == 2 else "other_kernel", at + 10 * US, dur * US, correlation=number)
+        )
+    return make_trace(events)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("max(kernels.dur_us) < 50", "found 90 µs (my_kernel in step 2), wanted < 50 µs"),
+        ("min(kernels.dur_us) > 50", "found 40 µs (other_kernel in step 1), wanted > 50 µs"),
+        ("50 > max(kernels.dur_us)", "found 90 µs (my_kernel in step 2), wanted < 50 µs"),
+        ("max(kernels.dur_us, name ~ 'other') < 50", "(other_kernel in step 3)"),
+        ("max(kernels.dur_us) / min(kernels.dur_us) < 2", "(my_kernel in step 2)"),
+        ("2 * max(kernels.dur_us) < 100", "(my_kernel in step 2)"),
+        ("0 < max(kernels.dur_us) < 50", "found 90 µs (my_kernel in step 2), wanted > 0 µs and < 50 µs"),
+        ("all(kernels.dur_us < 70)", "found 2 of 3 (not my_kernel in step 2), wanted all"),
+        ("all(steps.gemm_us == 3)", "(not step 1, step 2, step 3)"),
+        ("not any(kernels.dur_us > 50)", "found 2 of 3 (my_kernel in step 2, other_kernel in step 3), wanted none"),
+        ("count(kernels, dur_us > 50) == 0", "found 2 (my_kernel in step 2, other_kernel in step 3), wanted 0"),
+        ("count(kernels.dur_us > 50us) < 1", "found 2 (my_kernel in step 2, other_kernel in step 3), wanted < 1"),
+        ("not count(kernels, dur_us > 80) > 0", "found 1 (my_kernel in step 2), wanted not > 0"),
+        ("kernel('kernel').max_us < 50", "found 90 µs (my_kernel in step 2)"),
+        ("max(launches.dur_us) < 1ns", "(cudaLaunchKernel of aten::mm in step 1, "),
+        ("max(ops.calls, name == 'aten::mm') == 7", "(aten::mm)"),
+        ("kernels == 1 and max(kernels.dur_us) < 50", "max(kernels.dur_us) < 50: found 90 µs (my_kernel in step 2)"),
+    ],
+)
+def test_the_rows_to_blame_are_named(text, says):
+    found = outcome(uneven(), text)
+    assert found.status.value == "fails"
+    assert says in told(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max(kernels.dur_us) == 90",
+        "not all(kernels.dur_us < 70)",
+        "any(kernels.dur_us > 70)",
+        "any(kernels.dur_us > 700)",
+        "not all(kernels.dur_us > 1)",
+        "count(kernels, dur_us > 50) == 5",
+        "count(kernels) == 1",
+        "sum(kernels.dur_us) < 1",
+        "median(kernels.dur_us) < 1",
+        "count(kernels, dur_us > 50) != 2",
+        "max(kernels.dur_us, name ~ 'nothing') < 1",
+    ],
+)
+def test_nobody_is_blamed_for_what_holds_or_is_too_few_or_has_no_row(text):
+    assert all(not leaf.blamed.first for leaf in outcome(uneven(), text).leaves)
+
+
+def test_at_most_three_are_named_and_the_others_counted():
+    found = outcome(work(*[500] * 7), "max(steps.dur_us) < 1us")
+    assert "(step 1, step 2, step 3 and 4 more)" in told(found)
+    assert found.leaves[0].blamed.total == 7
+
+
+def test_runs_and_captures_have_names_too():
+    assert "(not run 1, run 2)" in told(outcome(cpu_only(2), "all(runs.dur_us < 1us)", "aten::mm"))
+    assert "(my_kernel in step 2)" in told(outcome(uneven(), "max(kernels.dur_us) < 5", "aten::mm"))
+    whole = make_trace([op("aten::mm", 0, 20 * US), launch(US, US, 1), kernel("k", 5 * US, US, correlation=1)])
+    assert told(outcome(whole, "max(kernels.dur_us) < 1ns")).startswith("found 1,000 ns (k), wanted")
+
+
+def test_findings_and_doubts_are_named():
+    trace = uneven()
+    ids = pane(trace, "findings")
+    found = outcome(trace, "findings == 0")
+    assert found.status.value == "fails" and ids
+    assert all(row["id"] in told(found) for row in ids[:3])
+    lost = make_trace([step(1, 0, 90 * US), op("aten::mm", 0, 20 * US), kernel("k", 5 * US, US, correlation=4)])
+    said = told(outcome(lost, "doubts == 0"))
+    assert "launch" in said.split("(")[1]
+
+
+def test_every_form_names_them():
+    made = report(side(uneven()), [assertion("max(kernels.dur_us) < 50us"), assertion("all(steps.dur_us < 1us)")])
+    assert "my_kernel in step 2" in check_text(made)
+    assert "(my_kernel in step 2)" in check_markdown(made)
+    message = ElementTree.fromstring(junit(made)).find(".//failure").get("message")  # type: ignore[union-attr]
+    assert message == "found 90 µs (my_kernel in step 2), wanted < 50 µs"
+    first, second = json.loads(check_json(made))["checks"]
+    assert first["rows"] == [{"list": "kernels", "name": "my_kernel", "step": 2}]
+    assert [row["step"] for row in second["rows"]] == [1, 2, 3]
+    assert (first["rows_in_all"], second["rows_in_all"]) == (1, 3)
+
+
+def test_a_name_of_a_row_is_not_printed_raw():
+    events = [step(1, 0, 900 * US), op("a\x1b[31m", US, 20 * US)]
+    shown = check_text(report(side(make_trace(events)), [assertion("max(ops.self_cpu_us, name ~ 'a') < 1us")]))
+    assert "\x1b" not in shown and "(a" in shown
+
+
+def test_the_same_rows_as_in_the_panes_of_a_real_trace(shared_trace):
+    trace = load(str(shared_trace(D03)))
+    kernels = pane(trace, "kernels")
+    longest = max((row for row in kernels if row["kind"] == "kernel" and row["step"]), key=lambda row: row["dur_us"])
+    said = told(outcome(trace, "max(kernels.dur_us) < 4ms"))
+    assert f"({longest['short_name']} in step {longest['step']})" in said
+    slow = [row["step"] for row in pane(trace, "steps") if row["dur_us"] >= 350_000]
+    assert f"(not {', '.join(f'step {number}' for number in slow)})" in told(
+        outcome(trace, "all(steps.dur_us < 350ms)")
+    )
+    assert len(slow) == 1

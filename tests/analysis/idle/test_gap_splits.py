@@ -1,0 +1,128 @@
+"""Gaps against a plain script, on small made-up traces moment by moment and on the real ones gap by gap."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.build import Event, launch, make_trace, op
+from tests.support.paths import SHARED
+from tests.support.slow_gaps import slow_gaps
+from tracetui.analysis.idle.cause_words import Cause
+from tracetui.analysis.idle.cpu_doing import longest, open_at
+from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.idleness import idleness
+from tracetui.importers.load import load
+from tracetui.model.trace import Kind, Trace
+
+WITHOUT_GPU = ("d12", "d13", "d14", "d15")
+WITH_GPU = sorted(path.name for path in SHARED.glob("d*.json*") if not path.name.startswith(WITHOUT_GPU))
+
+MOMENTS = st.integers(0, 400)
+NAMES = {
+    Kind.CPU_OP: ("aten::item", "aten::mm", "DataLoader"),
+    Kind.ANNOTATION: ("Optimizer.step#a", "c10d::x", "dynamo_timed", "else"),
+    Kind.RUNTIME: ("cudaStreamSynchronize", "cudaMalloc", "cudaStreamWaitEvent", "cudaGetDevice"),
+    Kind.PYTHON: ("f", "torch/cuda/memory.py(1): empty_cache"),
+    Kind.OVERHEAD: ("Buffer Flush",),
+}
+
+
+@st.composite
+def events(draw: st.DrawFn) -> list[Event]:
+    """A few slices on two threads, and work on two devices of which most was launched."""
+    made = []
+    for _ in range(draw(st.integers(0, 12))):
+        kind = draw(st.sampled_from(list(NAMES)))
+        lane = ("-1", "0") if kind == Kind.OVERHEAD else ("9", draw(st.sampled_from("12")))
+        made.append(Event(draw(st.sampled_from(NAMES[kind])), draw(MOMENTS), draw(MOMENTS), kind, lane))
+    for number in range(1, draw(st.integers(1, 8))):
+        if draw(st.booleans()):
+            made.append(launch(draw(MOMENTS), draw(MOMENTS), number, lane=("9", draw(st.sampled_from("12")))))
+        lane = draw(st.sampled_from([("0", "7"), ("0", "9"), ("1", "7")]))
+        for _ in range(draw(st.integers(1, 2))):
+            made.append(Event("k", draw(MOMENTS), draw(st.integers(0, 90)), Kind.KERNEL, lane, correlation=number))
+    return made
+
+
+@given(events())
+@settings(max_examples=150, deadline=None)
+def test_small_traces_split_as_moment_by_moment(made: list[Event]) -> None:
+    trace = make_trace(made)
+    idle, causes = idleness(trace), gap_causes(trace)
+    expected = slow_gaps(trace)
+    assert found_gaps(trace) == Counter(gap.key for gap in expected)
+    sums = Counter[Cause]()
+    for gap in expected:
+        sums.update(gap.late_by_sort)
+    ours = causes.by_step.sum(axis=0)
+    assert {cause: int(ours[cause]) for cause in list(Cause)[: Cause.LAUNCH]} == {
+        cause: sums[cause] for cause in list(Cause)[: Cause.LAUNCH]
+    }
+    assert int(ours.sum()) == int(idle.dur.sum())
+    largest = np.argmax([idle.cpu_late, idle.in_launch, idle.waiting], axis=0) if len(idle) else []
+    bounds = [(0, Cause.UNSEEN), (Cause.LAUNCH, Cause.FULL_QUEUE), (Cause.LATENCY, Cause.SCHEDULING)]
+    for cause, part, known in zip(causes.cause.tolist(), largest, idle.known.tolist(), strict=True):
+        low, high = bounds[part] if known else (Cause.UNKNOWN, Cause.UNKNOWN)
+        assert low <= cause <= high
+
+
+def found_gaps(trace: Trace) -> Counter[tuple[int, ...]]:
+    """Our gaps as the slow script writes them."""
+    idle = idleness(trace)
+    columns = (idle.device, idle.start, idle.end, idle.known, idle.cpu_late, idle.in_launch, idle.waiting)
+    return Counter(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@given(events(), st.lists(st.tuples(st.sampled_from("12"), MOMENTS), max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_what_is_open_at_a_moment_is_the_deepest_that_holds_it(made: list[Event], asked: list[tuple[str, int]]) -> None:
+    """Where slices of a lane overlap, it may be none of them, but never one that is not open."""
+    trace = make_trace(made)
+    lanes = {lane.tid: number for number, lane in enumerate(trace.lanes) if lane.pid == "9"}
+    asked = [(tid, moment) for tid, moment in asked if tid in lanes]
+    lane = np.array([lanes[tid] for tid, _ in asked], np.int64)
+    moment = np.array([moment for _, moment in asked], np.int64)
+    slices = trace.slices
+    for row, number, time in zip(open_at(trace, lane, moment).tolist(), lane.tolist(), moment.tolist(), strict=True):
+        inside = np.flatnonzero((slices.lane == number) & (slices.start <= time) & (time < slices.end))
+        assert row == -1 or row in inside
+        mine = slices.lane == number
+        nested = slices.parent[mine] >= 0
+        above = slices.parent[mine][nested]
+        orderly = (slices.row == slices.depth)[mine].all() and (slices.end[mine][nested] <= slices.end[above]).all()
+        if orderly:
+            assert row == (inside[-1] if len(inside) else -1)
+
+
+@given(st.lists(st.tuples(MOMENTS, st.integers(1, 60)), min_size=1, max_size=12), MOMENTS, st.integers(1, 300))
+@settings(max_examples=150, deadline=None)
+def test_the_longest_op_of_a_window(ops: list[tuple[int, int]], low: int, length: int) -> None:
+    apart: list[Event] = []
+    for start, dur in sorted(ops):
+        if not apart or start >= apart[-1].start + apart[-1].dur:
+            apart.append(op("aten::mm", start, dur))
+    high = low + length
+    takes = [min(event.start + event.dur, high) - max(event.start, low) for event in apart]
+    if max(takes) <= 0:
+        return
+    rows, window = np.arange(len(apart)), (np.array([low]), np.array([high]))
+    begin, end = longest(make_trace(apart), rows, np.array([0]), *window)
+    assert int(end[0] - begin[0]) == max(takes)
+
+
+@pytest.mark.parametrize("name", WITH_GPU or ["the real traces"])
+def test_real_traces_split_as_the_plain_script_says(name: str, shared_trace: Callable[[str], Path]) -> None:
+    trace = load(str(shared_trace(name)))
+    expected = slow_gaps(trace, sorts=False)
+    assert found_gaps(trace) == Counter(gap.key for gap in expected)
+    idle, causes = idleness(trace), gap_causes(trace)
+    known = idle.known
+    assert (idle.cpu_late + idle.in_launch + idle.waiting == np.where(known, idle.dur, 0)).all()
+    assert causes.by_step.sum() == idle.dur.sum()

@@ -1,0 +1,95 @@
+"""The summary and the registry of panes."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.build import kernel, launch, make_trace, op, step
+from tracetui.analysis.panes import PANES, pane_named
+from tracetui.errors import UsageError
+from tracetui.model.trace import Device, Trace
+
+
+def small() -> Trace:
+    return make_trace(
+        [
+            step(3, 0, 1_000),
+            step(4, 1_000, 1_000),
+            op("aten::view", 100, 10),
+            op("aten::mm", 200, 100),
+            launch(210, 10, 1),
+            kernel("gemm", 500, 1_000, correlation=1),
+            kernel("side", 600, 200, "stream 9", correlation=1),
+        ],
+        devices=[Device(0, "NVIDIA H200"), Device(1, "NVIDIA H200")],
+        metadata={"record_shapes": 1, "with_stack": 0, "tracetui": {"workload": "mlp"}},
+    )
+
+
+def said(trace: Trace, step: int | None = None) -> dict[object, object]:
+    return {row["key"]: row["value"] for row in PANES["summary"].build(trace, step=step).rows()}
+
+
+def test_what_is_said() -> None:
+    found = said(small())
+    assert (
+        found
+        | {
+            "events": "7",
+            "processes": "1",
+            "threads": "1",
+            "streams": "2",
+            "devices": "NVIDIA H200",
+            "duration_us": "2",
+            "steps": "2",
+            "kernels": "2",
+            "copies": "0",
+            "cpu_ops": "2",
+            "launches": "1",
+            "occupancy_queries": "0",
+            "view_ops": "1",
+            "gpu_busy_us": "1",
+            "gpu_busy_pct": "50",
+            "verdict": "GPU-bound",
+            "recorded_with": "record_shapes",
+            "workload": "mlp",
+            "without_launch": "0",
+        }
+        == found
+    )
+
+
+def test_a_step_is_summed_up_within_its_window() -> None:
+    found = said(small(), step=4)
+    assert (found["steps"], found["kernels"], found["gpu_busy_us"], found["duration_us"]) == ("1", "0", "0.5", "1")
+
+
+def test_without_a_gpu_its_times_are_unknown_and_not_zero() -> None:
+    table = PANES["summary"].build(make_trace([op("aten::mm", 0, 10)]))
+    rows = {row["key"]: row for row in table.rows()}
+    assert rows["gpu_busy_us"]["value"] is None
+    assert rows["devices"]["value"] is None
+    assert rows["recorded_with"]["value"] is None
+    assert rows["cpu_ops"]["number"] == 1.0
+    assert "ProfilerActivity.CUDA" in table.note
+
+
+def test_tables_are_kept() -> None:
+    trace = small()
+    assert PANES["kernels"].build(trace, step=3) is PANES["kernels"].build(trace, step=3)
+
+
+def test_what_does_not_exist_is_refused_in_words() -> None:
+    with pytest.raises(UsageError, match="no pane 'kernel'; there are summary, steps"):
+        pane_named("kernel")
+    with pytest.raises(UsageError, match=r"can be grouped by name or op or family or .* or graph, not by colour"):
+        PANES["kernels"].build(small(), by="colour")
+
+
+def test_every_pane_answers_for_an_empty_trace() -> None:
+    for pane in PANES.values():
+        for by in (None, *pane.groups):
+            table = pane.build(make_trace([]), by=by)
+            # These say what was asked of the trace, whatever it holds.
+            says = pane.name == "summary" or (pane.name == "health" and by is None)
+            assert says or len(table) == 0

@@ -1,0 +1,231 @@
+"""The command line in a process of its own: exit codes, and what goes to which stream."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT, SAMPLES
+from tests.support.processes import COMMAND, tracetui
+from tracetui.analysis.panes import PANES
+from tracetui.cli.main import main
+from tracetui.cli.show import PANE_NAMES
+
+EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
+
+
+@pytest.fixture
+def shown(capsys) -> Callable[..., dict]:
+    """A function for the object that `show ... --format json` prints, in this process: it is imported already."""
+
+    def show(*words: object) -> dict:
+        assert main(["show", *map(str, words), "--format", "json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return show
+
+
+def test_the_names_in_the_help_are_those_of_the_registry():
+    assert tuple(PANES) == PANE_NAMES
+
+
+@pytest.mark.parametrize("pane", PANE_NAMES)
+@pytest.mark.parametrize("form", ["table", "json", "csv", "md"])
+def test_every_pane_in_every_format(pane, form, capsys):
+    assert main(["show", pane, str(EAGER), "--format", form]) == 0
+    output = capsys.readouterr()
+    assert output.out.endswith("\n")
+    assert output.err == "" or form == "csv"
+
+
+def test_a_pane_as_json():
+    result = tracetui("show", "steps", EAGER, "--format", "json")
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["pane"] == "steps"
+    assert document["trace"]["file"] == EAGER.name
+    assert [row["step"] for row in document["rows"]] == [2, 3, 4]
+    assert [column["name"] for column in document["columns"]] == list(document["rows"][0])
+
+
+def test_csv_and_json_agree(shown):
+    rows = list(csv.DictReader(io.StringIO(tracetui("show", "ops", EAGER, "--format", "csv").stdout)))
+    assert [row["name"] for row in rows] == [row["name"] for row in shown("ops", EAGER)["rows"]]
+
+
+def test_step_sort_where_and_limit(shown):
+    everything = {row["name"]: row["calls"] for row in shown("ops", EAGER)["rows"]}
+    one_step = {row["name"]: row["calls"] for row in shown("ops", EAGER, "--step", 4)["rows"]}
+    assert one_step["aten::mm"] == 3
+    assert everything["aten::mm"] == 9
+    assert [row["name"] for row in shown("ops", EAGER, "--where", "GELU")["rows"]] == ["aten::gelu"]
+    calls = [row["calls"] for row in shown("ops", EAGER, "--sort", "calls", "--limit", 3)["rows"]]
+    assert calls == sorted(everything.values(), reverse=True)[:3]
+    names = [row["name"] for row in shown("ops", EAGER, "--sort", "name")["rows"]]
+    assert names == sorted(names, key=str.casefold)
+    assert [row["name"] for row in shown("ops", EAGER, "--sort", "name:desc")["rows"]] == names[::-1]
+
+
+def test_a_cut_table_says_so_on_standard_error():
+    result = tracetui("show", "ops", EAGER, "--limit", 2)
+    assert len(result.stdout.splitlines()) >= 3
+    assert "2 of" in result.stderr
+
+
+def test_standard_input():
+    result = tracetui("show", "steps", "-", "--format", "json", input=EAGER.read_bytes())
+    assert result.returncode == 0
+    assert len(json.loads(result.stdout)["rows"]) == 3
+
+
+def test_a_wrong_suffix_does_not_matter(shown, tmp_path):
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.decompress(EAGER.read_bytes()))
+    assert len(shown("steps", path)["rows"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "listed"),
+    [
+        (["show", "kernals", EAGER], "'kernels'"),
+        (["show", "ops", EAGER, "--sort", "call"], "calls"),
+        (["show", "ops", EAGER, "--step", "9"], "2"),
+        (["show", "kernels", EAGER, "--by", "colour"], "name"),
+        (["show", "ops", EAGER, "--limit", "-1"], "negative"),
+        (["show", "ops"], "TRACE"),
+        ([EAGER, "--nonsense"], "--nonsense"),
+        (["shwo", "ops", EAGER], "Did you mean `tracetui show`?"),
+    ],
+)
+def test_a_mistake_in_the_command_lists_what_there_is(words, listed):
+    result = tracetui(*words)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert listed in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello, this is no trace", b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 1\n"],
+)
+def test_a_file_that_is_no_trace(tmp_path, content):
+    path = tmp_path / "odd.json"
+    path.write_bytes(content)
+    result = tracetui("show", "summary", path)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("tracetui: ")
+    assert "odd.json" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that opens and cannot be read")
+def test_a_file_that_cannot_be_read_is_not_taken_for_the_output():
+    result = tracetui("show", "ops", "/proc/self/mem")
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == ["tracetui: mem cannot be read: Input/output error."]
+
+
+def test_a_missing_file():
+    for words in (["show", "summary", "absent.json"], ["absent.json"]):
+        result = tracetui(*words)
+        assert result.returncode == 1
+        assert "absent.json" in result.stderr
+
+
+def test_the_name_of_a_file_does_not_steer_the_terminal():
+    result = tracetui("show", "summary", "\x1b[31mabsent\n.json")
+    assert "\x1b" not in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_truncated_trace_is_shown_with_a_remark_and_exit_code_1(tmp_path):
+    path = tmp_path / "cut.json"
+    path.write_bytes(gzip.decompress(EAGER.read_bytes())[:-5000])
+    result = tracetui("show", "steps", path, "--format", "json")
+    assert result.returncode == 1
+    assert json.loads(result.stdout)["trace"]["partial"] is True
+    assert "cut off" in result.stderr
+
+
+def test_the_app_is_refused_without_a_terminal():
+    result = tracetui("open", EAGER)
+    assert result.returncode == 2
+    assert "tracetui show" in result.stderr
+
+
+def test_help_and_version():
+    assert "examples:" in tracetui("--help").stdout
+    assert "kernels" in tracetui("show", "--help").stdout
+    assert tracetui("--version").stdout.startswith("tracetui ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_knows_the_panes(shell):
+    assert "occupancy" in tracetui("--print-completion", shell).stdout
+
+
+def test_a_reader_that_stops_reading():
+    child = subprocess.Popen(
+        [*COMMAND, "show", "ops", str(EAGER), "--format", "json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdout and child.stderr
+    child.stdout.close()
+    errors = child.stderr.read()
+    child.stderr.close()
+    assert child.wait(60) == 0
+    assert errors == b""
+
+
+def test_ctrl_c_ends_without_a_traceback():
+    child = subprocess.Popen(
+        [*COMMAND, "show", "ops", "-"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert child.stdin and child.stdout and child.stderr
+    child.stdin.write(b'{"traceEvents": [\n' + b'{"ph": "M", "name": "x", "pid": 1}, \n' * 100_000)
+    child.stdin.flush()
+    time.sleep(0.3)
+    os.kill(child.pid, signal.SIGINT)
+    child.stdin.close()
+    output, errors = child.stdout.read(), child.stderr.read()
+    child.stdout.close()
+    child.stderr.close()
+    assert child.wait(60) == 130
+    assert output == errors == b""
+
+
+def test_an_annotation_can_stand_for_steps(shared_trace, capsys):
+    path = str(shared_trace("d16_b300_tiny.json.gz"))
+    name = "MoE[experts=8, tokens=512, topk=2, hidden=1024, intermediate=2048]"
+    assert main(["show", "steps", path, "--steps-by", name, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["step"], row["kernels"]) for row in rows] == [(1, 14), (2, 14), (3, 14)]
+    assert main(["show", "steps", path, "--steps-by", "no such"]) == 2
+    assert "cannot mark the steps" in capsys.readouterr().err
+
+
+def test_output_that_cannot_be_written_is_one_sentence():
+    command = [sys.executable, "-m", "tracetui", "show", "ops", str(SAMPLES / "mlp_eager_cpu.json.gz")]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert result.returncode == 1
+    assert result.stderr.splitlines() == ["tracetui: The output cannot be written: No space left on device."]

@@ -1,0 +1,155 @@
+"""A table as JSON, CSV, Markdown and columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from tests.support.build import kernel, make_trace, op
+from tracetui.drawing.export import render, rich_table, versions
+from tracetui.model.table import NULL, Table, micros, missing, numbers, texts
+from tracetui.model.trace import Device
+
+TABLE = Table(
+    (
+        numbers("index", [1, 2], help="Place in the step."),
+        texts("name", ["void gemm<float>(int)", "a|b\x1b[31m"], help="The kernel's name."),
+        micros("dur_us", np.array([48_900, 1_203_400]), "How long it ran."),
+        micros("gap_us", np.array([1, 0]), null=np.array([False, True])),
+        numbers("correlation", np.array([7, NULL])),
+        missing("tflops", 2, "", "Needs the sizes of the operands."),
+    ),
+    note="Two kernels.",
+)
+
+
+@pytest.fixture
+def trace():
+    return make_trace(
+        [op("aten::mm", 0, 1_000_000), kernel("gemm", 2000, 500)],
+        devices=[Device(0, "NVIDIA H100"), Device(1, "NVIDIA H100")],
+        metadata={"cuda_runtime_version": 13000, "tracetui": {"torch": "2.13.0"}},
+    )
+
+
+def test_json_is_one_object_with_nulls(trace):
+    document = json.loads(render(TABLE, trace, "kernels", "json"))
+    assert document["pane"] == "kernels"
+    assert document["trace"]["file"] == "made.json"
+    assert document["trace"]["devices"] == ["NVIDIA H100", "NVIDIA H100"]
+    assert document["trace"]["versions"] == {"CUDA": "13.0", "PyTorch": "2.13.0"}
+    assert document["columns"][2] == {"name": "dur_us", "unit": "us", "help": "How long it ran."}
+    assert document["rows"][0] == {
+        "index": 1,
+        "name": "void gemm<float>(int)",
+        "dur_us": 48.9,
+        "gap_us": 0.001,
+        "correlation": 7,
+        "tflops": None,
+    }
+    assert document["rows"][1]["gap_us"] is None
+    assert document["rows"][1]["correlation"] is None
+    assert document["note"] == "Two kernels."
+
+
+def test_floats_have_three_decimals(trace):
+    table = Table((numbers("share_pct", [100 / 3, np.inf], "%"),))
+    rows = json.loads(render(table, trace, "ops", "json"))["rows"]
+    assert rows == [{"share_pct": 33.333}, {"share_pct": None}]
+
+
+def test_csv_has_the_same_header_and_nothing_for_null(trace):
+    rows = list(csv.DictReader(io.StringIO(render(TABLE, trace, "kernels", "csv"))))
+    assert list(rows[0]) == TABLE.column_names
+    assert rows[0]["dur_us"] == "48.9"
+    assert rows[1]["gap_us"] == ""
+    assert rows[1]["tflops"] == ""
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "md", "table"])
+def test_no_form_lets_an_escape_sequence_through(trace, form):
+    assert "\x1b" not in render(TABLE, trace, "kernels", form)
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "md", "table"])
+def test_an_empty_table_is_printed(trace, form):
+    empty = Table((numbers("index", np.empty(0, np.int64)), texts("name", [])), note="Nothing ran on a GPU.")
+    text = render(empty, trace, "kernels", form)
+    assert ("No rows." if form in ("table", "md") else "index") in text
+    assert form == "csv" or "Nothing ran on a GPU." in text
+
+
+def test_markdown_says_where_it_comes_from_and_escapes(trace):
+    lines = render(TABLE, trace, "ops", "md").splitlines()
+    assert lines[0].startswith("**ops** of `made.json` · NVIDIA H100 x2 · CUDA 13.0 · PyTorch 2.13.0 · ")
+    assert "microseconds" in lines[0]
+    assert lines[2] == "| index | name | dur_us | gap_us | correlation |"
+    assert lines[3] == "| ---: | --- | ---: | ---: | ---: |"
+    assert lines[4] == "| 1 | `void gemm<float>(int)` | 48.9 | 0.001 | 7 |"
+    assert lines[5] == "| 2 | `a\\|b�[31m` | 1,203.4 | – | – |"
+    assert "Without a value in this trace: tflops." in lines
+
+
+def test_plain_columns_are_aligned(trace):
+    lines = render(TABLE, trace, "kernels", "table").splitlines()
+    assert lines[0].split() == ["index", "name", "dur_us", "gap_us", "correlation"]
+    end = lines[0].index("dur_us") + len("dur_us")
+    assert lines[1][:end].endswith(" 48.9")
+    assert lines[2][:end].endswith("1,203.4")
+
+
+def test_kernel_names_are_short_for_the_eye(trace):
+    assert "gemm<f32>" in render(TABLE, trace, "kernels", "table")
+    assert "void gemm<float>(int)" in render(TABLE, trace, "kernels", "json")
+
+
+def test_a_short_name_replaces_the_name_for_the_eye(trace):
+    table = Table((texts("name", ["void f<int>()"]), texts("short_name", ["f<i32>"])))
+    assert "void" not in render(table, trace, "kernels", "table")
+    assert "void" in render(table, trace, "kernels", "json")
+
+
+def printed(trace, width):
+    stream = io.StringIO()
+    Console(width=width, file=stream, force_terminal=False).print(rich_table(TABLE, trace, "kernels", width))
+    output = stream.getvalue()
+    assert max(map(len, output.splitlines())) <= width
+    return output
+
+
+def test_a_wide_terminal_shows_all(trace):
+    output = printed(trace, 100)
+    assert "correlation" in output and "1,203.4" in output
+    assert "Not shown" not in output
+
+
+def test_a_narrow_terminal_drops_columns_and_says_so(trace):
+    output = printed(trace, 44)
+    assert "Not shown for want of width: correlation." in output
+    assert "dur_us" in output
+    assert printed(trace, 44) == output
+
+
+def test_markup_in_a_name_stays_text(trace):
+    table = Table((texts("name", ["[bold]x[/bold] [/]"]),))
+    stream = io.StringIO()
+    Console(width=80, file=stream).print(rich_table(table, trace, "ops", 80))
+    assert "[bold]x[/bold] [/]" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("key", "number", "expected"),
+    [
+        ("cuda_runtime_version", 12040, {"CUDA": "12.4"}),
+        ("cuda_driver_version", 12090, {"CUDA driver": "12.9"}),
+        ("hip_runtime_version", 60443483, {"HIP": "6.4"}),
+        ("cuda_runtime_version", "odd", {}),
+    ],
+)
+def test_versions(key, number, expected):
+    assert versions(make_trace([op("a", 0, 1)], metadata={key: number})) == expected

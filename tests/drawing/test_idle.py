@@ -1,0 +1,89 @@
+"""The row of a device's idle time: where there are dashes, what they say, and what lies behind them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.support.build import kernel, launch, make_trace, op
+from tracetui.analysis.idle.gaps import idle_blocks
+from tracetui.drawing.cells import Frame
+from tracetui.drawing.layout import Layout
+from tracetui.drawing.palette import GROUND, palette
+from tracetui.drawing.raster import Picture
+from tracetui.drawing.scene import Scene, View
+from tracetui.drawing.window import Window
+
+
+def trace():
+    """Kernels at 0-10, 50-60 and 62-70 µs; the CPU dispatches an op before the second."""
+    return make_trace(
+        [
+            op("aten::mm", 9_000, 40_000),
+            launch(0, 500, 1),
+            launch(48_000, 500, 2),
+            launch(49_000, 500, 3),
+            kernel("a", 0, 10_000, correlation=1),
+            kernel("b", 50_000, 10_000, correlation=2),
+            kernel("c", 62_000, 8_000, correlation=3),
+        ]
+    )
+
+
+def drawn(colours):
+    """The idle row over 80 cells of 1 µs, and its colours."""
+    picture = Picture(made := trace())
+    picture.show_idle(idle_blocks(made))
+    frame = picture.frame([picture.idle_track(0)], Window(0, 1000.0), 80, colours=colours)
+    return picture, frame
+
+
+def test_dashes_stand_where_nothing_ran_and_say_why():
+    _, frame = drawn(palette())
+    text = frame.text(0)
+    assert text[:10] == " " * 10
+    assert set(text[10:50].replace(" operators ", "")) == {"╌"}
+    assert text[10:50].count(" operators ") == 1
+    assert text[60:62] == "╌╌"
+    assert text[62:].strip() == ""
+    assert len(set(frame.fg[0, 10:50].tolist())) == 1
+    assert frame.fg[0, 10] != frame.fg[0, 60] != GROUND
+
+
+def test_without_colours_the_words_are_left():
+    _, frame = drawn(palette(0))
+    assert " operators " in frame.text(0)
+    assert (frame.fg == GROUND).all()
+
+
+def test_a_cell_of_many_gaps_is_a_bar_as_high_as_their_share():
+    picture, _ = drawn(palette())
+    frame = picture.frame([picture.idle_track(0)], Window(0, 40_000.0), 2)
+    assert frame.text(0) == "▆▃"
+
+
+def test_a_click_on_idle_time_finds_the_work_that_ended_it():
+    picture, _ = drawn(palette())
+    track = picture.idle_track(0)
+    assert picture.trace.name_of(picture.slice_at(track, 20_000, 21_000)) == "b"
+    assert picture.trace.name_of(picture.slice_at(track, 60_500, 61_000)) == "c"
+    assert picture.slice_at(track, 0, 5_000) == -1
+    assert picture.slice_at(track, 75_000, 76_000) == -1
+
+
+def test_the_row_is_empty_until_the_causes_are_known_and_stands_above_the_first_stream():
+    picture = Picture(trace())
+    layout = Layout(picture)
+    layout.resize(20)
+    tracks = [line.track for line in layout.lines]
+    idle = tracks.index(picture.idle_track(0))
+    assert tracks[idle + 1] == picture.full[layout.lines[idle + 1].lane].start
+    frame = Scene(picture, layout).draw(View(Window(0, 1000.0)), 100, 20, palette())
+    assert "GPU 0 idle" in frame.text(idle + 1)
+    assert frame.text(idle + 1)[20:].strip() == ""
+    assert isinstance(frame, Frame)
+
+
+def test_a_trace_without_a_gpu_has_no_such_row():
+    picture = Picture(make_trace([op("aten::mm", 0, 10)]))
+    assert picture.idles == []
+    assert np.array_equal(picture.frame([picture.tracks - 1], Window(0, 1.0), 3).chars.shape, (1, 3))

@@ -1,0 +1,36 @@
+"""The summary in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.build import kernel, launch, make_trace
+from tracetui.analysis.panes import PANES
+from tracetui.drawing.summary_words import readable, words
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("gpu_busy_us", "GPU busy"),
+        ("gpu_busy_pct", "GPU busy share"),
+        ("size_bytes", "size"),
+        ("cpu_ops", "CPU ops"),
+        ("recorded_with", "recorded with"),
+    ],
+)
+def test_keys_are_words(key, text):
+    assert words(key) == text
+
+
+def test_values_have_their_units_and_what_is_not_known_stays_unknown():
+    trace = make_trace([launch(0, 5_000, 1), kernel("k", 100_000, 1_900_000, correlation=1)], size_bytes=3 << 20)
+    plain = PANES["summary"].build(trace)
+    shown = readable(plain)
+    facts = {str(row["key"]): row["value"] for row in shown.rows()}
+    assert facts["GPU busy"] == "1.90 ms"
+    assert facts["GPU busy share"] == "95.0 %"
+    assert facts["size"] == "3.0 MiB"
+    assert facts["kernels"] == "1"
+    assert facts["workload"] is None
+    assert len(shown) == len(plain)

@@ -1,0 +1,38 @@
+"""The project's own files agree with each other."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import tracetui
+from tests.support.paths import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def package(requirement):
+    """The name in a requirement."""
+    return re.findall(r"[\w-]+", requirement)[0]
+
+
+def test_the_version_is_one():
+    assert PROJECT["version"] == tracetui.__version__
+    assert f"## {tracetui.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_dependency_has_its_reason():
+    reasons = re.findall(r"^\| ([\w-]+) ?(?:\(.*?\) )?\|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    wanted = {package(each) for each in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["workloads"]]}
+    assert wanted == set(reasons) - {"folder", "package", "room"}
+
+
+def test_every_development_dependency_is_named():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    for requirement in PROJECT["optional-dependencies"]["dev"]:
+        assert package(requirement) in text
+
+
+def test_ci_runs_what_the_readme_says():
+    command = re.findall(r"\.venv/bin/(python -m pytest\S*)", (ROOT / "README.md").read_text())[0]
+    assert command in (ROOT / ".ci" / "run").read_text().splitlines()

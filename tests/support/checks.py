@@ -1,0 +1,60 @@
+"""Traces and shortcuts that several tests of the checks need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tracetui.analysis.checking.evaluate import Evaluator
+from tracetui.analysis.checking.leaf import Leaf
+from tracetui.analysis.checking.verdict import Outcome, assertion, checked
+from tracetui.analysis.comparing.sides.side import side
+from tracetui.analysis.panes import PANES
+from tracetui.model.trace import Trace
+
+US = 1_000
+STEP_US = 1_000
+"""From the start of one step to that of the next."""
+
+
+def work(*durations: int, gemm: int = 100) -> Trace:
+    """A step for each duration in us: an op that launches a gemm, and two small kernels after it."""
+    events: list[Event] = []
+    for number, took in enumerate(durations, 1):
+        at = number * STEP_US * US
+        events += [step(number, at, took * US), op("aten::mm", at, 20 * US), op("aten::t", at + 30 * US, 5 * US)]
+        for place, (name, dur) in enumerate((("sgemm_128x64", gemm), ("triton_add", 10), ("triton_mul", 30))):
+            key = number * 10 + place
+            events.append(launch(at + (2 + place) * US, US, key))
+            events.append(kernel(name, at + (10 + 150 * place) * US, dur * US, correlation=key))
+    return make_trace(events)
+
+
+def cpu_only(steps: int = 3) -> Trace:
+    """Steps without a GPU."""
+    events: list[Event] = []
+    for number in range(1, steps + 1):
+        events += [step(number, number * 100 * US, 50 * US), op("aten::mm", number * 100 * US, 20 * US)]
+    return make_trace(events)
+
+
+def outcome(trace: Trace, text: str, scope: str = "", baseline: Trace | None = None) -> Outcome:
+    """What becomes of one assertion."""
+    beside = side(baseline) if baseline is not None else None
+    return checked([assertion(text)], Evaluator(side(trace, scope), beside))[0]
+
+
+def status(trace: Trace, text: str, scope: str = "", baseline: Trace | None = None) -> str:
+    """The same in a word."""
+    return outcome(trace, text, scope, baseline).status.value
+
+
+def leaf(trace: Trace, text: str) -> Leaf:
+    """The only comparison of an assertion."""
+    (one,) = outcome(trace, text).leaves
+    return one
+
+
+def pane(trace: Trace, name: str) -> list[dict[str, Any]]:
+    """The rows of a pane."""
+    return list(PANES[name].build(trace).rows())

@@ -1,0 +1,72 @@
+"""The app with two traces made by hand beside each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from textual.pilot import Pilot
+
+from tracetui.ui.app import TraceApp
+from tracetui.ui.bar import Bar
+from tracetui.ui.compare_screen import CompareScreen
+from tracetui.ui.compare_view import CompareView
+from tracetui.ui.messages import SideName
+
+
+class Compared(TraceApp):
+    """The app on two sides, with shorter ways to look at it."""
+
+    def __init__(self, a: SideName, b: SideName) -> None:
+        super().__init__(list(dict.fromkeys([a.path, b.path])), sides=(a, b))
+
+    @property
+    def view(self) -> CompareView:
+        screen = next(screen for screen in self.screen_stack if isinstance(screen, CompareScreen))
+        return screen.view
+
+    def selected(self, side: int) -> str:
+        row = self.view.timelines.lanes[side].selected
+        return self.view.sides[side].trace.name_of(row) if row >= 0 else ""
+
+    def lit(self, side: int) -> set[str]:
+        trace = self.view.sides[side].trace
+        return {trace.name_of(row) for row in self.view.timelines.lanes[side].lit}
+
+    def text(self, bar: str) -> str:
+        return self.view.query_one(bar, Bar).text
+
+    def listed(self, column: str) -> list[object]:
+        view = self.view.panes.view
+        assert view.table is not None
+        return [view.table[column].cell(int(row)) for row in view.order]
+
+
+async def settle(pilot: Pilot[int]) -> None:
+    """Wait until no thread is at work."""
+    for _ in range(400):
+        await pilot.pause()
+        if all(worker.is_finished for worker in pilot.app.workers):
+            break
+        await asyncio.sleep(0.01)
+    await pilot.pause()
+
+
+async def compared(app: TraceApp, pilot: Pilot[int]) -> None:
+    """Wait until two traces are on screen, or the app has given up."""
+    for _ in range(400):
+        await pilot.pause(0.02)
+        if isinstance(app.screen, CompareScreen) or app.failure is not None:
+            break
+    await settle(pilot)
+
+
+@asynccontextmanager
+async def shown(
+    a: SideName, b: SideName, size: tuple[int, int] = (120, 40)
+) -> AsyncIterator[tuple[Compared, Pilot[int]]]:
+    app = Compared(a, b)
+    async with app.run_test(size=size) as pilot:
+        await compared(app, pilot)
+        yield app, pilot

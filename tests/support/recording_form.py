@@ -1,0 +1,34 @@
+"""From the list of traces to the form of a recording, by keys."""
+
+from __future__ import annotations
+
+from tests.support.app import settle
+from tracetui.ui.bar import Bar
+from tracetui.ui.pickers import TracePicker
+from tracetui.ui.recording_screen import RecordingScreen
+from tracetui.ui.workload_picker import WorkloadPicker
+
+
+async def form(app, pilot, row=0):
+    """Go from the list of traces to the form of a workload."""
+    await settle(pilot)
+    assert isinstance(app.screen, TracePicker)
+    await pilot.press("r")
+    await settle(pilot)
+    assert isinstance(app.screen, WorkloadPicker)
+    await pilot.press(*["j"] * row, "enter")
+    await pilot.pause()
+
+
+def said(app, place):
+    return app.screen.query_one(place, Bar).text
+
+
+async def settle_recording(app, pilot):
+    """Wait until the screen of the recording shows its first events."""
+    for _ in range(100):
+        await pilot.pause(0.02)
+        if isinstance(app.screen, RecordingScreen) and app.screen._stages:
+            app.screen._paint()
+            return
+    raise AssertionError("nothing is recorded")

@@ -1,0 +1,70 @@
+"""Reports as pages of HTML, read back and compared with the panes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.support.build import annotation, kernel, launch, make_trace, op, step
+from tests.support.report_page import Page
+from tracetui.analysis.panes import PANES
+from tracetui.drawing.format import clean
+from tracetui.drawing.raster import Picture
+from tracetui.drawing.reading import shown_texts
+from tracetui.drawing.report.page import page
+from tracetui.drawing.report.tables import NAME_WIDTH
+from tracetui.drawing.report.trace_report import PARTS, trace_report
+from tracetui.model.trace import Device, Trace
+
+ATTACKS = (
+    "<script>alert(1)</script>",
+    "</style></title></svg><b>x",
+    '" onmouseover="x()',
+    "' onload='x()",
+    "a\x1b[31mb\x00c",
+    "‮evil⁦",
+    "-->]]>&lt;&#60;",
+    "url(http://evil.example/x)",
+)
+
+
+def training(names: tuple[str, ...] = ("gemm", "relu_kernel"), label: str = "made.json") -> Trace:
+    """Three steps with a kernel per name."""
+    events = []
+    for number in range(3):
+        at = number * 1_000_000
+        events += [step(number + 1, at, 900_000), annotation(f"forward {names[0]}", at + 5_000, 800_000)]
+        for place, name in enumerate(names):
+            begin, key = at + 10_000 + place * 60_000, number * 100 + place + 1
+            events += [
+                op(f"aten::{name}", begin, 50_000),
+                launch(begin + 20_000, 5_000, key),
+                kernel(name, begin + 60_000, 40_000, correlation=key, args={"grid": [4, 2, 1]}),
+            ]
+    return make_trace(events, devices=[Device(0, names[0])], label=label)
+
+
+def html_of(trace: Trace, step: int | None = None) -> str:
+    return page(trace_report(trace, Picture(trace), step, "0"))
+
+
+def check_tables(trace: Trace, found: Page, step: int | None) -> int:
+    """The cells of every table are those of the pane; returns how many tables there were."""
+    seen = 0
+    for part in PARTS:
+        of_step = step if part.of_step else None
+        table = PANES[part.pane].build(trace, of_step, part.by)
+        title = f"Kernels of step {step}" if part.of_step and step is not None else part.title
+        title = "Kernels by start" if part.of_step and step is None else title
+        name = next((key for key, value in found.sections.items() if value == title), None)
+        if len(table) == 0:
+            assert name is None or name not in found.tables
+            continue
+        assert name is not None, title
+        shown = table.take(np.arange(min(len(table), part.limit)))
+        columns = [shown[each] for each in part.columns if each in table and not table[each].nulls().all()]
+        rows = found.tables[name]
+        wanted = zip(*(shown_texts(column, part.pane, NAME_WIDTH) for column in columns), strict=True)
+        assert rows[1:] == [[clean(cell) for cell in row] for row in wanted], title
+        assert len(rows[0]) == len(columns)
+        seen += 1
+    return seen

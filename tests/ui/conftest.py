@@ -1,0 +1,74 @@
+"""A folder for what the app writes, recordings that are told how to end, and two traces to compare."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.support.comparing import tutorial
+from tests.support.comparing.recording import write
+from tracetui.ui import recording_screen, workload_picker
+from tracetui.ui.messages import SideName
+from workloads import registry
+from workloads.failures import Failure
+from workloads.launcher import LogLine, Note, Outcome, Progress, Stage, StageDone
+from workloads.registry import Entry
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """A folder without traces to work in, and three workloads of which one cannot run."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        Entry("linear", registry.built_in("linear"), "", ""),
+        Entry("attention", registry.built_in("attention"), "", ""),
+        Entry("big", registry.built_in("mlp"), "", "needs a GPU"),
+    ]
+    monkeypatch.setattr(workload_picker, "entries", lambda: rows)
+    return tmp_path
+
+
+@pytest.fixture
+def recordings(monkeypatch, folder):
+    """Recordings that wait until they are told how to end; what was asked for, and the way to end it."""
+    asked: list = []
+    ending: asyncio.Queue = asyncio.Queue()
+
+    async def record(request, on_event, cancel):
+        asked.append(request)
+        for event in (
+            Stage("importing torch"),
+            StageDone("importing torch", 1.5),
+            Stage("recording", 5),
+            Progress("recording", 2, 5),
+            Note("info", "No GPU [red]here\x1b[0m"),
+            LogLine("[bold]hello"),
+        ):
+            on_event(event)
+        tasks = {asyncio.create_task(cancel.wait()), asyncio.create_task(ending.get())}
+        done, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in left:
+            task.cancel()
+        result = done.pop().result()
+        return Outcome(None, Failure("cancelled", "Cancelled.")) if result is True else result
+
+    monkeypatch.setattr(recording_screen, "record", record)
+    return asked, ending
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("TMUX", raising=False)
+
+
+@pytest.fixture
+def eager(tmp_path: Path) -> SideName:
+    return SideName(str(write(tutorial.mlp_events(tutorial.EAGER), tmp_path / "eager.json")))
+
+
+@pytest.fixture
+def compiled(tmp_path: Path) -> SideName:
+    return SideName(str(write(tutorial.mlp_events(tutorial.COMPILED), tmp_path / "compiled.json")))

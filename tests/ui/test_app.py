@@ -1,0 +1,279 @@
+"""The whole app by keys and text, on a trace made by hand."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.app import keys, opened, settle, shown, training
+from tests.support.build import kernel, launch, make_trace, op, step
+from tracetui.errors import UsageError
+from tracetui.importers.load import LoadProgress
+from tracetui.model.trace import Trace
+from tracetui.ui.app import TraceApp, run
+from tracetui.ui.bar import Bar
+from tracetui.ui.details import Details
+from tracetui.ui.lanes import LanesView
+from tracetui.ui.loading import LoadingScreen, progress_words
+from tracetui.ui.pickers import TracePicker
+from tracetui.ui.table_view import TableView
+from tracetui.ui.trace_screen import TraceScreen
+
+SIZES = [(200, 50), (120, 40), (80, 24)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_first_view_is_the_middle_step_with_its_first_kernel(size: tuple[int, int]) -> None:
+    async with shown(training(), size) as (app, _):
+        assert "[2]" in app.text("#steps")
+        assert app.selected == "gemm"
+        assert app.list.slice_row == app.view.selected == app.view.lanes.selected
+        assert "Kernels 2" in app.view.panes.query_one(Bar).text
+        assert app.view.window is not None
+        assert app.view.window.start_ns <= 1_000_000 < 1_900_000 <= app.view.window.end_ns(app.view.lanes.cells)
+
+
+async def test_stepping_moves_list_lanes_and_details_together() -> None:
+    async with shown(training()) as (app, pilot):
+        await pilot.press("full_stop")
+        assert app.selected == "relu_kernel"
+        assert app.list.cursor == 1
+        lit = {app.trace.name_of(row) for row in app.view.lanes.lit}
+        assert lit == {"cudaLaunchKernel", "aten::relu"}
+        assert app.view.query_one(Details).lines[0].text == "relu_kernel"
+        await pilot.press("full_stop")
+        await settle(pilot)
+        assert (app.selected, app.view.step) == ("gemm", 3)
+        assert app.list.slice_row == app.view.selected
+        await pilot.press("comma", "comma")
+        await settle(pilot)
+        assert (app.selected, app.view.step) == ("gemm", 2)
+
+
+async def test_follow_goes_round_and_backspace_returns() -> None:
+    async with shown(training()) as (app, pilot):
+        names = []
+        for _ in range(3):
+            await pilot.press("f")
+            names.append(app.selected)
+        assert names == ["cudaLaunchKernel", "aten::linear", "gemm"]
+        await pilot.press("backspace")
+        assert app.selected == "aten::linear"
+
+
+async def test_the_link_is_followed_back_from_a_launch_to_its_kernel() -> None:
+    async with shown(training()) as (app, pilot):
+        await pilot.press("f")
+        assert app.selected == "cudaLaunchKernel"
+        await pilot.press("r")
+        assert app.selected == "gemm"
+        app.view.lanes.focus()
+        await pilot.press("g", "g", "G")
+        assert app.selected == "gemm"
+
+
+async def test_steps_are_switched_and_all_are_listed_at_once() -> None:
+    async with shown(training()) as (app, pilot):
+        await pilot.press("right_square_bracket")
+        await settle(pilot)
+        assert "[3]" in app.text("#steps")
+        await pilot.press("A")
+        await settle(pilot)
+        assert len(app.list.order) == 6
+        await pilot.press("A", "left_square_bracket")
+        await settle(pilot)
+        assert (app.view.step, len(app.list.order)) == (2, 2)
+
+
+async def test_tabs_group_sort_and_filter() -> None:
+    async with shown(training()) as (app, pilot):
+        await pilot.press("2")
+        table = app.view.panes.table
+        assert table is not None
+        assert "aten::view" in [row["name"] for row in table.rows()]
+        await pilot.press("1", "b")
+        await settle(pilot)
+        assert "by name" in app.view.panes.query_one(Bar).text
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.view.panes.arrangement.filter == "gemm"
+        assert len(app.list.order) == 1
+        await pilot.press("escape", "s", "s")
+        assert app.view.panes.arrangement.sort is not None
+        await keys(pilot, "F", *"relu", "enter")
+        assert len(app.list.order) == 1
+        await pilot.press("escape")
+        assert len(app.list.order) == 2
+
+
+async def test_search_in_the_list_and_in_the_lanes() -> None:
+    async with shown(training()) as (app, pilot):
+        await keys(pilot, "slash", *"relu")
+        assert app.selected == "relu_kernel"
+        await pilot.press("enter")
+        assert "1/1" in app.text("#hints")
+        app.view.lanes.focus()
+        await keys(pilot, "slash", *"LINEAR", "enter")
+        assert app.selected == "aten::linear"
+        assert "2/3" in app.text("#hints")
+        await pilot.press("n")
+        assert "3/3" in app.text("#hints")
+        await pilot.press("n", "N")
+        assert "3/3" in app.text("#hints")
+        await keys(pilot, "slash", *"nowhere", "escape")
+        assert not app.view.finder.search.text
+
+
+async def test_marks_are_set_listed_and_visited() -> None:
+    async with shown(training()) as (app, pilot):
+        await pilot.press("m", "full_stop", "apostrophe", "enter")
+        await pilot.pause()
+        assert app.selected == "gemm"
+
+
+async def test_copying_and_exporting_say_where(tmp_path: Path) -> None:
+    async with shown(training(), (200, 50)) as (app, pilot):
+        await pilot.press("y")
+        assert "row.md" in app.text("#hints")
+        assert "gemm" in app.clipboard and "|" in app.clipboard
+        await pilot.press("Y")
+        assert app.clipboard.startswith("s2/kernels/e")
+        await pilot.press("e")
+        assert "2 rows" in app.text("#hints")
+        (written,) = (tmp_path / "data").rglob("*.csv")
+        assert written.read_text().count("\n") == 3
+
+
+async def test_a_view_string_opens_where_it_was_copied() -> None:
+    async with shown(training(), at="s3/views/k2@2400us+100us") as (app, _):
+        assert (app.view.step, app.selected, app.view.panes.pane) == (3, "relu_kernel", "views")
+        assert app.view.window is not None
+        assert app.view.window.start_ns == pytest.approx(2_400_000, abs=2_000)
+
+
+async def test_a_step_that_does_not_exist_is_told() -> None:
+    async with shown(training(), at="s9") as (app, _):
+        assert "no step 9" in app.text("#hints")
+        assert app.view.step == 2
+
+
+async def test_a_trace_without_gpu_opens_on_the_cpu_lanes() -> None:
+    trace = make_trace([step(1, 0, 900), op("aten::add", 10, 100), op("aten::mul", 200, 100)])
+    async with shown(trace, (120, 40)) as (app, pilot):
+        assert isinstance(app.focused, LanesView)
+        assert "ProfilerActivity.CUDA" in app.list.note
+        await keys(pilot, "full_stop", "g", "comma", "1", "enter", "b", "s", "e", "y", "2")
+        assert len(app.list.order) > 0
+
+
+@pytest.mark.parametrize("size", [(200, 50), (80, 24), (20, 5)])
+async def test_no_key_breaks_anything(size: tuple[int, int]) -> None:
+    letters = "jkgGhladwsS0fxzmnNiyYebF"
+    named = ["escape", "tab", "shift+tab", "enter", "backspace", "full_stop", "comma", "greater_than_sign", "plus"]
+    async with shown(training(), size) as (app, pilot):
+        for _ in range(2):
+            await keys(pilot, *letters, "escape", *named, *"1234567", "tab")
+        assert isinstance(app.screen, TraceScreen)
+
+
+async def test_the_narrow_screen_toggles_the_details() -> None:
+    async with shown(training(), (80, 24)) as (app, pilot):
+        assert not app.view.query_one(Details).display
+        await pilot.press("i")
+        await pilot.pause()
+        assert app.view.query_one(Details).display
+        assert isinstance(app.focused, Details)
+        await pilot.press("k", "enter")
+        assert app.selected == "cudaLaunchKernel"
+        await pilot.press("i")
+        assert isinstance(app.focused, TableView)
+
+
+async def test_help_and_palette_list_every_command() -> None:
+    async with shown(training()) as (app, pilot):
+        await pilot.press("question_mark")
+        table = app.screen.query_one(TableView).table
+        assert table is not None
+        titles = {table["does"].cell(i) for i in range(len(table))}
+        assert {"Next kernel", "Follow the link", "Copy the row", "Quit", "launch_delay_us"} <= titles
+        await keys(pilot, "escape", "ctrl+p", *"all steps")
+        await pilot.press("enter")
+        for _ in range(100):
+            await pilot.pause(0.02)
+            if app.view.step is None:
+                break
+        await settle(pilot)
+        assert app.view.step is None
+
+
+async def test_a_file_that_is_no_trace_ends_the_app_with_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text("version https://git-lfs.github.com/spec/v1\n")
+    app = TraceApp([str(path)])
+    async with app.run_test() as pilot:
+        for _ in range(100):
+            await pilot.pause(0.02)
+            if app.failure is not None:
+                break
+    assert app.return_code == 1
+    assert "bad.json" in str(app.failure)
+
+
+async def test_a_folder_is_a_list_to_pick_from(tmp_path: Path) -> None:
+    events = [{"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 5, "dur": 3}]
+    (tmp_path / "one.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    (tmp_path / "package.json").write_text("{}")
+    app = TraceApp([str(tmp_path)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        assert isinstance(app.screen, TracePicker)
+        assert [Path(str(path)).name for path in app.screen.choices] == ["one.json"]
+        await pilot.press("enter")
+        await opened(app, pilot)
+        assert "one.json" in app.screen.query_one("#header", Bar).text
+
+
+async def test_escape_opens_what_was_read_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow_load(path: str, progress: Callable[[LoadProgress], None], cancelled: Callable[[], bool]) -> Trace:
+        for done in range(1, 500):
+            progress(LoadProgress(done * 1000, 500_000, done, "reading"))
+            time.sleep(0.01)
+            if cancelled():
+                break
+        trace = training()
+        trace.quality.partial = cancelled()
+        return trace
+
+    monkeypatch.setattr("tracetui.ui.loading.load", slow_load)
+    app = TraceApp([str(tmp_path / "long.json")])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.pause(0.3)
+        assert isinstance(app.screen, LoadingScreen)
+        assert "events" in app.screen.query_one("#numbers", Bar).text
+        await pilot.press("escape")
+        await opened(app, pilot)
+        assert "PARTIAL" in app.screen.query_one("#header", Bar).text
+
+
+def test_progress_is_said_in_words() -> None:
+    words = progress_words(LoadProgress(2**20, 4 * 2**20, 12_345, "reading"), 0.5)
+    assert words == "1.0 MiB of 4.0 MiB · 12,345 events · 2.0 MiB/s · 2 s left"
+    assert "left" not in progress_words(LoadProgress(2**20, None, 5, "reading"), 1)
+
+
+def test_a_view_string_with_an_unknown_pane_is_refused() -> None:
+    with pytest.raises(UsageError, match="names no pane 'garbage'; there are summary"):
+        run(["trace.json"], at="garbage")
+
+
+async def test_following_a_link_says_where_one_is_now() -> None:
+    trace = make_trace([op("aten::mm", 0, 100), launch(10, 20, 1), kernel("gemm", 200, 50, correlation=1)])
+    async with shown(trace, (120, 40)) as (app, pilot):
+        await pilot.press("1", "f")
+        await settle(pilot)
+        assert "Now at cudaLaunchKernel" in app.text("#hints")
+        await pilot.press("f", "f")
+        await settle(pilot)
+        assert "the first that aten::mm put on the GPU" in app.text("#hints")

@@ -1,0 +1,440 @@
+"""Two traces on one screen, by keys and text: the tutorial's MLP, eager beside compiled."""
+
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.support.app import opened
+from tests.support.build import op, step
+from tests.support.compared_app import Compared, compared, settle, shown
+from tests.support.comparing import tutorial
+from tests.support.comparing.recording import write
+from tracetui.errors import UsageError
+from tracetui.model.trace import Trace
+from tracetui.ui.app import DEEPEST, TraceApp
+from tracetui.ui.bar import Bar
+from tracetui.ui.commands import all_commands
+from tracetui.ui.compare_picker import ComparePicker
+from tracetui.ui.compare_screen import CompareScreen
+from tracetui.ui.details import Details
+from tracetui.ui.help import HelpScreen
+from tracetui.ui.messages import SideName
+from tracetui.ui.pickers import TracePicker
+from tracetui.ui.statement_view import StatementView
+from tracetui.ui.trace_screen import TraceScreen
+
+SIZES = [(200, 50), (80, 24), (120, 40)]
+
+
+async def test_two_traces_side_by_side(eager: SideName, compiled: SideName, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One app, as a person goes through it: to start it takes longer than all that is looked at."""
+    written: list[str] = []
+
+    def write_out(_: Trace) -> str:
+        written.append("a trace")
+        return written[-1]
+
+    monkeypatch.setattr(Trace, "__repr__", write_out)
+    async with shown(eager, compiled) as (app, pilot):
+        for part in (
+            the_change_that_saves_most_is_lit_in_both,
+            panning_and_zooming_move_both,
+            walking_through_a_lights_the_partners_in_b,
+            selecting_in_the_timeline_of_b_lights_a,
+            too_small_is_a_sentence_and_growing_brings_it_back,
+            every_key_is_in_the_palette_and_the_help,
+            both_steps_begin_at_the_same_cell,
+            steps_move_in_both_and_instances_follow,
+            swapping_turns_signs_round,
+        ):
+            await part(app, pilot)
+            app.view.panes.view.focus()
+            await settle(pilot)
+    assert written == [], "textual describes its workers by their arguments, which is every column as text"
+
+
+async def the_change_that_saves_most_is_lit_in_both(app: Compared, pilot: Pilot[int]) -> None:
+    for size in SIZES:
+        await pilot.resize_terminal(*size)
+        await settle(pilot)
+        assert app.listed("mark")[0] == "+ fused"
+        assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
+        assert tutorial.GEGLU in app.lit(1)
+        assert "eager.json" in app.text("#header") and "compiled.json" in app.text("#header")
+        assert "701 → 642 µs" in app.view.statement[0]
+        assert "[2]" in app.text("#part-0")
+        for lanes in app.view.timelines.lanes:
+            assert lanes.size.height >= 3
+
+
+async def panning_and_zooming_move_both(app: Compared, pilot: Pilot[int]) -> None:
+    a, b = app.view.timelines.lanes
+    # All of both, as it is at the beginning and not as a change of size left it, which is the same but for rounding.
+    await pilot.press("0")
+    before = a.window
+    a.focus()
+    await pilot.press("plus", "l", "l")
+    await pilot.pause()
+    assert a.window is not None and b.window is not None and a.window != before
+    assert (a.window.first, a.window.ns_per_cell) == (b.window.first, b.window.ns_per_cell)
+    b.focus()
+    await pilot.press("h")
+    await pilot.pause()
+    assert a.window.first == b.window.first
+    await pilot.press("0")
+    await pilot.pause()
+    assert a.window == before
+    await pilot.resize_terminal(90, 30)
+    await pilot.pause()
+    assert (a.window.first, a.window.ns_per_cell) == (b.window.first, b.window.ns_per_cell)
+
+
+async def walking_through_a_lights_the_partners_in_b(app: Compared, pilot: Pilot[int]) -> None:
+    walked = []
+    app.view.selected = (-1, -1)
+    for _ in range(5):
+        await pilot.press("full_stop")
+        await pilot.pause()
+        walked.append((app.selected(0), app.selected(1)))
+    gemm, fused = tutorial.GATE_UP, tutorial.GEGLU
+    assert walked == [
+        (gemm, gemm),
+        (gemm, gemm),
+        (tutorial.GELU, fused),
+        (tutorial.MUL, fused),
+        (tutorial.DOWN, tutorial.DOWN),
+    ]
+    assert app.listed("op")[app.view.panes.view.cursor] == "aten::mm"
+    await pilot.press("full_stop")
+    assert "no kernel of A" in app.text("#hints")
+    await pilot.press("comma")
+    await pilot.pause()
+    # What went into one kernel is lit together.
+    assert tutorial.GELU in app.lit(0) and app.selected(0) == tutorial.MUL
+    assert app.view.panes.view.located and app.view.panes.view.cursor == 0
+
+
+async def selecting_in_the_timeline_of_b_lights_a(app: Compared, pilot: Pilot[int]) -> None:
+    b = app.view.timelines.lanes[1]
+    trace = app.view.told.b.trace
+    row = int(app.view.parts[1].work[2])
+    b.focus()
+    b._select(row)
+    await pilot.pause()
+    assert trace.name_of(row) == app.selected(1) == tutorial.GEGLU
+    assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
+    assert "B: " in app.text("#hints")
+
+
+async def too_small_is_a_sentence_and_growing_brings_it_back(app: Compared, pilot: Pilot[int]) -> None:
+    await pilot.resize_terminal(50, 10)
+    await pilot.pause()
+    assert not app.view.display
+    await pilot.press("X")
+    assert app.view.sides[0].trace.label == "eager.json"
+    await pilot.resize_terminal(80, 24)
+    await pilot.pause()
+    assert app.view.display and app.view.panes.view.has_focus
+
+
+async def every_key_is_in_the_palette_and_the_help(app: Compared, pilot: Pilot[int]) -> None:
+    titles = {found.binding.description for found in all_commands(app.screen)}
+    assert {"Swap A and B", "Next kernel of A", "Open in its trace", "Pan left", "Fit what is lit"} <= titles
+    await pilot.press("question_mark")
+    await pilot.pause()
+    assert isinstance(app.screen, HelpScreen)
+    shown_titles = {row[1] for row in app.screen._rows}
+    assert {"Swap A and B", "Copy the command", "saves_us"} <= shown_titles
+    await pilot.press("escape")
+
+
+async def both_steps_begin_at_the_same_cell(app: Compared, pilot: Pilot[int]) -> None:
+    await pilot.press("right_curly_bracket")
+    await settle(pilot)
+    assert [part.number for part in app.view.parts] == [2, 3]
+    windows = [lanes.window for lanes in app.view.timelines.lanes]
+    cells = []
+    for window, part in zip(windows, app.view.parts, strict=True):
+        assert window is not None
+        cells.append((window.cell_of(part.start), window.first, window.ns_per_cell))
+    assert cells[0] == cells[1]
+    await pilot.press("left_curly_bracket")
+
+
+async def steps_move_in_both_and_instances_follow(app: Compared, pilot: Pilot[int]) -> None:
+    await pilot.press("right_square_bracket")
+    await settle(pilot)
+    assert [part.number for part in app.view.parts] == [3, 3]
+    assert "[3]" in app.text("#part-0") and "[3]" in app.text("#part-1")
+    assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
+    mine = set(app.view.parts[0].work.tolist())
+    assert app.view.timelines.lanes[0].selected in mine
+    app.view.timelines.lanes[0].focus()
+    await pilot.press("right_curly_bracket")
+    await settle(pilot)
+    assert [part.number for part in app.view.parts] == [4, 3]
+    await pilot.press("right_square_bracket", "right_square_bracket")
+    await settle(pilot)
+    # Neither side moves where one cannot: the pair stays a pair.
+    assert [part.number for part in app.view.parts] == [4, 3]
+    assert "A has no step after this one: } moves B alone" in app.text("#hints")
+
+
+async def swapping_turns_signs_round(app: Compared, pilot: Pilot[int]) -> None:
+    await pilot.press("X")
+    await settle(pilot)
+    assert app.view.sides[0].trace.label == "compiled.json"
+    assert app.listed("mark")[0] == "- split"
+    assert tutorial.GEGLU in app.lit(0) and tutorial.MUL in app.lit(1)
+    assert app.text("#header").index("compiled.json") < app.text("#header").index("eager.json")
+
+
+async def test_tabs_group_sort_search_and_filter(eager: SideName, compiled: SideName) -> None:
+    async with shown(eager, compiled, (200, 50)) as (app, pilot):
+        panes = app.view.panes
+        await pilot.press("b")
+        assert set(app.listed("family")) == {"gemm", "pointwise"}
+        assert app.listed("saves_us")[0] == pytest.approx(59.8, abs=1)
+        await pilot.press("b", "b", "b")
+        assert panes.arrangement.by is None
+        await pilot.press("2")
+        await settle(pilot)
+        assert panes.pane == "ops"
+        assert "+ fused" in app.listed("mark")
+        await pilot.press("F", *"gelu", "enter")
+        await pilot.pause()
+        assert "aten::gelu" in app.listed("name") and len(app.listed("name")) < 4
+        assert app.listed("name")[0] in app.lit(0) | app.lit(1)
+        await pilot.press("escape", "slash", *"linear", "enter")
+        await pilot.pause()
+        assert app.listed("name")[panes.view.cursor] == "aten::linear"
+        assert app.selected(0) == "aten::linear" and app.selected(1) == ""
+        await pilot.press("escape", "3")
+        await pilot.pause()
+        assert "GPU busy" in app.listed("measure")
+        assert app.listed("a")[app.listed("measure").index("kernels")] == "5"
+        await pilot.press("s", "S")
+        assert panes.arrangement.sort is not None
+
+
+async def test_a_tab_is_found_as_it_was_left(eager: SideName, compiled: SideName) -> None:
+    async with shown(eager, compiled, (200, 50)) as (app, pilot):
+        view = app.view.panes.view
+        await pilot.press("end")
+        kernels = view.cursor
+        assert kernels > 0
+        for key, cursor in (("2", 0), ("3", 0), ("1", kernels)):
+            await pilot.press(key)
+            await settle(pilot)
+            assert view.cursor == cursor, key
+
+
+async def test_a_slice_opens_in_its_trace_and_back(eager: SideName, compiled: SideName) -> None:
+    async with shown(eager, compiled) as (app, pilot):
+        await pilot.press("o")
+        await settle(pilot)
+        assert isinstance(app.screen, TraceScreen) and app.screen.label == "eager.json"
+        assert app.screen.trace.name_of(app.screen.view.selected) == tutorial.GELU
+        assert app.screen.view.step == 2
+        await pilot.press("full_stop", "backspace")
+        await settle(pilot)
+        assert isinstance(app.screen, CompareScreen)
+        await pilot.press("O")
+        await settle(pilot)
+        assert isinstance(app.screen, TraceScreen) and app.screen.label == "compiled.json"
+        await pilot.press("escape")
+        await settle(pilot)
+        assert isinstance(app.screen, CompareScreen)
+        await pilot.press("o")
+        await settle(pilot)
+        assert isinstance(app.screen, TraceScreen) and app.screen.label == "eager.json"
+        assert app.screen.trace.name_of(app.screen.view.selected) == tutorial.GELU
+
+
+async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
+    app = TraceApp([eager.path])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(app, pilot)
+        assert "c compare" in app.screen.query_one("#hints", Bar).text
+        await pilot.press("c")
+        await settle(pilot)
+        assert isinstance(app.screen, ComparePicker)
+        # A picker has a help, and never ends what is below.
+        assert "? help" in app.screen.query_one("#hints", Bar).text
+        await pilot.press("question_mark")
+        await settle(pilot)
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("escape", "escape")
+        await settle(pilot)
+        assert isinstance(app.screen, TraceScreen) and app.return_code is None
+        await pilot.press("c")
+        await settle(pilot)
+        assert isinstance(app.screen, ComparePicker)
+        await pilot.press("enter")
+        await compared(app, pilot)
+        assert isinstance(app.screen, CompareScreen)
+        assert [side.scope for side in app.screen.view.sides] == ["2", "3"]
+        await pilot.press("2", "right_square_bracket")
+        await settle(pilot)
+        assert isinstance(app.screen, CompareScreen)
+        assert [side.scope for side in app.screen.view.sides] == ["3", "4"]
+        assert app.screen.view.panes.pane == "ops"
+        # A slice of it opens above, and backspace comes back to it as it was, however often.
+        comparison = app.screen
+        for _ in range(3):
+            await pilot.press("j", "o")
+            await settle(pilot)
+            assert isinstance(app.screen, TraceScreen)
+            await pilot.press("backspace")
+            await settle(pilot)
+            assert app.screen is comparison
+        await pilot.press("escape")
+        await settle(pilot)
+        assert isinstance(app.screen, TraceScreen) and not app.screen.is_over_another
+
+
+async def test_comparisons_of_slices_of_comparisons_end_somewhere(eager: SideName) -> None:
+    app = TraceApp([eager.path])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(app, pilot)
+        depths: list[int] = []
+        for _ in range(4):
+            await pilot.press("c", "enter")
+            await compared(app, pilot)
+            assert isinstance(app.screen, CompareScreen)
+            await pilot.press("j", "o")
+            await settle(pilot)
+            assert isinstance(app.screen, TraceScreen)
+            depths.append(len(app.screen_stack))
+        assert max(depths) <= DEEPEST
+
+
+async def test_two_traces_of_a_list(eager: SideName, compiled: SideName) -> None:
+    app = TraceApp([str(Path(eager.path).parent)])
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settle(pilot)
+        assert isinstance(app.screen, TracePicker)
+        await pilot.press("c")
+        assert "space" in app.screen.query_one("#title", Bar).text
+        marked = str(app.screen.choices[0])
+        await pilot.press("space", "j", "c")
+        await compared(app, pilot)
+        assert isinstance(app.screen, CompareScreen)
+        assert app.screen.view.paths[0] == marked
+        assert set(app.screen.view.paths) == {eager.path, compiled.path}
+        # Back to the list, whose help closes before it, and it before the app.
+        await pilot.press("backspace")
+        await settle(pilot)
+        assert isinstance(app.screen, TracePicker)
+        await pilot.press("question_mark")
+        await settle(pilot)
+        assert isinstance(app.screen, HelpScreen)
+        await pilot.press("escape", "escape")
+        await settle(pilot)
+        assert isinstance(app.screen, CompareScreen) and app.return_code is None
+
+
+async def test_a_part_that_is_not_there_is_a_sentence(eager: SideName) -> None:
+    async with shown(eager, SideName(eager.path, "9")) as (app, _):
+        assert isinstance(app.failure, UsageError)
+        assert "no step 9" in str(app.failure)
+        assert app.return_code == 2
+
+
+async def test_a_second_file_that_is_no_trace_is_a_sentence(eager: SideName, tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text("hello")
+    async with shown(eager, SideName(str(tmp_path / "odd.json"))) as (app, _):
+        assert "odd.json" in str(app.failure)
+        assert app.return_code == 1
+
+
+async def test_the_same_file_twice_says_so_and_an_error_within_the_app_leaves_it_open(
+    eager: SideName, tmp_path: Path
+) -> None:
+    odd = tmp_path / "odd.json"
+    odd.write_text('{"traceEvents": [')
+    async with shown(eager, eager) as (app, pilot):
+        assert "the same" in app.view.statement[0]
+        assert set(app.listed("mark")) <= {"= same", "? noise"}
+        for name, said in (
+            (SideName(str(odd)), "odd.json"),
+            (eager._replace(scope="nothing"), "'nothing'"),
+            (eager._replace(scope="mlp_fwd[7]"), "there is no run 7"),
+        ):
+            app._comparing.start(eager, name)
+            await settle(pilot)
+            await compared(app, pilot)
+            assert app.failure is None
+            assert said in app.text("#hints")
+
+
+async def test_what_leaves_the_app(eager: SideName, compiled: SideName, tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "tracetui" / "exports"
+    async with shown(eager._replace(scope="3"), compiled._replace(scope="mlp_fwd[2]")) as (app, pilot):
+        await pilot.press("y")
+        text = (folder / "change.md").read_text()
+        assert "fused into" in text and "eager.json#3" in text
+        await pilot.press("Y")
+        command = (folder / "command.txt").read_text()
+        assert command == f"tracetui open '{eager.path}#3' '{compiled.path}#mlp_fwd[2]'"
+        await pilot.press("e")
+        assert "3 rows" in app.text("#hints")
+        (made,) = folder.glob("*.csv")
+        assert made.read_text().startswith("mark,")
+        assert "|" in made.with_suffix(".md").read_text()
+
+
+async def test_what_is_said_fits_or_is_one_key_away(eager: SideName, compiled: SideName) -> None:
+    async with shown(eager, compiled, (80, 24)) as (app, pilot):
+        said = app.view.query_one(StatementView)
+        assert said.size.height == 1
+        assert "v: all" in said.render_line(0).text
+        await pilot.press("v")
+        await pilot.pause()
+        assert said.size.height > 5 and not app.view.timelines.display
+        await pilot.press("escape", "i")
+        await pilot.pause()
+        assert app.view.timelines.display
+        details = app.view.query_one(Details)
+        assert details.has_focus
+        text = "\n".join(line.text for line in details.lines)
+        assert "149.6 µs in 2 calls" in text and tutorial.GEGLU in text and "A by step" in text
+        await pilot.press("escape")
+        assert app.view.panes.view.has_focus
+
+
+async def test_resizing_while_loading(eager: SideName, compiled: SideName) -> None:
+    app = Compared(eager, compiled)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await pilot.resize_terminal(80, 24)
+        await compared(app, pilot)
+        assert app.listed("mark")[0] == "+ fused"
+        assert sum(lanes.size.height for lanes in app.view.timelines.lanes) < 12
+
+
+async def test_without_a_gpu_operators_go_with_operators(tmp_path: Path) -> None:
+    def events(gelu: int) -> list:
+        found = []
+        for number in range(3):
+            at = number * 1_000_000
+            found += [step(number + 1, at, 900_000), op("aten::mm", at + 10_000, 300_000)]
+            found += [op("aten::gelu", at + 400_000, gelu), op("aten::mm", at + 700_000, 100_000)]
+        return found
+
+    a = SideName(str(write(events(200_000), tmp_path / "slow.json")))
+    b = SideName(str(write(events(100_000), tmp_path / "fast.json")))
+    async with shown(a, b) as (app, pilot):
+        assert app.view.panes.pane == "ops"
+        assert app.listed("name")[0] == "aten::gelu" and app.listed("mark")[0] == "+ faster"
+        app.view.selected = (-1, -1)
+        starts = []
+        for _ in range(3):
+            await pilot.press("full_stop")
+            await pilot.pause()
+            row = app.view.selected[1]
+            starts.append(int(app.view.told.b.trace.slices.start[row]) - app.view.parts[1].start)
+        assert starts == [10_000, 400_000, 700_000]
+        await pilot.press("1")
+        await pilot.pause()
+        assert "Neither side put work on a GPU" in app.view.panes.view.note

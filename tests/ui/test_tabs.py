@@ -1,0 +1,91 @@
+"""The tabs of the app: one key each, and what the panes of memory and health look like there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.app import settle, shown, training
+from tests.support.build import kernel, launch
+from tests.support.health import plain
+from tests.support.memory_events import copied, two_ops
+from tracetui.analysis.panes import PANES
+from tracetui.model.trace import Quality, Trace
+from tracetui.ui.bar import Bar
+from tracetui.ui.columns import layout_of
+from tracetui.ui.headline import damage
+from tracetui.ui.pane_list import TAB_KEYS, TABS
+
+
+def test_every_tab_is_a_pane_with_a_key_of_its_own() -> None:
+    assert set(TABS) == set(PANES) == set(TAB_KEYS)
+    assert len(set(TAB_KEYS.values())) == len(TABS)
+
+
+async def test_every_key_opens_its_tab() -> None:
+    async with shown(two_ops(), (200, 50)) as (app, pilot):
+        for name, key in TAB_KEYS.items():
+            await pilot.press(key)
+            await settle(pilot)
+            assert app.view.panes.pane == name
+
+
+async def test_a_tab_begins_at_the_top_and_is_found_as_it_was_left() -> None:
+    async with shown(training(), (200, 50)) as (app, pilot):
+        await pilot.press("A", "1", "end")
+        await settle(pilot)
+        assert app.list.cursor == len(app.list.order) - 1 > 1
+        await pilot.press("7")
+        await settle(pilot)
+        assert app.list.cursor == 0 < len(app.list.order) - 1, "the weightiest finding"
+        await pilot.press("2")
+        await settle(pilot)
+        assert app.list.cursor == 0
+        await pilot.press("down", "down")
+        await settle(pilot)
+        left_at = app.list.text
+        await pilot.press("7", "2")
+        await settle(pilot)
+        assert (app.list.cursor, app.list.text) == (2, left_at)
+
+
+async def test_grouping_goes_round_all_groups_of_memory() -> None:
+    async with shown(two_ops(), (200, 50)) as (app, pilot):
+        await pilot.press("M")
+        seen = []
+        for _ in range(4):
+            await pilot.press("b")
+            await settle(pilot)
+            seen.append(app.view.panes.arrangement.by)
+        assert seen == ["op", "device", "copy", None]
+
+
+async def test_the_tab_of_health_and_the_header_count_what_is_doubtful() -> None:
+    doubtful = plain(launch(500, 10, 2), kernel("early", 400, 20, correlation=2))
+    async with shown(doubtful, (200, 50)) as (app, _):
+        assert "Health 1" in app.view.panes.query_one(Bar).text
+        assert "⚠1" in app.text("#header")
+    async with shown(plain(), (200, 50)) as (app, _):
+        assert "Health 0" in app.view.panes.query_one(Bar).text
+        assert "⚠" not in app.text("#header")
+
+
+def test_the_header_says_what_reading_found_until_the_checks_are_done() -> None:
+    trace = plain(quality=Quality(truncated_at=9, dropped=2, skipped_phases={"V": 3}))
+    assert damage(trace) == ["TRUNCATED", "⚠2 doubts"]
+    assert damage(trace, 1) == ["TRUNCATED", "⚠1 doubt"]
+
+
+@pytest.mark.parametrize(
+    ("trace", "pane", "by", "titles"),
+    [
+        (two_ops(), "memory", None, ["step", "", "bytes", "in use", "op"]),
+        (two_ops(), "memory", "op", ["op", "device", "at peak", "%", "allocated"]),
+        (two_ops(), "memory", "device", ["device", "peak", "rise", "at µs", "in"]),
+        (copied(), "memory", "copy", ["copy", "calls", "bytes", "total µs", "GB/s"]),
+        (plain(), "health", None, ["", "check", "count", "%", "effect"]),
+        (plain(quality=Quality(examples=[(7, "mended: {")])), "health", "offender", ["at byte", "what stands there"]),
+    ],
+)
+def test_columns_are_titled_for_the_screen(trace: Trace, pane: str, by: str | None, titles: list[str]) -> None:
+    table = PANES[pane].build(trace, by=by)
+    assert [shown.title for shown in layout_of(pane, table, by)][:5] == titles

@@ -1,0 +1,52 @@
+"""What is typed into the line at the bottom, and what is typed after it, when all of it arrives at once."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.support.app import burst, settle, shown, training
+
+SIZE = (120, 40)
+# The second of three steps is on screen first, and its find is the first one gone to.
+FIRST = 1
+
+
+@asynccontextmanager
+async def lanes_shown():
+    """The app with the keys in its lanes."""
+    async with shown(training(), SIZE) as (app, pilot):
+        app.screen.set_focus(app.view.lanes)
+        await settle(pilot)
+        yield app, pilot
+
+
+@pytest.mark.parametrize(
+    ("after", "index"), [((), FIRST), (("n",), 2), (("n", "n"), 0), (("n", "n", "N"), 2), (("n", "down"), 2)]
+)
+async def test_what_follows_enter_is_for_what_was_searched(after, index):
+    async with lanes_shown() as (app, pilot):
+        view = app.view
+        burst(app, "slash", *"linear", "enter", *after)
+        await settle(pilot)
+        assert (view.finder.search.text, len(view.finder.search.hits)) == ("linear", 3)
+        assert view.finder.search.index == index
+        assert not view.finder.line.is_open
+        assert app.screen.focused is view.lanes
+
+
+async def test_what_follows_escape_is_a_command():
+    async with shown(training(), SIZE) as (app, pilot):
+        view = app.view
+        burst(app, "slash", *"linear", "escape", "2")
+        await settle(pilot)
+        assert (view.finder.search.text, view.panes.pane) == ("", "ops")
+
+
+async def test_a_second_search_takes_letters_again():
+    async with lanes_shown() as (app, pilot):
+        view = app.view
+        burst(app, "slash", *"linear", "enter", "n")
+        await settle(pilot)
+        burst(app, "slash", *"view", "enter", "n", "n")
+        await settle(pilot)
+        assert (view.finder.search.text, view.finder.search.index) == ("view", 1)
