@@ -52,7 +52,7 @@ pins:
 # All of docs/reliability.md, the long parts too: about an hour. Needs the extra `fuzz`, and three TRACES to press keys on.
 TRACES ?= sample_traces/mlp_train_cpu.json.gz sample_traces/mlp_eager_cpu.json.gz sample_traces/linear_eager_cpu.json.gz
 reliability: fuzz
-	$(PYTHON) -m pytest tests/load tests/terminal tests/workloads tests/importers/test_damage.py tests/fuzz/test_fuzz_corpus.py \
-		tests/analysis/test_random_traces.py tests/writing/test_repair.py tests/writing/test_cut.py tests/writing/test_hashed_names.py tests/cli/test_ending.py \
-		tests/drawing/test_plain.py tests/writing/test_perfetto.py tests/project/test_installed.py tests/browser
+	$(PYTHON) -m pytest tests/load tests/terminal tests/workloads tests/importers/test_damage.py tests/fuzz \
+		tests/analysis/test_random_traces.py tests/writing tests/cli/test_ending.py tests/drawing/test_plain.py \
+		tests/project/test_installed.py tests/browser
 	$(PYTHON) -m tests.load.monkey $(TRACES) --minutes 20

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fuzz import properties
 
-FUZZ = Path(__file__).parent / "fuzz"
+FUZZ = Path(__file__).parent
 SEEDS = sorted((FUZZ / "corpus").iterdir())
 
 
