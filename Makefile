@@ -2,7 +2,7 @@
 PYTHON ?= python
 TEST ?= $(PYTHON) -m pytest
 
-.PHONY: check format-check lint types layers test format bench bench-gpu gpu fuzz audit pins reliability
+.PHONY: check format-check lint types layers test format bench bench-gpu gpu fuzz audit pins pictures reliability
 
 check: format-check lint types layers test
 
@@ -48,6 +48,10 @@ audit:
 pins:
 	$(PYTHON) -m tests.support.pins > tests/constraints.new
 	mv tests/constraints.new tests/constraints.txt
+
+# The pictures of the screen in docs/, out of sample traces.
+pictures:
+	$(PYTHON) docs/pictures.py
 
 # All of docs/reliability.md, the long parts too: about an hour. Needs the extra `fuzz`, and three TRACES to press keys on.
 TRACES ?= sample_traces/mlp_train_cpu.json.gz sample_traces/mlp_eager_cpu.json.gz sample_traces/linear_eager_cpu.json.gz

@@ -1,0 +1,188 @@
+"""What the documents say of commands, output, keys, files and tests is so, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from tests.conftest import ROOT, SAMPLES
+from tracetui.cli.main import COMMANDS, build_parser, main
+from tracetui.ui.app import TraceApp
+from tracetui.ui.commands import all_commands
+from tracetui.ui.messages import SideName
+
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), SAMPLES / "README.md"])
+TEXTS = {path: path.read_text() for path in DOCUMENTS}
+LARGEST_PICTURE = 300_000
+"""Bytes."""
+
+
+def name_of(path: Path) -> str:
+    """A document as test ids show it."""
+    return str(path.relative_to(ROOT))
+
+
+def blocks_of(text: str) -> Iterator[list[str]]:
+    """The indented and the fenced blocks of a document, without their indentation."""
+    for fenced in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        yield fenced.splitlines()
+    for indented in re.findall(
+        r"(?:^    .*\n)+", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.M
+    ):
+        yield [line[4:] for line in indented.splitlines()]
+
+
+# Links
+
+
+def anchors_of(text: str) -> set[str]:
+    """The anchors that GitHub makes of headings."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_links_lead_somewhere(path):
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", TEXTS[path]):
+        if re.match(r"https?:", link):
+            continue
+        file, _, anchor = unquote(link).partition("#")
+        target = (path.parent / file).resolve() if file else path
+        if not target.exists() or (anchor and anchor not in anchors_of(target.read_text())):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_is_reached_from_the_readme():
+    linked = set(re.findall(r"\]\(docs/([\w.-]+\.md)", TEXTS[ROOT / "README.md"]))
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} - {"gpu.md"} <= linked
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_files_and_tests_that_are_named_exist(path):
+    """A test may be named without its folder: `test_blocks.py`, `terminal/test_sizes.py`."""
+    named = re.findall(
+        r"`((?:[\w.]+/)*test_\w+\.py|(?:tests|docs|tracetui|workloads|sample_traces)/[\w./]*\w)/?`", TEXTS[path]
+    )
+    every = [name_of(file) for file in (ROOT / "tests").rglob("*.py")]
+    missing = [
+        name
+        for name in named
+        if not (ROOT / name).exists() and not any(f"/{file}".endswith(f"/{name}") for file in every)
+    ]
+    assert [name for name in missing if name not in MADE] == []
+
+
+MADE = ("docs/gpu.md",)
+"""Files that a command of the project makes."""
+
+
+# Commands and their output
+
+
+def commands_of(text: str) -> list[list[str]]:
+    """The words of every `tracetui ...` line of the blocks, without the remark behind it."""
+    found = []
+    for line in (line for block in blocks_of(text) for line in block):
+        match = re.match(r"(?:\$ |- run: |- |.*\| )?(tracetui .*)", line)
+        if match and "[--" not in line:
+            command = re.split(r"\s{2,}| [|>&] ", match[1])[0]
+            found.append(shlex.split(command)[1:])
+    return found
+
+
+COMMAND_LINES = sorted({(name_of(path), *words) for path, text in TEXTS.items() for words in commands_of(text)})
+
+
+def test_the_documents_have_commands():
+    assert {words[1] for words in COMMAND_LINES if len(words) > 1} >= set(COMMANDS) - {"open"}
+    assert len(COMMAND_LINES) > 40
+
+
+@pytest.mark.parametrize("line", COMMAND_LINES, ids=" ".join)
+def test_commands_are_understood(line):
+    _, *words = line
+    if not words or words[0] not in (*COMMANDS, "--print-completion"):
+        words = ["open", *words]
+    _, unknown = build_parser().parse_known_args(words)
+    assert not unknown or words[0] == "run"
+
+
+def examples() -> list[tuple[str, tuple[str, ...]]]:
+    """Every command of the documents that reads a sample trace, with the lines that are shown below it."""
+    found = []
+    for path, text in TEXTS.items():
+        for block in blocks_of(text):
+            starts = [number for number, line in enumerate(block) if line.startswith("$ tracetui")]
+            for first, last in pairwise([*starts, len(block)]):
+                if "sample_traces/" in block[first]:
+                    found.append((f"{name_of(path)}: {block[first][2:]}", tuple(block[first + 1 : last])))
+    return found
+
+
+def test_the_documents_have_examples():
+    assert len(examples()) >= 4
+
+
+@pytest.mark.parametrize(("command", "shown"), examples())
+def test_examples_print_what_is_shown(command, shown, capsys, monkeypatch):
+    """A line that ends in `...` is shown in part; a line of `...` alone stands for any number of lines."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(shlex.split(command.partition(": tracetui ")[2])) in (0, 1)
+    printed = capsys.readouterr().out
+    for line in filter(None, (line.removesuffix("...").rstrip() for line in shown)):
+        assert line in printed
+
+
+# Keys
+
+
+async def keys_of_screen(words: list[str], known: str) -> dict[str, list[str]]:
+    """The keys of every command of the screen that the app shows for some traces; `known` is a command of it."""
+    paths = [str(SAMPLES / word) for word in words]
+    a_and_b = (SideName(paths[0], ""), SideName(paths[1], "")) if len(paths) == 2 else None
+    app = TraceApp(paths, sides=a_and_b)
+    async with app.run_test(size=(120, 40)) as pilot:
+        for _ in range(600):
+            found = {each.binding.description: each.keys for each in all_commands(app.screen)}
+            if known in found:
+                return found
+            await pilot.pause(0.05)
+    raise AssertionError(f"no screen with {known!r} came up")
+
+
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        (["mlp_train_cpu.json.gz"], "Follow the link"),
+        (["mlp_eager_cpu.json.gz", "mlp_compile_cpu.json.gz"], "Swap A and B"),
+    ],
+    ids=["one trace", "two traces"],
+)
+async def test_every_key_is_described(words, known):
+    told = {key for span in re.findall(r"`([^`]+)`", TEXTS[ROOT / "docs" / "screen.md"]) for key in span.split()}
+    told |= set("123456789")
+    commands = await keys_of_screen(words, known)
+    assert [title for title, keys in commands.items() if not told & set(keys)] == []
+
+
+# Pictures and size
+
+
+@pytest.mark.parametrize("name", ["screen.svg", "comparison.svg"])
+def test_pictures_are_small_and_fetch_nothing(name):
+    picture = (ROOT / "docs" / name).read_text()
+    assert len(picture) < LARGEST_PICTURE
+    assert re.findall(r"https?://(?!www\.w3\.org/)|url\((?!#)|@import|<script|file:", picture) == []
+
+
+def test_the_readme_is_short():
+    assert len(TEXTS[ROOT / "README.md"].splitlines()) <= 130
