@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.conftest import ROOT, SAMPLES
+from tests.support.paths import ROOT, SAMPLES
 from tracetui.cli.main import COMMANDS, build_parser, main
 from tracetui.ui.app import TraceApp
 from tracetui.ui.commands import all_commands
