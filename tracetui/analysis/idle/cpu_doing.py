@@ -35,11 +35,12 @@ def open_at(trace: Trace, lane: NDArray[np.integer], moment: Int64) -> Int64:
 def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, high: Int64) -> tuple[Int64, Int64]:
     """Start and end (ns) of what one of the slices `rows` of each lane takes of each window [low, high): the most.
 
-    `rows` ascends, slices inside others do not count, and every window must touch one.
+    `rows` ascends, slices inside others do not count, one that overlaps an earlier one counts from where that ended,
+    and every window must touch one.
     """
     if len(low) == 0:
         return low, high
-    starts, ends, axis = _outermost(trace, rows)
+    starts, ends, axis = _apart(trace, rows)
     order = np.argsort(axis.place(lane, low))
     first = np.searchsorted(ends, axis.place(lane, low)[order], "right")
     last = np.searchsorted(starts, axis.place(lane, high)[order]) - 1
@@ -57,15 +58,15 @@ def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, hi
     return found[0], found[1]
 
 
-def _outermost(trace: Trace, rows: Int64) -> tuple[Int64, Int64, Axis]:
-    """Where those of the slices that start in no other one begin and end, on an axis of all lanes."""
+def _apart(trace: Trace, rows: Int64) -> tuple[Int64, Int64, Axis]:
+    """Start and end of what each of the slices takes that no earlier one has, on an axis of all lanes."""
     slices = trace.slices
     axis = Axis.around(slices.start, slices.end)
     starts = axis.place(slices.lane[rows], slices.start[rows])
     ends = axis.place(slices.lane[rows], slices.end[rows])
-    outer = np.ones(len(rows), bool)
-    outer[1:] = starts[1:] >= np.maximum.accumulate(ends)[:-1]
-    return starts[outer], ends[outer], axis
+    starts[1:] = np.maximum(starts[1:], np.maximum.accumulate(ends)[:-1])
+    kept = ends > starts
+    return starts[kept], ends[kept], axis
 
 
 def chain_texts(trace: Trace, rows: Int64) -> tuple[NDArray[np.int32], Strings]:
