@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.build import Event, kernel, launch, make_trace, op
+from tests.support.build import Event, kernel, launch, make_trace, op
 from tracetui.analysis.idle.cpu_doing import longest
 from tracetui.analysis.idle.gaps import doing, gaps
 from tracetui.model.trace import Kind
