@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.support import signals
 from tests.support.paths import SHARED
 
 # How long an example takes says more of what else the machine does.
@@ -45,6 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure() -> None:
-    """Give hang-ups their meaning back, which a run under `nohup` has taken from them and from all that it starts."""
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    """Let signals mean something again: `nohup`, `&` in a script and some CI runners start programs that ignore them.
+
+    Every process that a test starts would inherit it, and never hear of ctrl+c.
+    """
+    signals.restore()

@@ -1,0 +1,20 @@
+"""What signals do where nobody has had them ignored."""
+
+from __future__ import annotations
+
+import signal
+
+DEFAULTS = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGQUIT: signal.SIG_DFL,
+    signal.SIGTERM: signal.SIG_DFL,
+}
+"""The handlers of a Python that was started in a terminal."""
+
+
+def restore() -> None:
+    """Take back that signals are ignored, in this process and in those that it starts."""
+    for number, handler in DEFAULTS.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
