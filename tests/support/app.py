@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,6 +10,7 @@ from textual.events import Key
 from textual.pilot import Pilot
 
 from tests.support.build import kernel, launch, make_trace, op, step
+from tests.support.waiting import until
 from tracetui.drawing.raster import Picture
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string
@@ -68,20 +68,13 @@ class Shown(TraceApp):
 
 async def settle(pilot: Pilot[int]) -> None:
     """Wait until no thread is at work."""
-    for _ in range(200):
-        await pilot.pause()
-        if all(worker.is_finished for worker in pilot.app.workers):
-            break
-        await asyncio.sleep(0.01)
+    await until(pilot, lambda: all(worker.is_finished for worker in pilot.app.workers), "a worker does not end")
     await pilot.pause()
 
 
 async def opened(app: TraceApp, pilot: Pilot[int]) -> None:
     """Wait until a trace is on screen."""
-    for _ in range(200):
-        await pilot.pause(0.02)
-        if isinstance(app.screen, TraceScreen):
-            break
+    await until(pilot, lambda: isinstance(app.screen, TraceScreen), "no trace is shown")
     await settle(pilot)
 
 

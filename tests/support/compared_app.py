@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
 
+from tests.support.app import settle
+from tests.support.waiting import until
 from tracetui.ui.app import TraceApp
 from tracetui.ui.bar import Bar
 from tracetui.ui.compare_screen import CompareScreen
@@ -43,22 +44,9 @@ class Compared(TraceApp):
         return [view.table[column].cell(int(row)) for row in view.order]
 
 
-async def settle(pilot: Pilot[int]) -> None:
-    """Wait until no thread is at work."""
-    for _ in range(400):
-        await pilot.pause()
-        if all(worker.is_finished for worker in pilot.app.workers):
-            break
-        await asyncio.sleep(0.01)
-    await pilot.pause()
-
-
 async def compared(app: TraceApp, pilot: Pilot[int]) -> None:
     """Wait until two traces are on screen, or the app has given up."""
-    for _ in range(400):
-        await pilot.pause(0.02)
-        if isinstance(app.screen, CompareScreen) or app.failure is not None:
-            break
+    await until(pilot, lambda: isinstance(app.screen, CompareScreen) or app.failure is not None, "nothing is compared")
     await settle(pilot)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.app import settle
+from tests.support.waiting import until
 from tracetui.ui.bar import Bar
 from tracetui.ui.pickers import TracePicker
 from tracetui.ui.recording_screen import RecordingScreen
@@ -26,9 +27,5 @@ def said(app, place):
 
 async def settle_recording(app, pilot):
     """Wait until the screen of the recording shows its first events."""
-    for _ in range(100):
-        await pilot.pause(0.02)
-        if isinstance(app.screen, RecordingScreen) and app.screen._stages:
-            app.screen._paint()
-            return
-    raise AssertionError("nothing is recorded")
+    await until(pilot, lambda: isinstance(app.screen, RecordingScreen) and app.screen._stages, "nothing is recorded")
+    app.screen._paint()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.app import keys, opened, settle, shown, training
 from tests.support.build import kernel, launch, make_trace, op, step
+from tests.support.waiting import PATIENCE, until
 from tracetui.errors import UsageError
 from tracetui.importers.load import LoadProgress
 from tracetui.model.trace import Trace
@@ -200,10 +201,7 @@ async def test_help_and_palette_list_every_command() -> None:
         assert {"Next kernel", "Follow the link", "Copy the row", "Quit", "launch_delay_us"} <= titles
         await keys(pilot, "escape", "ctrl+p", *"all steps")
         await pilot.press("enter")
-        for _ in range(100):
-            await pilot.pause(0.02)
-            if app.view.step is None:
-                break
+        await until(pilot, lambda: app.view.step is None)
         await settle(pilot)
         assert app.view.step is None
 
@@ -213,10 +211,7 @@ async def test_a_file_that_is_no_trace_ends_the_app_with_a_sentence(tmp_path: Pa
     path.write_text("version https://git-lfs.github.com/spec/v1\n")
     app = TraceApp([str(path)])
     async with app.run_test() as pilot:
-        for _ in range(100):
-            await pilot.pause(0.02)
-            if app.failure is not None:
-                break
+        await until(pilot, lambda: app.failure is not None)
     assert app.return_code == 1
     assert "bad.json" in str(app.failure)
 
@@ -237,8 +232,8 @@ async def test_a_folder_is_a_list_to_pick_from(tmp_path: Path) -> None:
 
 async def test_escape_opens_what_was_read_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def slow_load(path: str, progress: Callable[[LoadProgress], None], cancelled: Callable[[], bool]) -> Trace:
-        for done in range(1, 500):
-            progress(LoadProgress(done * 1000, 500_000, done, "reading"))
+        for done in range(1, 100 * int(PATIENCE)):
+            progress(LoadProgress(min(done, 499) * 1000, 500_000, done, "reading"))
             time.sleep(0.01)
             if cancelled():
                 break
@@ -249,9 +244,8 @@ async def test_escape_opens_what_was_read_so_far(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("tracetui.ui.loading.load", slow_load)
     app = TraceApp([str(tmp_path / "long.json")])
     async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.pause(0.3)
+        await until(pilot, lambda: "events" in app.screen.query_one("#numbers", Bar).text)
         assert isinstance(app.screen, LoadingScreen)
-        assert "events" in app.screen.query_one("#numbers", Bar).text
         await pilot.press("escape")
         await opened(app, pilot)
         assert "PARTIAL" in app.screen.query_one("#header", Bar).text

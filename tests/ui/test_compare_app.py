@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from tests.support.app import opened
+from tests.support.app import opened, settle
 from tests.support.build import op, step
-from tests.support.compared_app import Compared, compared, settle, shown
+from tests.support.compared_app import Compared, compared, shown
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
 from tracetui.errors import UsageError

@@ -6,6 +6,7 @@ from textual.widgets import Input, Static
 
 from tests.support.app import settle
 from tests.support.recording_form import form, said, settle_recording
+from tests.support.waiting import until
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare_screen import CompareScreen
@@ -37,21 +38,14 @@ async def comparing(app, pilot, words="eager,compile"):
 
 async def at_recording(app, pilot, number):
     """Wait until so many recordings have begun."""
-    for _ in range(100):
-        await pilot.pause(0.02)
-        if f" {number}/" in said(app, "#what"):
-            return
-    raise AssertionError("no further recording")
+    await until(pilot, lambda: f" {number}/" in said(app, "#what"), "no further recording")
 
 
 async def compared(app, pilot):
     """Wait until two traces are beside each other; their names."""
-    for _ in range(200):
-        await pilot.pause(0.02)
-        if isinstance(app.screen, CompareScreen) and app.screen.view.is_mounted:
-            await settle(pilot)
-            return [side.trace.label for side in app.screen.view.sides]
-    raise AssertionError("nothing is compared")
+    await until(pilot, lambda: isinstance(app.screen, CompareScreen) and app.screen.view.is_mounted)
+    await settle(pilot)
+    return [side.trace.label for side in app.screen.view.sides]
 
 
 async def test_two_variants_are_recorded_one_after_the_other_and_compared(recordings, folder):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from textual.pilot import Pilot
 
+from tests.support.app import settle
 from tests.support.build import op, step
-from tests.support.compared_app import Compared, settle, shown
+from tests.support.compared_app import Compared, compared, shown
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import record, write
 from tests.support.paths import SAMPLES
@@ -35,19 +36,19 @@ async def press(pilot: Pilot[int], *keys: str) -> None:
         await settle(pilot)
 
 
-async def test_two_steps_of_one_trace(eager: SideName) -> None:
+async def test_two_steps_of_one_trace(eager: SideName, monkeypatch: pytest.MonkeyPatch) -> None:
     app = Compared(eager._replace(scope="2"), eager._replace(scope="3"))
-    said = []
+    said: list[str] = []
+    begin = LoadingScreen.__init__
+
+    def noted(screen: LoadingScreen, path: str, remark: str = "") -> None:
+        said.append(remark)
+        begin(screen, path, remark)
+
+    monkeypatch.setattr(LoadingScreen, "__init__", noted)
     async with app.run_test(size=(120, 40)) as pilot:
-        for _ in range(400):
-            if isinstance(app.screen, LoadingScreen):
-                said.append(app.screen.remark)
-            await pilot.pause(0.005)
-            if isinstance(app.screen, CompareScreen):
-                break
-        # A screen that is left while it is put together finds its parts gone.
-        await settle(pilot)
-        assert set(said) == {""}, "one file is read once, and not called the first of two"
+        await compared(app, pilot)
+        assert said == [""], "one file is read once, and not called the first of two"
         for part in (
             one_of_two_single_steps_moves_alone,
             a_pair_never_collapses,

@@ -10,6 +10,7 @@ from textual.command import CommandPalette
 
 from tests.support.app import Shown, burst, settle, training
 from tests.support.paths import SAMPLES
+from tests.support.waiting import PATIENCE, until
 from tracetui.drawing.raster import Picture
 from tracetui.importers import load as importer
 from tracetui.model.table import Table
@@ -40,7 +41,7 @@ def gate(monkeypatch):
     event = threading.Event()
 
     def load(path, progress, cancelled):
-        event.wait(20)
+        event.wait(PATIENCE)
         return importer.load(path, progress=progress, cancelled=cancelled)
 
     monkeypatch.setattr("tracetui.ui.loading.load", load)
@@ -55,11 +56,12 @@ def kinds(app):
 
 async def come_to(pilot, kind):
     """Wait for a screen, whatever is still being read for it; a list of traces has to have some."""
-    for _ in range(500):
-        await pilot.pause(0.02)
+
+    def is_there():
         screen = pilot.app.screen
-        if isinstance(screen, kind) and (not isinstance(screen, TracePicker) or screen.choices):
-            break
+        return isinstance(screen, kind) and (not isinstance(screen, TracePicker) or screen.choices)
+
+    await until(pilot, is_there, f"no {kind}")
 
 
 async def reach(pilot, kind):

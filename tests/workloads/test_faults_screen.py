@@ -12,6 +12,7 @@ from textual.widgets import Static
 
 from tests.support.terminal.raw import Raw
 from tests.support.terminal.recording import begin
+from tests.support.waiting import until
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
 from tracetui.ui.bar import Bar
 from tracetui.ui.recording_screen import RecordingScreen
@@ -57,15 +58,6 @@ class Recorder(App[None]):
 
         screen._hear = keep  # type: ignore[method-assign]
         self.push_screen(screen)
-
-
-async def until(pilot, is_so):
-    """Wait until something is so."""
-    for _ in range(1500):
-        await pilot.pause(0.02)
-        if is_so():
-            return
-    raise AssertionError("it did not happen")
 
 
 @pytest.mark.slow

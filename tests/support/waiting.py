@@ -1,0 +1,41 @@
+"""Waiting for what is awaited, and not for so many seconds: how busy the machine is decides nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from textual.pilot import Pilot
+
+PATIENCE = 120.0
+"""Seconds after which something does not come any more; a test that passes never waits so long, on no machine."""
+LOOK = 0.02
+"""Seconds between two looks."""
+
+T = TypeVar("T")
+
+
+def wait_until(holds: Callable[[], T], missing: str = "it did not happen", seconds: float = PATIENCE) -> T:
+    """The first true value of a function.
+
+    Raises: AssertionError when there is none for so many seconds.
+    """
+    end = time.monotonic() + seconds
+    while not (value := holds()):
+        assert time.monotonic() < end, missing
+        time.sleep(LOOK)
+    return value
+
+
+async def until(pilot: Pilot[Any], holds: Callable[[], T], missing: str = "it did not happen") -> T:
+    """The first true value of a function, with the app at work in between.
+
+    Raises: AssertionError when there is none for `PATIENCE` seconds.
+    """
+    end = time.monotonic() + PATIENCE
+    await pilot.pause()
+    while not (value := holds()):
+        assert time.monotonic() < end, missing
+        await pilot.pause(LOOK)
+    return value
