@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracetui.importers.load import load
     from tracetui.model.trace import Trace
-    from workloads.record import record
+    from workloads.recording.record import record
 
 __version__ = "0.1.0"
 __all__ = ["Trace", "__version__", "load", "record"]
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> Any:
 
         return Trace
     if name == "record":
-        from workloads.record import record
+        from workloads.recording.record import record
 
         return record
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,18 +17,18 @@ from importlib import import_module
 
 from workloads import machine
 from workloads.api import BadRequest, Workload
-from workloads.user_function import is_path
+from workloads.programs.user_function import is_path
 
 GROUP = "tracetui.workloads"
 
 BUILT_IN = {
-    "matmul_add": "workloads.matmul_add:WORKLOAD",
-    "linear": "workloads.linear:WORKLOAD",
-    "mlp": "workloads.mlp:WORKLOAD",
-    "fused_mlp": "workloads.fused_mlp:WORKLOAD",
-    "attention": "workloads.attention:WORKLOAD",
-    "split_stack": "workloads.puzzlers:SPLIT_STACK",
-    "combined": "workloads.puzzlers:COMBINED",
+    "matmul_add": "workloads.programs.matmul_add:WORKLOAD",
+    "linear": "workloads.programs.linear:WORKLOAD",
+    "mlp": "workloads.programs.mlp:WORKLOAD",
+    "fused_mlp": "workloads.programs.fused_mlp:WORKLOAD",
+    "attention": "workloads.programs.attention:WORKLOAD",
+    "split_stack": "workloads.programs.puzzlers:SPLIT_STACK",
+    "combined": "workloads.programs.puzzlers:COMBINED",
 }
 """Name and place of each, as in an entry point: what imports this module cannot reach torch through it."""
 

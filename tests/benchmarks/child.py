@@ -79,7 +79,7 @@ def load_with_orjson(path: str) -> Figures:
 def build_panes(path: str) -> Figures:
     """Seconds for each pane of a loaded trace, built in order, as the app builds them."""
     from tracetui.analysis.panes import PANES
-    from tracetui.drawing.raster import Picture
+    from tracetui.drawing.timeline.raster import Picture
     from tracetui.importers.load import load
 
     trace = load(path)

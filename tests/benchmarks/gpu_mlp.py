@@ -16,12 +16,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from workloads import machine
-from workloads.fused_mlp import WORKLOAD
+from workloads.programs.fused_mlp import WORKLOAD
 
 if TYPE_CHECKING:
     import torch
 
-    from workloads.mlp import Geglu
+    from workloads.programs.mlp import Geglu
 
 TOKENS = (512, 2048, 8192, 32768)
 HIDDEN = {768: 3072, 1024: 4096, 4096: 14336}
@@ -82,10 +82,10 @@ def measured(tokens: int, dim: int, repeats: int) -> dict[str, float]:
     """Seconds of a forward, by variant; each is checked against eager first."""
     import torch
 
-    from workloads.checking import TOLERANCES
-    from workloads.context import RunContext
-    from workloads.mlp import Geglu
-    from workloads.request import Options
+    from workloads.programs.mlp import Geglu
+    from workloads.programs.numeric_check import TOLERANCES
+    from workloads.recording.preparation import RunContext
+    from workloads.recording.request import Options
 
     context = RunContext("cuda", torch.bfloat16, Options(), note=lambda text: print(text, file=sys.stderr))
     # Shapes that were compiled before would make the next ones dynamic.
@@ -107,7 +107,7 @@ def variant(name: str, context: Any, eager: Geglu, x: torch.Tensor) -> Forward:
     """The block by one of the names, with the same weights."""
     import torch
 
-    from workloads.fused_mlp import fused
+    from workloads.programs.fused_mlp import fused
 
     if name == "eager":
         return eager

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.paths import ROOT, SAMPLES
 from tracetui.cli.main import main
-from tracetui.drawing.check_results import is_result
+from tracetui.drawing.text.check_results import is_result
 from tracetui.files import open_already, write_whole
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"

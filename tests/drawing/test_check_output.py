@@ -16,9 +16,8 @@ from tracetui.analysis.checking.units import SHARE, THINGS, Unit
 from tracetui.analysis.checking.values import Amount
 from tracetui.analysis.checking.verdict import assertion
 from tracetui.analysis.comparing.sides.side import side
-from tracetui.drawing.check_text import check_json, check_markdown, check_text
-from tracetui.drawing.check_words import amount, figure
-from tracetui.drawing.junit import junit
+from tracetui.drawing.text.check_text import check_json, check_markdown, check_text, junit
+from tracetui.drawing.text.check_words import amount, figure
 
 TRACE = work(800, 900, 700)
 TEXTS = ["kernels == 7", "kernels == 3", "max(memory.bytes) > 0", "not_slower(dur_us)", "dur_us < 1ms and launches < 2"]

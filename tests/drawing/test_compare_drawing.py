@@ -6,15 +6,15 @@ import pytest
 from tests.support.build import kernel, launch, make_trace, op, step
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.drawing.format import cell, micros, percent
-from tracetui.drawing.layout import Layout
-from tracetui.drawing.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, palette, stippled
-from tracetui.drawing.raster import Picture
-from tracetui.drawing.scene import Scene, View, label_width
-from tracetui.drawing.window import Window
+from tracetui.drawing.timeline.layout import Layout
+from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, palette, stippled
+from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.scene import Scene, View, label_width
+from tracetui.drawing.timeline.window import Window
 from tracetui.model.table import numbers
 from tracetui.model.trace import Kind, Trace
-from tracetui.ui.cutting import cut_line, fitting_line
-from tracetui.ui.shown_part import ShownPart, neighbour
+from tracetui.ui.base.text_cutting import cut_line, fitting_line
+from tracetui.ui.compare.shown_part import ShownPart, neighbour
 
 WIDTH = 120
 

@@ -13,9 +13,9 @@ from tests.support.reports import ATTACKS, training
 from tracetui.analysis.comparing.comparison import Comparison, comparison
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.main import main
-from tracetui.drawing.raster import Picture
 from tracetui.drawing.report.comparison_report import comparison_report
 from tracetui.drawing.report.page import page
+from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Trace
 
 

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from tests.support.build import kernel, make_trace, op
-from tracetui.drawing.export import render, rich_table, versions
+from tracetui.drawing.text.export import render, rich_table, versions
 from tracetui.model.table import NULL, Table, micros, missing, numbers, texts
 from tracetui.model.trace import Device
 

@@ -6,12 +6,12 @@ import numpy as np
 
 from tests.support.build import kernel, launch, make_trace, op
 from tracetui.analysis.idle.gaps import idle_blocks
-from tracetui.drawing.cells import Frame
-from tracetui.drawing.layout import Layout
-from tracetui.drawing.palette import GROUND, palette
-from tracetui.drawing.raster import Picture
-from tracetui.drawing.scene import Scene, View
-from tracetui.drawing.window import Window
+from tracetui.drawing.timeline.cells import Frame
+from tracetui.drawing.timeline.layout import Layout
+from tracetui.drawing.timeline.palette import GROUND, palette
+from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.scene import Scene, View
+from tracetui.drawing.timeline.window import Window
 
 
 def trace():

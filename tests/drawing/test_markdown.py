@@ -15,11 +15,11 @@ from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
 from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
-from tracetui.drawing.export import render
 from tracetui.drawing.format import clean
-from tracetui.drawing.markdown import COMMENT_LIMIT, ESSENTIAL, NARROW, code, prose
-from tracetui.drawing.origin import WHOLE, Extent
-from tracetui.drawing.reading import shown_texts, telling
+from tracetui.drawing.text.export import render
+from tracetui.drawing.text.markdown import COMMENT_LIMIT, ESSENTIAL, NARROW, code, prose
+from tracetui.drawing.text.origin import WHOLE, Extent
+from tracetui.drawing.text.readable_table import shown_texts, telling
 from tracetui.importers.load import load
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Device, Trace

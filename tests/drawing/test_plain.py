@@ -16,7 +16,7 @@ from tests.support.paths import ROOT, SAMPLES
 from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
 from tracetui.cli.show import PANE_NAMES
-from tracetui.drawing.plain import plain_text
+from tracetui.drawing.text.plain import plain_text
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 DRAWN = re.compile("[\u2500-\u259f\u2800-\u28ff\x1b…]")

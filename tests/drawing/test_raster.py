@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from tests.support.build import Event, kernel, make_trace, op, python
-from tracetui.drawing.axis import SPACING, axis, tick_label, tick_step
-from tracetui.drawing.cells import FROM_BOTTOM, FROM_LEFT, Frame
-from tracetui.drawing.counters import Curve
 from tracetui.drawing.format import Family
-from tracetui.drawing.index import BLOCK
-from tracetui.drawing.labels import Labels
-from tracetui.drawing.palette import BOLD, GROUND, REVERSE, UNDERLINE, nearest_colour, palette
-from tracetui.drawing.raster import MANY, Picture, Window
+from tracetui.drawing.timeline.axis import SPACING, axis, tick_label, tick_step
+from tracetui.drawing.timeline.cells import FROM_BOTTOM, FROM_LEFT, Frame
+from tracetui.drawing.timeline.labels import Labels
+from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, UNDERLINE, nearest_colour, palette
+from tracetui.drawing.timeline.raster import MANY, Picture, Window
+from tracetui.drawing.timeline.slice_index import BLOCK
+from tracetui.drawing.timeline.strips import Curve
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Counter, Instants, Kind, Trace
 

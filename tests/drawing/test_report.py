@@ -19,12 +19,12 @@ from tests.support.report_page import Page, read_page
 from tests.support.reports import ATTACKS, check_tables, html_of, training
 from tracetui.cli.main import main
 from tracetui.drawing.format import clean
-from tracetui.drawing.raster import Picture
-from tracetui.drawing.report.blocks import Stretch, blocks
+from tracetui.drawing.report.arrangement import Stretch, blocks
 from tracetui.drawing.report.lanes_svg import BUDGET, lanes_figure
 from tracetui.drawing.report.page import page
 from tracetui.drawing.report.section import Report, Section
 from tracetui.drawing.report.tables import NAME_WIDTH
+from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import UsageError
 from tracetui.importers.load import load
 from tracetui.model.table import Table, numbers, texts

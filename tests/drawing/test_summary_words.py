@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace
 from tracetui.analysis.panes import PANES
-from tracetui.drawing.summary_words import readable, words
+from tracetui.drawing.text.summary_words import readable, words
 
 
 @pytest.mark.parametrize(

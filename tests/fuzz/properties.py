@@ -22,7 +22,7 @@ from unittest import mock
 import numpy as np
 
 from tracetui.analysis.panes import PANES
-from tracetui.drawing import export
+from tracetui.drawing.text import export
 from tracetui.errors import TraceError, UsageError
 from tracetui.importers import load as loading
 from tracetui.importers.blocks import BlockReader

@@ -21,9 +21,9 @@ from tests.support.app import Shown, keys, settle, training
 from tests.support.memory import resident
 from tests.support.paths import SAMPLES
 from tracetui.ui.app import TraceApp
-from tracetui.ui.compare_screen import CompareScreen
-from tracetui.ui.shelf import KEPT
-from tracetui.ui.trace_screen import TraceScreen
+from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.recent_traces import KEPT
+from tracetui.ui.trace.trace_screen import TraceScreen
 
 TRACES, EVENTS = 20, 100_000
 ALONE = "TRACETUI_TEST_ALONE"

@@ -20,9 +20,9 @@ LOWER = [
     "tracetui.model.table",
     "tracetui.importers.load",
     "tracetui.analysis.panes",
-    "tracetui.drawing.export",
+    "tracetui.drawing.text.export",
     "tracetui.drawing.format",
-    "tracetui.drawing.raster",
+    "tracetui.drawing.timeline.raster",
     "tracetui.cli.main",
 ]
 

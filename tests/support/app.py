@@ -11,15 +11,15 @@ from textual.pilot import Pilot
 
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.waiting import until
-from tracetui.drawing.raster import Picture
+from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.ui.app import TraceApp
-from tracetui.ui.bar import Bar
-from tracetui.ui.messages import Loaded
-from tracetui.ui.table_view import TableView
-from tracetui.ui.trace_screen import TraceScreen
-from tracetui.ui.trace_view import TraceView
+from tracetui.ui.base.messages import Loaded
+from tracetui.ui.trace.trace_screen import TraceScreen
+from tracetui.ui.trace.trace_view import TraceView
+from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.table_view import TableView
 
 
 def training() -> Trace:

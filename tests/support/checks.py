@@ -6,8 +6,7 @@ from typing import Any
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.checking.evaluate import Evaluator
-from tracetui.analysis.checking.leaf import Leaf
-from tracetui.analysis.checking.verdict import Outcome, assertion, checked
+from tracetui.analysis.checking.verdict import Leaf, Outcome, assertion, checked
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Trace

@@ -21,7 +21,7 @@ from torch import distributed, nn
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from torch.utils.data import DataLoader, TensorDataset
 
-from workloads.puzzlers import Parts
+from workloads.programs.puzzlers import Parts
 
 Step = Callable[[], object]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.support.app import settle
 from tests.support.waiting import until
-from tracetui.ui.bar import Bar
-from tracetui.ui.pickers import TracePicker
-from tracetui.ui.recording_screen import RecordingScreen
-from tracetui.ui.workload_picker import WorkloadPicker
+from tracetui.ui.opening.trace_picker import TracePicker
+from tracetui.ui.recording.recording_screen import RecordingScreen
+from tracetui.ui.recording.workload_picker import WorkloadPicker
+from tracetui.ui.widgets.bar import Bar
 
 
 async def form(app, pilot, row=0):

@@ -11,7 +11,7 @@ import pytest
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.terminal.raw import GIVEN_BACK, Raw
 from tracetui.cli.main import main
-from tracetui.drawing import crash
+from tracetui.drawing.text import crash_report as crash
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 PROGRAM = """

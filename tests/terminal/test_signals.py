@@ -305,7 +305,7 @@ def test_an_app_that_does_not_end_is_ended(run, tmp_path):
     stubborn.write_text(
         "import sys, time\n"
         "from tracetui.ui import leaving\n"
-        "from tracetui.ui.trace_view import TraceView\n"
+        "from tracetui.ui.trace.trace_view import TraceView\n"
         "from tracetui.cli.main import main\n"
         "leaving.GRACE = 0.5\n"
         f"TraceView.action_mark = lambda self: (open({str(tmp_path / 'there')!r}, 'w').close(), time.sleep(60))\n"

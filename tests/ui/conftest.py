@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
-from tracetui.ui import recording_screen, workload_picker
-from tracetui.ui.messages import SideName
+from tracetui.ui.base.messages import SideName
+from tracetui.ui.recording import recording_screen, workload_picker
 from workloads import registry
-from workloads.failures import Failure
-from workloads.launcher import LogLine, Note, Outcome, Progress, Stage, StageDone
+from workloads.recording.failures import Failure
+from workloads.recording.launcher import LogLine, Note, Outcome, Progress, Stage, StageDone
 from workloads.registry import Entry
 
 

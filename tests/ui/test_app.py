@@ -14,13 +14,13 @@ from tracetui.errors import UsageError
 from tracetui.importers.load import LoadProgress
 from tracetui.model.trace import Trace
 from tracetui.ui.app import TraceApp, run
-from tracetui.ui.bar import Bar
-from tracetui.ui.details import Details
-from tracetui.ui.lanes import LanesView
-from tracetui.ui.loading import LoadingScreen, progress_words
-from tracetui.ui.pickers import TracePicker
-from tracetui.ui.table_view import TableView
-from tracetui.ui.trace_screen import TraceScreen
+from tracetui.ui.opening.loading_screen import LoadingScreen, progress_words
+from tracetui.ui.opening.trace_picker import TracePicker
+from tracetui.ui.trace.trace_screen import TraceScreen
+from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.details import Details
+from tracetui.ui.widgets.lanes import LanesView
+from tracetui.ui.widgets.table_view import TableView
 
 SIZES = [(200, 50), (120, 40), (80, 24)]
 
@@ -241,7 +241,7 @@ async def test_escape_opens_what_was_read_so_far(tmp_path: Path, monkeypatch: py
         trace.quality.partial = cancelled()
         return trace
 
-    monkeypatch.setattr("tracetui.ui.loading.load", slow_load)
+    monkeypatch.setattr("tracetui.ui.opening.loading_screen.load", slow_load)
     app = TraceApp([str(tmp_path / "long.json")])
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "events" in app.screen.query_one("#numbers", Bar).text)

@@ -13,16 +13,16 @@ from tests.support.comparing.recording import write
 from tracetui.errors import UsageError
 from tracetui.model.trace import Trace
 from tracetui.ui.app import DEEPEST, TraceApp
-from tracetui.ui.bar import Bar
-from tracetui.ui.commands import all_commands
-from tracetui.ui.compare_picker import ComparePicker
-from tracetui.ui.compare_screen import CompareScreen
-from tracetui.ui.details import Details
-from tracetui.ui.help import HelpScreen
-from tracetui.ui.messages import SideName
-from tracetui.ui.pickers import TracePicker
-from tracetui.ui.statement_view import StatementView
-from tracetui.ui.trace_screen import TraceScreen
+from tracetui.ui.base.commands import all_commands
+from tracetui.ui.base.messages import SideName
+from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.compare.statement_view import StatementView
+from tracetui.ui.opening.trace_picker import TracePicker
+from tracetui.ui.trace.compare_picker import ComparePicker
+from tracetui.ui.trace.trace_screen import TraceScreen
+from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.details import Details
+from tracetui.ui.widgets.help import HelpScreen
 
 SIZES = [(200, 50), (80, 24), (120, 40)]
 

@@ -9,11 +9,11 @@ from tests.support.recording_form import form, said, settle_recording
 from tests.support.waiting import until
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.ui.app import TraceApp
-from tracetui.ui.compare_screen import CompareScreen
-from tracetui.ui.recording_screen import RecordingScreen
-from tracetui.ui.run_form import RunForm
-from workloads.failures import Failure
-from workloads.launcher import Outcome
+from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.recording.recording_screen import RecordingScreen
+from tracetui.ui.recording.run_form import RunForm
+from workloads.recording.failures import Failure
+from workloads.recording.launcher import Outcome
 
 
 async def test_variants_that_do_not_exist_are_refused_in_the_form(recordings, folder):

@@ -13,20 +13,20 @@ from tracetui.analysis.comparing.matching.match import match
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.open import _sides
 from tracetui.cli.sides import Written
-from tracetui.drawing.layout import Layout
-from tracetui.drawing.raster import Picture
-from tracetui.drawing.window import Window
+from tracetui.drawing.timeline.layout import Layout
+from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.window import Window
 from tracetui.errors import UsageError
 from tracetui.importers.load import load
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
-from tracetui.ui.change_lines import change_lines
-from tracetui.ui.change_words import grouped, readable_changes, readable_totals
-from tracetui.ui.compare_picker import OTHER_TRACE, choices
-from tracetui.ui.instances import change_of, instances_of
-from tracetui.ui.lines import folded
-from tracetui.ui.partners import Partners
-from tracetui.ui.shown_part import ShownPart, lanes_worth_showing, next_scope
+from tracetui.ui.compare.change_lines import change_lines
+from tracetui.ui.compare.change_words import grouped, readable_changes, readable_totals
+from tracetui.ui.compare.instances import change_of, instances_of
+from tracetui.ui.compare.partners import Partners
+from tracetui.ui.compare.shown_part import ShownPart, lanes_worth_showing, next_scope
+from tracetui.ui.description.styled_lines import folded
+from tracetui.ui.trace.compare_picker import OTHER_TRACE, choices
 
 
 def uneven() -> Trace:

@@ -12,13 +12,13 @@ from tests.support.compared_app import Compared, compared, shown
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import record, write
 from tests.support.paths import SAMPLES
-from tracetui.ui.bar import Bar
-from tracetui.ui.compare_screen import CompareScreen
-from tracetui.ui.details import Details
-from tracetui.ui.loading import LoadingScreen
-from tracetui.ui.messages import SideName
-from tracetui.ui.statement_view import StatementView
-from tracetui.ui.trace_screen import TraceScreen
+from tracetui.ui.base.messages import SideName
+from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.compare.statement_view import StatementView
+from tracetui.ui.opening.loading_screen import LoadingScreen
+from tracetui.ui.trace.trace_screen import TraceScreen
+from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.details import Details
 
 
 @pytest.fixture(autouse=True)

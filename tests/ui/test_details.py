@@ -2,10 +2,9 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.frames import model
 from tests.support.graphs import replay
 from tracetui.model.trace import Kind
-from tracetui.ui.description import describe
-from tracetui.ui.event_words import facts_of_args
-from tracetui.ui.lines import folded
-from tracetui.ui.selection import chain_of, kernel_from, lit_with
+from tracetui.ui.description.slice_description import describe, facts_of_args
+from tracetui.ui.description.styled_lines import folded
+from tracetui.ui.trace.selection import chain_of, kernel_from, lit_with
 
 GEMM = {"grid": [12, 8, 1], "block": [256, 1, 1], "registers per thread": 32, "shared memory": 49152}
 

@@ -1,5 +1,5 @@
 from tracetui.model.viewpoint import Viewpoint
-from tracetui.ui.history import History, Marks
+from tracetui.ui.trace.history import History, Marks
 
 A, B = Viewpoint(1, "kernels", 10), Viewpoint(2, "kernels", 20)
 

@@ -8,11 +8,11 @@ from textual.app import App, ComposeResult
 from textual.geometry import Region
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.drawing.layout import Fold, Layout, idle_lanes
-from tracetui.drawing.raster import Picture, Window
-from tracetui.drawing.scene import label_width, lane_label
+from tracetui.drawing.timeline.layout import Fold, Layout, idle_lanes
+from tracetui.drawing.timeline.raster import Picture, Window
+from tracetui.drawing.timeline.scene import label_width, lane_label
 from tracetui.model.trace import Kind, Lane, LaneKind, Trace
-from tracetui.ui.lanes import LanesView
+from tracetui.ui.widgets.lanes import LanesView
 
 SIZES = [(200, 50), (80, 24)]
 

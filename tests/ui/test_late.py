@@ -11,7 +11,7 @@ from textual.widgets import LoadingIndicator
 from textual.worker import WorkerFailed
 
 from tests.support.app import Shown, settle, training
-from tracetui.ui.late import came_too_late
+from tracetui.ui.base.crash_safe_app import came_too_late
 
 
 def missing(screen, kind) -> NoMatches:

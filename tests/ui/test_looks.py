@@ -7,7 +7,7 @@ from textual import constants
 
 from tests.support.paths import SAMPLES
 from tracetui.ui.app import TraceApp
-from tracetui.ui.trace_screen import TraceScreen
+from tracetui.ui.trace.trace_screen import TraceScreen
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ import pytest
 from textual.app import App, ComposeResult
 
 from tests.support.build import kernel, make_trace, op
-from tracetui.drawing.raster import Picture, Window
+from tracetui.drawing.timeline.raster import Picture, Window
 from tracetui.model.trace import Trace
-from tracetui.ui.minimap import Minimap
+from tracetui.ui.widgets.minimap import Minimap
 
 
 class Demo(App[None]):

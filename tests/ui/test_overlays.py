@@ -11,19 +11,19 @@ from textual.command import CommandPalette
 from tests.support.app import Shown, burst, settle, training
 from tests.support.paths import SAMPLES
 from tests.support.waiting import PATIENCE, until
-from tracetui.drawing.raster import Picture
+from tracetui.drawing.timeline.raster import Picture
 from tracetui.importers import load as importer
 from tracetui.model.table import Table
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.app import TraceApp
-from tracetui.ui.commands import commands_of
-from tracetui.ui.compare_screen import CompareScreen
-from tracetui.ui.help import HelpScreen
-from tracetui.ui.loading import LoadingScreen
-from tracetui.ui.messages import SideName
-from tracetui.ui.pickers import TracePicker
-from tracetui.ui.trace_screen import TraceScreen
-from tracetui.ui.trace_view import TraceView
+from tracetui.ui.base.commands import commands_of
+from tracetui.ui.base.messages import SideName
+from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.opening.loading_screen import LoadingScreen
+from tracetui.ui.opening.trace_picker import TracePicker
+from tracetui.ui.trace.trace_screen import TraceScreen
+from tracetui.ui.trace.trace_view import TraceView
+from tracetui.ui.widgets.help import HelpScreen
 
 NAMES = ("linear_eager_cpu.json.gz", "mlp_eager_cpu.json.gz")
 
@@ -44,7 +44,7 @@ def gate(monkeypatch):
         event.wait(PATIENCE)
         return importer.load(path, progress=progress, cancelled=cancelled)
 
-    monkeypatch.setattr("tracetui.ui.loading.load", load)
+    monkeypatch.setattr("tracetui.ui.opening.loading_screen.load", load)
     yield event
     event.set()
 

@@ -13,16 +13,16 @@ from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
 from tracetui.cli.run import request_of
 from tracetui.ui.app import TraceApp
-from tracetui.ui.bar import Bar
-from tracetui.ui.recording_screen import RecordingScreen
-from tracetui.ui.run_form import Choice, RunForm
-from tracetui.ui.run_options import command_line, options_of
-from tracetui.ui.table_view import TableView
-from tracetui.ui.trace_screen import TraceScreen
-from tracetui.ui.workload_picker import WorkloadPicker
+from tracetui.ui.recording.recording_options import command_line, options_of
+from tracetui.ui.recording.recording_screen import RecordingScreen
+from tracetui.ui.recording.run_form import Choice, RunForm
+from tracetui.ui.recording.workload_picker import WorkloadPicker
+from tracetui.ui.trace.trace_screen import TraceScreen
+from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.table_view import TableView
 from workloads import registry
-from workloads.failures import Failure
-from workloads.launcher import Options, Outcome
+from workloads.recording.failures import Failure
+from workloads.recording.launcher import Options, Outcome
 
 SIZES = [(120, 40), (60, 12)]
 

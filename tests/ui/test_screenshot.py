@@ -16,8 +16,8 @@ from tests.support.build import kernel, launch, make_trace, op
 from tracetui.files import write_whole
 from tracetui.model.trace import Trace
 from tracetui.ui.app import TraceApp
-from tracetui.ui.commands import all_commands
-from tracetui.ui.picture_file import self_contained
+from tracetui.ui.base.commands import all_commands
+from tracetui.ui.trace.export_actions import self_contained
 
 SVG = "{http://www.w3.org/2000/svg}"
 

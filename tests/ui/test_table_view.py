@@ -2,10 +2,10 @@ import numpy as np
 from textual.app import App, ComposeResult
 
 from tracetui.model.table import Table, micros, numbers, texts
-from tracetui.ui.arrangement import Arrangement, arrange
-from tracetui.ui.columns import fitted, layout_of, placed
-from tracetui.ui.layouts import Shown
-from tracetui.ui.table_view import TableView
+from tracetui.ui.widgets.arranged_list import Arrangement, arrange
+from tracetui.ui.widgets.columns import fitted, layout_of, placed
+from tracetui.ui.widgets.layouts import Shown
+from tracetui.ui.widgets.table_view import TableView
 
 
 def table_of(count: int) -> Table:

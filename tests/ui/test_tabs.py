@@ -10,10 +10,10 @@ from tests.support.health import plain
 from tests.support.memory_events import copied, two_ops
 from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Quality, Trace
-from tracetui.ui.bar import Bar
-from tracetui.ui.columns import layout_of
-from tracetui.ui.headline import damage
-from tracetui.ui.pane_list import TAB_KEYS, TABS
+from tracetui.ui.trace.pane_list import TAB_KEYS, TABS
+from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.columns import layout_of
+from tracetui.ui.widgets.headline import damage
 
 
 def test_every_tab_is_a_pane_with_a_key_of_its_own() -> None:

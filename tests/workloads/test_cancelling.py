@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.workloads.children import LIGHT_TORCH, QUICK, asked, followed, is_gone, needs_torch, own_function
-from workloads.launcher import Options, Stage, plan, record
+from workloads.recording.launcher import Options, Stage, plan, record
 
 SLEEPS = "import time\ndef step(): time.sleep(60)"
 STUBBORN = """

@@ -16,8 +16,8 @@ from tests.support.workloads.faults import light
 from tracetui.cli import run as run_command
 from tracetui.cli.main import build_parser, main
 from tracetui.cli.recording import RecordingBar, position
-from workloads import launcher, request
-from workloads.launcher import Device, LogLine, Note, Outcome, Progress, Stage
+from workloads.recording import launcher, request
+from workloads.recording.launcher import Device, LogLine, Note, Outcome, Progress, Stage
 
 
 def tracetui(*words, folder):

@@ -13,10 +13,11 @@ from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli import run as run_command
 from tracetui.cli import variants
 from tracetui.cli.main import main
-from workloads import launcher, registry
-from workloads.failures import Failure
-from workloads.launcher import BadRequest, Note, Outcome, plan, plan_variants, variants_of
-from workloads.request import Options
+from workloads import registry
+from workloads.recording import launcher
+from workloads.recording.failures import Failure
+from workloads.recording.launcher import BadRequest, Note, Outcome, plan, plan_variants, variants_of
+from workloads.recording.request import Options
 
 UNAVAILABLE = Failure("unavailable", "fused_mlp needs a GPU, and this would run on cpu.")
 CANCELLED = Failure("cancelled", "Cancelled while recording; nothing was written.")

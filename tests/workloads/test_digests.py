@@ -9,12 +9,13 @@ import pytest
 
 from tests.support.workloads.children import LIGHT_TORCH, asked, own_function
 from tests.support.workloads.sizes import ATTENTION, SMALL
-from workloads import digests as digests_module
-from workloads import fused_mlp, registry
-from workloads.context import RunContext, dtype_of
-from workloads.digests import ENOUGH, LETTERS, digests
-from workloads.launcher import record_now, variants_of
-from workloads.planning import plan_variants
+from workloads import registry
+from workloads.programs import fused_mlp
+from workloads.recording import digests as digests_module
+from workloads.recording.digests import ENOUGH, LETTERS, digests
+from workloads.recording.launcher import record_now, variants_of
+from workloads.recording.planning import plan_variants
+from workloads.recording.preparation import RunContext, dtype_of
 
 torch = pytest.importorskip("torch", reason="recording needs torch")
 

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from tests.support.workloads.children import LIGHT_TORCH, all_of, asked, followed, is_gone, needs_torch, own_function
-from workloads.launcher import Options, plan
+from workloads.recording.launcher import Options, plan
 
 pytestmark = needs_torch
 

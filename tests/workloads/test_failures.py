@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from workloads import failures
 from workloads.api import BadRequest, Unavailable
-from workloads.exceptions import (
+from workloads.recording import failures
+from workloads.recording.exceptions import (
     Cancel,
     Incomplete,
     MissingCompiler,

@@ -16,7 +16,7 @@ import pytest
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
 from tests.support.workloads.faults import SOON, contents, light, own
 from tracetui.cli.recording import RecordingBar
-from workloads.launcher import Note, Stage, record
+from workloads.recording.launcher import Note, Stage, record
 
 FAMILY = """
 import multiprocessing, os, signal, subprocess, time
@@ -147,8 +147,8 @@ def test_whoever_else_is_killed(tmp_path, which):
 @linux
 def test_a_guard_ends_as_its_recorder_did(tmp_path):
     """What a shell or a launcher sees of the recorder is what it would see without a guard."""
-    from workloads.child import command
-    from workloads.request import Request
+    from workloads.recording.child import command
+    from workloads.recording.request import Request
 
     (tmp_path / "own.py").write_text("import os\ndef step(): os.abort()")
     leash, held = os.pipe()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.workloads.children import needs_torch
 from tests.support.workloads.faults import light, own
-from workloads.trace_file import LONGEST_NAME
+from workloads.recording.trace_file import LONGEST_NAME
 
 FAST = "import torch\ndef step():\n    for _ in range({}): torch.ones(4) + 1\n"
 CLOSING = """

@@ -14,9 +14,9 @@ from tests.support.terminal.raw import Raw
 from tests.support.terminal.recording import begin
 from tests.support.waiting import until
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
-from tracetui.ui.bar import Bar
-from tracetui.ui.recording_screen import RecordingScreen
-from workloads.launcher import Hello
+from tracetui.ui.recording.recording_screen import RecordingScreen
+from tracetui.ui.widgets.bar import Bar
+from workloads.recording.launcher import Hello
 
 SOON = 5.0
 DEAF = """

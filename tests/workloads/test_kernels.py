@@ -18,10 +18,11 @@ from tests.support.paths import ROOT
 from tests.support.workloads import kernel_captures, kernel_compiles, kernel_results
 from tests.support.workloads.children import QUICK
 from tests.support.workloads.machines import GPU
-from workloads import devices, machine
+from workloads import machine
 from workloads.api import Unavailable
-from workloads.exceptions import Situation, failure_of
-from workloads.fused_mlp import WORKLOAD
+from workloads.programs.fused_mlp import WORKLOAD
+from workloads.recording import devices
+from workloads.recording.exceptions import Situation, failure_of
 
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
 
@@ -101,7 +102,7 @@ def test_torch_compile_takes_a_kernel_as_it_is(captured, impl):
 
 
 def test_the_fused_mlp_is_listed_without_torch():
-    modules = "{'torch', 'triton', 'workloads.kernels'} & sys.modules.keys()"
+    modules = "{'torch', 'triton', 'workloads.programs.kernels'} & sys.modules.keys()"
     result = run("-c", f"import sys; from workloads import registry; registry.entries(); print({modules})")
     assert result.stdout == "set()\n", result.stderr
 

@@ -16,10 +16,10 @@ from typing import get_args
 import pytest
 
 from tests.support.paths import ROOT
-from workloads import events, trace_file
-from workloads import reporter as reporter_module
 from workloads.api import BadRequest
-from workloads.events import (
+from workloads.recording import events, trace_file
+from workloads.recording import reporter as reporter_module
+from workloads.recording.events import (
     Device,
     Event,
     Failed,
@@ -32,10 +32,10 @@ from workloads.events import (
     as_line,
     from_line,
 )
-from workloads.exceptions import Cancel, Incomplete, NotWritten
-from workloads.failures import Failure
-from workloads.reporter import NOTES, Reporter
-from workloads.request import Options, Request, file_name, tag
+from workloads.recording.exceptions import Cancel, Incomplete, NotWritten
+from workloads.recording.failures import Failure
+from workloads.recording.reporter import NOTES, Reporter
+from workloads.recording.request import Options, Request, file_name, tag
 
 SAID: list[Event] = [
     events.Hello(42, "3.11.7"),
@@ -258,7 +258,8 @@ def test_only_the_childs_own_parts_are_removed(tmp_path):
 
 
 def test_neither_the_registry_nor_the_launcher_loads_torch():
-    script = "import sys, workloads.registry, workloads.launcher as w\nassert len(workloads.registry.entries()) > 5\n"
+    script = "import sys, workloads.registry, workloads.recording.launcher\n"
+    script += "assert len(workloads.registry.entries()) > 5\n"
     script += "print(sorted({'torch', 'numpy', 'tracetui', 'rich'} & {m.split('.')[0] for m in sys.modules}))"
     result = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True

@@ -10,7 +10,7 @@ import pytest
 from tests.support.workloads.children import all_of, content_of, events_of, is_gone, ops_per_step
 from tests.support.workloads.sizes import ATTENTION, SMALL
 from workloads import registry
-from workloads.launcher import Device, Options, Progress, Stage, StageDone, plan
+from workloads.recording.launcher import Device, Options, Progress, Stage, StageDone, plan
 
 pytest.importorskip("torch", reason="recording needs torch")
 

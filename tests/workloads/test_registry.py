@@ -10,7 +10,7 @@ import pytest
 from tests.support.workloads.machines import CPU_ONLY, GPU
 from workloads import machine, registry
 from workloads.api import BadRequest, Expect, Param, Workload
-from workloads.launcher import Options, plan
+from workloads.recording.launcher import Options, plan
 
 BUILT_IN = [registry.built_in(name) for name in registry.BUILT_IN]
 PLAIN = Workload("plain", "needs nothing", "nowhere:prepare")

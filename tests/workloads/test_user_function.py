@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from workloads import user_function
 from workloads.api import BadRequest, Prepared, Workload
-from workloads.request import Options, Request
-from workloads.resolve import resolve
+from workloads.programs import user_function
+from workloads.recording.preparation import resolve
+from workloads.recording.request import Options, Request
 
 SOURCE = """
 from __future__ import annotations

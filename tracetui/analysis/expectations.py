@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.linking.busy import busy_stretches, span
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.placement import step_index

@@ -111,8 +111,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     from tracetui.analysis.checking.report import tolerance_of
-    from tracetui.drawing.check_text import render_check
-    from tracetui.drawing.junit import junit
+    from tracetui.drawing.text.check_text import junit, render_check
 
     assertions, mistakes = _assertions(options)
     if options.tolerance is not None:
@@ -151,9 +150,9 @@ def _others_too(options: argparse.Namespace, assertions: list[Assertion]) -> int
 
 def _names(options: argparse.Namespace) -> int:
     """Print the names that can be used; an expression beside them makes no sense."""
-    from tracetui.analysis.checking.names import names
-    from tracetui.drawing.check_text import names_text
-    from tracetui.drawing.export import render
+    from tracetui.analysis.checking.namespace import names
+    from tracetui.drawing.text.check_text import names_text
+    from tracetui.drawing.text.export import render
 
     if options.format == "junit":
         raise UsageError("--names has no JUnit form: choose text, json or md.")

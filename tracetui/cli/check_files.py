@@ -84,7 +84,7 @@ def write_results(text: str, junit: str | None, options: argparse.Namespace) -> 
 
 
 def _refuse(path: str, options: argparse.Namespace) -> None:
-    from tracetui.drawing.check_results import is_result
+    from tracetui.drawing.text.check_results import is_result
     from tracetui.files import open_already
 
     if os.path.isdir(path):

@@ -24,7 +24,7 @@ from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
     from tracetui.analysis.comparing.comparison import Comparison
-    from tracetui.drawing.comparison_text import Shown
+    from tracetui.drawing.text.comparison_text import Shown
     from tracetui.model.table import Table
 
 HELP = "compare two traces, or two steps or stretches of one"
@@ -79,7 +79,7 @@ def _chosen(told: Comparison, options: argparse.Namespace) -> list[Shown]:
 
     Raises: UsageError for a column that none of them has.
     """
-    from tracetui.drawing.comparison_text import Shown
+    from tracetui.drawing.text.comparison_text import Shown
 
     names = SHOWN[1:] if options.show == "all" else (options.show,)
     tables = {name: _table(told, name, options.unfold) for name in names}
@@ -109,7 +109,7 @@ def _limit(options: argparse.Namespace, sentences: int) -> int | None:
 
 
 def _write(told: Comparison, tables: list[Shown], form: str) -> None:
-    from tracetui.drawing import comparison_text, export
+    from tracetui.drawing.text import comparison_text, export
 
     if form == "json":
         sys.stdout.write(comparison_text.as_json(told, tables))

@@ -12,7 +12,7 @@ from tracetui.cli.verify import ABSENT, Verification, aligned, found, verify, wo
 
 if TYPE_CHECKING:
     from tracetui.model.table import Cell
-    from workloads.launcher import Outcome
+    from workloads.recording.launcher import Outcome
 
 COUNTS = ("kernels_per_forward", "ops_per_step", "calls_per_step")
 """Metrics whose number is worth guessing, best first."""

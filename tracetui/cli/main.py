@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:
         # Loads numpy, which only a defect makes necessary.
-        from tracetui.drawing.crash import crash_message
+        from tracetui.drawing.text.crash_report import crash_message
 
         print(crash_message(error), file=sys.stderr)
         return 1

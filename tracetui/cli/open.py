@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"tracetui: opening {', '.join(map(label_of, traces)) or 'this folder'}", file=sys.stderr)
     # Textual takes a third of a second to import; the line above is on the screen by then.
     from tracetui.ui.app import compare, run
-    from tracetui.ui.messages import SideName
+    from tracetui.ui.base.messages import SideName
 
     if sides is None:
         return run(traces, options.step, options.at)

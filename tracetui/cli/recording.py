@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from tracetui.cli.reading import printable
-from workloads.launcher import STAGES, Event, LogLine, Note, Progress, Stage
+from workloads.recording.launcher import STAGES, Event, LogLine, Note, Progress, Stage
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

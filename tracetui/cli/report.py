@@ -56,8 +56,8 @@ def _of_one(options: argparse.Namespace) -> tuple[Report, bool]:
     from tracetui.analysis.devices.limits import with_device
     from tracetui.analysis.linking.markers import with_steps
     from tracetui.cli.reading import read
-    from tracetui.drawing.raster import Picture
     from tracetui.drawing.report.trace_report import trace_report
+    from tracetui.drawing.timeline.raster import Picture
 
     trace = read(options.traces[0])
     if options.device is not None:
@@ -75,8 +75,8 @@ def _of_two(options: argparse.Namespace) -> tuple[Report, bool]:
     from tracetui import __version__
     from tracetui.analysis.comparing.comparison import comparison
     from tracetui.cli.sides import read_sides
-    from tracetui.drawing.raster import Picture
     from tracetui.drawing.report.comparison_report import comparison_report
+    from tracetui.drawing.timeline.raster import Picture
 
     for name in ("step", "steps_by", "device"):
         if getattr(options, name) is not None:

@@ -21,7 +21,7 @@ from tracetui.cli.reading import printable
 from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
 
 if TYPE_CHECKING:
-    from workloads.launcher import Failure, Options, Outcome, Request
+    from workloads.recording.launcher import Failure, Options, Outcome, Request
 
 HELP = "record a trace of a workload, or of your own function, and open it"
 
@@ -30,7 +30,7 @@ BACKENDS = ("inductor", "aot_eager", "eager")
 DTYPES = ("bf16", "fp16", "fp32")
 SHAPES = ("auto", "on", "off")
 ACTIVE = 3
-"""As in `workloads.request`, which help and completion cannot wait for."""
+"""As in `workloads.recording.request`, which help and completion cannot wait for."""
 
 ERRORS: dict[int, type[TracetuiError]] = {2: UsageError, 3: CannotRun, 4: RunFailed}
 """What an exit code of a recording is raised as."""
@@ -126,7 +126,7 @@ def request_of(options: argparse.Namespace) -> Request:
     Raises: UsageError.
     """
     # These load json and dataclasses, which `--help` need not wait for.
-    from workloads.launcher import BadRequest, plan
+    from workloads.recording.launcher import BadRequest, plan
 
     given, argv = parameters_of(options), ["tracetui", *sys.argv[1:]]
     try:
@@ -153,13 +153,13 @@ def options_of(options: argparse.Namespace) -> Options:
 
     Raises: BadRequest for options that contradict each other.
     """
-    from workloads.launcher import Options
+    from workloads.recording.launcher import Options
 
     return Options(**option_values(options))
 
 
 def option_values(options: argparse.Namespace) -> dict[str, Any]:
-    """Every option of a recording by its name in `workloads.request.Options`."""
+    """Every option of a recording by its name in `workloads.recording.request.Options`."""
     return {
         "device": options.device,
         "dtype": options.dtype or "",
@@ -204,7 +204,7 @@ def record(
 ) -> Outcome:
     """Make the recording, with a progress bar on a terminal; `part` tells which of several it is, as in `1/2`."""
     from tracetui.cli.recording import RecordingBar
-    from workloads.launcher import record_now
+    from workloads.recording.launcher import record_now
 
     what = f"{request.workload} {request.variant}".rstrip()
     with RecordingBar(f"{what} {part}".rstrip(), told=told_before) as bar:

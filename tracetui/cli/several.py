@@ -15,7 +15,7 @@ from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
     from tracetui.analysis.comparing.sides.side import Side
-    from tracetui.drawing.several_text import SeveralShown
+    from tracetui.drawing.text.several_text import SeveralShown
 
 MOST = 26
 """Sides have letters for names."""
@@ -46,7 +46,7 @@ def shown(found: Sequence[Side], sides: Sequence[Written], options: argparse.Nam
     import numpy as np
 
     from tracetui.analysis.comparing.several import Several
-    from tracetui.drawing.several_text import SeveralShown, key_rows
+    from tracetui.drawing.text.several_text import SeveralShown, key_rows
 
     told = Several(tuple(found))
     commands = [command(sides[0], other) for other in sides[1:]]
@@ -69,7 +69,7 @@ def command(first: Written, other: Written) -> str:
 
 
 def _write(printed: SeveralShown, form: str) -> None:
-    from tracetui.drawing import export, several_text
+    from tracetui.drawing.text import export, several_text
 
     if form == "csv":
         sys.stdout.write(export.render(printed.table, printed.told.sides[0].trace, "totals", "csv"))

@@ -16,7 +16,7 @@ from tracetui.cli.completion import completes_files
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
-    from tracetui.drawing.origin import Extent
+    from tracetui.drawing.text.origin import Extent
     from tracetui.model.table import Table
     from tracetui.model.trace import Trace
 
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     from tracetui.analysis.linking.markers import with_steps
     from tracetui.analysis.panes import pane_named
     from tracetui.cli.reading import read
-    from tracetui.drawing.origin import Extent
+    from tracetui.drawing.text.origin import Extent
 
     form = "plain" if wants_plain(options) else options.format
     trace = read(options.trace)
@@ -130,8 +130,9 @@ def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None, e
     """Print a table in one of the formats, at most `limit` rows of it; `extent` says which part of the pane it is."""
     import numpy as np
 
-    from tracetui.drawing import export, markdown, plain, scatter
-    from tracetui.drawing.origin import WHOLE
+    from tracetui.drawing.text import export, markdown, plain
+    from tracetui.drawing.text import roofline_plot as scatter
+    from tracetui.drawing.text.origin import WHOLE
 
     on_screen = form == "table" and sys.stdout.isatty()
     if limit is None and on_screen:

@@ -22,7 +22,7 @@ from tracetui.cli.reading import printable
 from tracetui.cli.verify import Verification, require_promises, tell, verify
 from tracetui.cli.verify import document as verify_document
 from tracetui.errors import CannotRun, RunFailed, UsageError
-from workloads.launcher import OPTIONS, BadRequest, Outcome, Request, plan_variants
+from workloads.recording.launcher import OPTIONS, BadRequest, Outcome, Request, plan_variants
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -193,7 +193,7 @@ def beside(recorded: Sequence[Take]) -> list[str]:
     # These load numpy and rich, which a recording need not wait for.
     from tracetui.cli.several import shown
     from tracetui.cli.sides import Written, read_all
-    from tracetui.drawing.several_text import as_plain
+    from tracetui.drawing.text.several_text import as_plain
 
     sides = [Written(str(take.path), "") for take in recorded]
     return as_plain(shown(read_all(sides), sides)).splitlines()
@@ -226,7 +226,7 @@ def open_all(paths: list[str]) -> int:
     """Open the first two beside each other in the app; the others are in its list of traces."""
     # Textual takes a third of a second to import.
     from tracetui.ui.app import compare
-    from tracetui.ui.messages import SideName
+    from tracetui.ui.base.messages import SideName
 
     return compare(SideName(paths[0]), SideName(paths[1]), paths[2:])
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tracetui.model.table import Cell, Table
     from tracetui.model.trace import Trace
     from workloads.api import Expect, Workload
-    from workloads.launcher import Outcome
+    from workloads.recording.launcher import Outcome
 
 NEEDS_GPU = "needs a GPU"
 ABSENT = "–"
@@ -42,7 +42,7 @@ def workload_of(name: str) -> Workload | None:
     Raises: UsageError when there is none.
     """
     # Loads importlib.metadata where other packages must be asked.
-    from workloads.launcher import BadRequest
+    from workloads.recording.launcher import BadRequest
     from workloads.registry import find, is_function
 
     if is_function(name):

@@ -86,7 +86,7 @@ def variant_lines(name: str) -> list[str]:
 
 def variants_as_words(name: str) -> dict[str, str]:
     """What would be typed after `tracetui run` for each variant."""
-    from workloads.launcher import variants_of
+    from workloads.recording.launcher import variants_of
 
     return {variant: " ".join(_words(name, changes)) for variant, changes in variants_of(name).items()}
 

@@ -19,18 +19,18 @@ from tracetui.analysis.panes import PANES
 from tracetui.drawing.format import clean
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.viewpoint import Viewpoint, read_view_string
-from tracetui.ui.commands import CommandProvider, command
-from tracetui.ui.comparing import Comparing, SidesFound
-from tracetui.ui.loading import LoadingScreen
-from tracetui.ui.messages import CompareAsked, Loaded, LoadFailed, SideName, SliceAsked
-from tracetui.ui.outbox import save_picture
-from tracetui.ui.overlay import Overlay
-from tracetui.ui.pickers import TracePicker
-from tracetui.ui.shelf import Shelf
-from tracetui.ui.sized_screen import SizedScreen
-from tracetui.ui.sturdy import SturdyApp
-from tracetui.ui.themes import THEMES, first_theme, next_theme
-from tracetui.ui.trace_screen import TraceScreen
+from tracetui.ui.base.commands import CommandProvider, command
+from tracetui.ui.base.crash_safe_app import SturdyApp
+from tracetui.ui.base.messages import CompareAsked, Loaded, LoadFailed, SideName, SliceAsked
+from tracetui.ui.base.overlay import Overlay
+from tracetui.ui.base.themes import THEMES, first_theme, next_theme
+from tracetui.ui.open_comparison import Comparing, SidesFound
+from tracetui.ui.opening.loading_screen import LoadingScreen
+from tracetui.ui.opening.trace_picker import TracePicker
+from tracetui.ui.recent_traces import Shelf
+from tracetui.ui.trace.export_actions import save_picture
+from tracetui.ui.trace.trace_screen import TraceScreen
+from tracetui.ui.widgets.sized_screen import SizedScreen
 
 DEEPEST = 6
 """So many screens lie above each other before a slice is shown on one that is there already."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from tracetui.analysis.names.memory import memory
+from tracetui.analysis.names.others import memory
 from tracetui.analysis.names.text import name_parts
 from tracetui.analysis.names.vocabulary import operators
 

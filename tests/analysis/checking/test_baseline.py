@@ -13,14 +13,14 @@ import pytest
 
 from tests.support.build import make_trace, op, step
 from tests.support.checks import cpu_only, outcome, pane, status, work
+from tracetui.analysis.checking.baseline import other_steps, reach
 from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.other_steps import other_steps, reach
 from tracetui.analysis.checking.report import Report, beside, report, usual
 from tracetui.analysis.checking.values import Amount
 from tracetui.analysis.checking.verdict import assertion
 from tracetui.analysis.comparing.sides.side import side
-from tracetui.drawing.check_text import render_check
-from tracetui.drawing.check_words import told
+from tracetui.drawing.text.check_text import render_check
+from tracetui.drawing.text.check_words import told
 from tracetui.errors import UsageError
 from tracetui.importers.load import load
 from tracetui.model.trace import Device, Trace

@@ -6,9 +6,8 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.checks import US, work
-from tracetui.analysis.checking import touched
-from tracetui.analysis.checking.listing import LISTS, listing
-from tracetui.analysis.checking.measured import measured
+from tracetui.analysis.checking import doubtful_columns as touched
+from tracetui.analysis.checking.lists import LISTS, listing, measured
 from tracetui.analysis.checking.namespace import summary_facts
 from tracetui.analysis.checking.report import report
 from tracetui.analysis.checking.selection import FIELDS

@@ -12,7 +12,7 @@ import pytest
 from tests.support.checks import work
 from tests.support.paths import SAMPLES
 from tracetui.analysis.checking.evaluate import Evaluator
-from tracetui.analysis.checking.names import UNLIKE, names
+from tracetui.analysis.checking.namespace import UNLIKE, names
 from tracetui.analysis.checking.parser import parsed
 from tracetui.analysis.checking.values import Number, Truth, Words
 from tracetui.analysis.comparing.sides.measures import measures

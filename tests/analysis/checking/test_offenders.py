@@ -12,9 +12,8 @@ from tests.support.checks import US, cpu_only, outcome, pane, work
 from tracetui.analysis.checking.report import report
 from tracetui.analysis.checking.verdict import assertion
 from tracetui.analysis.comparing.sides.side import side
-from tracetui.drawing.check_text import check_json, check_markdown, check_text
-from tracetui.drawing.check_words import told
-from tracetui.drawing.junit import junit
+from tracetui.drawing.text.check_text import check_json, check_markdown, check_text, junit
+from tracetui.drawing.text.check_words import told
 from tracetui.importers.load import load
 from tracetui.model.trace import Trace
 

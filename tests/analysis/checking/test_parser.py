@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetui.analysis.checking.mistake import Mistake, pointed
-from tracetui.analysis.checking.parser import DEEPEST, parsed
-from tracetui.analysis.checking.tokens import LONGEST
+from tracetui.analysis.checking.parser import DEEPEST, LONGEST, parsed
 from tracetui.analysis.checking.tree import LEVELS, Figure, Node, Part, Path, Prefixed, Quoted, Row, written
 from tracetui.analysis.checking.units import LITERALS
 

@@ -16,7 +16,7 @@ from tests.support.comparing import edited
 from tests.support.comparing.edited import Edit, Recording
 from tracetui.analysis.comparing.changes.kernel_changes import KernelChanges, kernel_changes
 from tracetui.analysis.comparing.matching.match import HOWS, match
-from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import Side, side
 from tracetui.importers.load import load
 from tracetui.model.table import Cell

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace, op
 from tests.support.devices import A100, H100, MI300X
-from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.devices.advice import advice
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.limits import limits_of, with_device

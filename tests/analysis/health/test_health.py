@@ -17,11 +17,11 @@ from tests.support.shortened import shortened
 from tracetui.analysis.health.checks import Doubt
 from tracetui.analysis.health.health_table import CHECKS, doubtful, doubts, marks
 from tracetui.analysis.panes import PANES
-from tracetui.drawing.export import render
+from tracetui.drawing.text.export import render
 from tracetui.errors import TraceError
 from tracetui.importers.load import load
 from tracetui.model.trace import Device, Kind, Quality, Trace
-from tracetui.ui.columns import layout_of
+from tracetui.ui.widgets.columns import layout_of
 
 
 def found(trace: Trace) -> dict[str, int]:

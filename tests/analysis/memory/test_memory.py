@@ -19,11 +19,11 @@ from tracetui.analysis.memory.copies import NO_COPIES
 from tracetui.analysis.memory.curves import memory_curves
 from tracetui.analysis.memory.memory_table import NO_MEMORY
 from tracetui.analysis.panes import PANES
-from tracetui.drawing.layout import Layout
-from tracetui.drawing.palette import palette
-from tracetui.drawing.raster import Picture
-from tracetui.drawing.scene import Scene, View
-from tracetui.drawing.window import Window
+from tracetui.drawing.timeline.layout import Layout
+from tracetui.drawing.timeline.palette import palette
+from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.scene import Scene, View
+from tracetui.drawing.timeline.window import Window
 from tracetui.importers.load import load
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace

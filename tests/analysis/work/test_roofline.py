@@ -16,10 +16,10 @@ from tracetui.analysis.panes import PANES
 from tracetui.analysis.work.kernel_work import kernel_work
 from tracetui.analysis.work.roofline import BELIEVABLE, BOUNDS, bound_share, roofline, units_used
 from tracetui.cli.main import main
-from tracetui.drawing.scatter import Roof, roofline_lines, scatter
+from tracetui.drawing.text.roofline_plot import Roof, roofline_lines, scatter
 from tracetui.importers.load import load
 from tracetui.model.trace import Device, Kind, Trace
-from tracetui.ui.kernel_facts import kernel_facts
+from tracetui.ui.description.kernel_facts import kernel_facts
 
 A_CLOCK = {(7, 0): 1024, (7, 5): 1024, (8, 0): 2048, (8, 6): 1024, (8, 9): 1024, (9, 0): 4096, (12, 0): 1024}
 A_CLOCK |= {(10, 0): 8192, (10, 3): 8192}

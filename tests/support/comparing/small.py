@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.build import make_trace
 from tests.support.comparing.recording import Call, Work, record
 from tracetui.analysis.comparing.matching.match import HOWS, Matching, match
-from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.model.trace import Kind, Trace
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.paths import ROOT
-from workloads.launcher import Event, Hello, Options, Outcome, Request, record
+from workloads.recording.launcher import Event, Hello, Options, Outcome, Request, record
 
 QUICK = {"OMP_NUM_THREADS": "1"}
 

@@ -26,8 +26,8 @@ def capture(impl: str) -> None:
     import torch
     from torch import nn
 
-    from workloads.kernels.gateup import GateUpMlp
-    from workloads.kernels.geglu import GegluMlp
+    from workloads.programs.kernels.gateup import GateUpMlp
+    from workloads.programs.kernels.geglu import GegluMlp
 
     gate, up, down = nn.Linear(16, 32, bias=False), nn.Linear(16, 32, bias=False), nn.Linear(32, 16, bias=False)
     block = GegluMlp(gate, up, down) if impl == "geglu" else GateUpMlp(gate, up, down)

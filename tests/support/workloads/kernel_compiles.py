@@ -24,7 +24,7 @@ CASES = {
 
 def compile_case(kernel: str, dtype: str, capability: int) -> None:
     """The kernel compiles, and products run on tensor cores."""
-    from workloads.kernels import gateup, geglu
+    from workloads.programs.kernels import gateup, geglu
 
     if kernel == "gateup_forward":
         tiles = gateup.CANDIDATES[0]

@@ -39,7 +39,7 @@ def geglu_case(device: str, dtype: str, shape: tuple[int, ...]) -> None:
     import torch
     from torch.nn import functional
 
-    from workloads.kernels.geglu import geglu
+    from workloads.programs.kernels.geglu import geglu
 
     made = [torch.randn(shape, device=device) * scale for scale in (3.0, 1.0, 1.0)]
     gate, up, slope = (each.to(getattr(torch, dtype)) for each in made)
@@ -60,7 +60,7 @@ def gateup_case(device: str, dtype: str, sizes: tuple[int, int, int]) -> None:
     import torch
     from torch.nn import functional
 
-    from workloads.kernels.gateup import Tiles, gateup
+    from workloads.programs.kernels.gateup import Tiles, gateup
 
     rows, depth, columns = sizes
     kind = getattr(torch, dtype)
@@ -75,8 +75,8 @@ def views_case(device: str) -> None:
     import torch
     from torch.nn import functional
 
-    from workloads.kernels.gateup import Tiles, gateup
-    from workloads.kernels.geglu import geglu
+    from workloads.programs.kernels.gateup import Tiles, gateup
+    from workloads.programs.kernels.geglu import geglu
 
     whole = torch.randn(6, 40, device=device, requires_grad=True)
     geglu(*whole.chunk(2, dim=1)).sum().backward()
@@ -95,8 +95,8 @@ def modules_case(device: str) -> None:
     import torch
     from torch.nn import functional
 
-    from workloads.kernels.gateup import GateUpMlp, Tiles
-    from workloads.kernels.geglu import GegluMlp
+    from workloads.programs.kernels.gateup import GateUpMlp, Tiles
+    from workloads.programs.kernels.geglu import GegluMlp
 
     sizes = ((16, 40), (16, 40), (40, 16))
     gate, up, down = (torch.nn.Linear(*each, bias=False, device=device) for each in sizes)
@@ -111,8 +111,8 @@ def refusals_case(device: str) -> None:
     """What does not fit, and gradients that nobody wrote."""
     import torch
 
-    from workloads.kernels.gateup import Tiles, gateup
-    from workloads.kernels.geglu import geglu
+    from workloads.programs.kernels.gateup import Tiles, gateup
+    from workloads.programs.kernels.geglu import geglu
 
     a, b = torch.ones(16, 16, device=device), torch.ones(16, 8, device=device)
     for call in (partial(geglu, a, b), partial(geglu, a, a.half()), partial(gateup, a, a, b)):
@@ -129,7 +129,7 @@ def tiles_case(device: str) -> None:
     import torch
     from triton.runtime.errors import OutOfResources
 
-    from workloads.kernels.gateup import Tiles, fastest_tiles
+    from workloads.programs.kernels.gateup import Tiles, fastest_tiles
 
     a = torch.ones(16, 16, device=device)
     small, medium, large = (Tiles(size, size, 16, 4, 2) for size in (16, 32, 64))
@@ -151,10 +151,10 @@ def workload_case(device: str, impl: str) -> None:
     import torch
     from torch.autograd.profiler import profile
 
-    from workloads.context import RunContext
-    from workloads.fused_mlp import WORKLOAD, prepare
-    from workloads.kernels import gateup
-    from workloads.request import Options
+    from workloads.programs.fused_mlp import WORKLOAD, prepare
+    from workloads.programs.kernels import gateup
+    from workloads.recording.preparation import RunContext
+    from workloads.recording.request import Options
 
     context = RunContext(device, torch.float32, Options(), note=lambda _: None)
     with patch.object(gateup, "fastest_tiles", lambda *_: gateup.Tiles(16, 16, 16, 4, 2)):

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tracetui.analysis.checking.arithmetic import added, compared, kind_of
-from tracetui.analysis.checking.logic import both
+from tracetui.analysis.checking.operations import added, both, compared, kind_of
 from tracetui.analysis.checking.units import THINGS, Misfit, factor, joint
 from tracetui.analysis.checking.values import (
     NO,

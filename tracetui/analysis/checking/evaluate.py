@@ -10,14 +10,22 @@ from typing import TypeVar
 import numpy as np
 
 from tracetui.analysis.checking import calls
-from tracetui.analysis.checking.arithmetic import added, compared, divided, kind_of, multiplied, negative
-from tracetui.analysis.checking.beside_baseline import not_slower
+from tracetui.analysis.checking.baseline import not_slower, other_steps, reach
 from tracetui.analysis.checking.calls import FUNCTIONS, OVER_ROWS
-from tracetui.analysis.checking.listing import LISTS, Listing
-from tracetui.analysis.checking.logic import both, either, opposite
+from tracetui.analysis.checking.lists import LISTS, Listing
 from tracetui.analysis.checking.mistake import NO_COMMAS, Mistake, nearest
 from tracetui.analysis.checking.namespace import Namespace, Unknown
-from tracetui.analysis.checking.other_steps import other_steps, reach
+from tracetui.analysis.checking.operations import (
+    added,
+    both,
+    compared,
+    divided,
+    either,
+    kind_of,
+    multiplied,
+    negative,
+    opposite,
+)
 from tracetui.analysis.checking.selection import SELECTIONS
 from tracetui.analysis.checking.tree import (
     COMPARISON,

@@ -10,13 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetui.analysis.checking.holdings import lacks_gpu, lacks_ops
-from tracetui.analysis.checking.offenders import MOST, Offender, Offenders
-from tracetui.analysis.checking.op_sums import OP_HELP, op_sums
-from tracetui.analysis.checking.patterns import matcher
+from tracetui.analysis.checking.lists import OP_HELP, lacks_gpu, lacks_ops, op_sums
+from tracetui.analysis.checking.operations import matcher
 from tracetui.analysis.checking.units import MICROS, THINGS, Unit
-from tracetui.analysis.checking.values import Number, number
-from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.checking.values import MOST, Number, Offender, Offenders, number
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.comparing.sides.side import STEP, Side
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.links import links, no_gpu

@@ -11,8 +11,8 @@ import numpy as np
 
 from tracetui.analysis.comparing.changes.op_changes import op_changes
 from tracetui.analysis.comparing.changes.totals_table import Total, merged, paired
+from tracetui.analysis.comparing.sentences.fairness import strangers
 from tracetui.analysis.comparing.sentences.statement import opening
-from tracetui.analysis.comparing.sentences.strangers import strangers
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.table import Column, Table, numbers, texts

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.common.combinations import Combinations, combinations
+from tracetui.analysis.common.groups import Combinations, combinations
 from tracetui.analysis.devices.configuration import Configuration
 from tracetui.analysis.devices.limits import Limits, device_index, device_note, is_amd, limits_of, units_of
 from tracetui.analysis.names import decode

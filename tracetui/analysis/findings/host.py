@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest, most_common
 from tracetui.analysis.findings.words import counted, time
 from tracetui.analysis.health.time_checks import stack_cost

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.analysis.common.combinations import combinations
-from tracetui.analysis.common.groups import group
-from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.common.groups import combinations, group
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import residency
 from tracetui.analysis.findings.finding import Finding, Scope, Severity

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tracetui.analysis.common.groups import group
-from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.finding import Finding, Scope, longest
 from tracetui.analysis.findings.words import rate, size, time
 from tracetui.analysis.idle.cause_words import Cause

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.idle.waits import SYNC_NAME, flush
 from tracetui.analysis.linking.links import calls_named, op_rows
 from tracetui.model.intervals import Int64

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.common.stretches import Axis
 from tracetui.analysis.idle.idleness import device_order
 from tracetui.analysis.kernel_names import Family, family

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.common.trees import forest, nearest
 from tracetui.analysis.linking.autograd import autograd
 from tracetui.analysis.linking.joining import pass_on, row_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.linking.joining import around, external_ids_name_ops, join_launches, pass_on, prefer_named
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64

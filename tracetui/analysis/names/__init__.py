@@ -4,8 +4,7 @@
 """
 
 from tracetui.analysis.names.decode import decode
-from tracetui.analysis.names.decoded import SHORTEST, Decoded
-from tracetui.analysis.names.family import Family
+from tracetui.analysis.names.decoded import SHORTEST, Decoded, Family
 from tracetui.analysis.names.text import normalised
 
 __all__ = ["SHORTEST", "Decoded", "Family", "decode", "normalised"]

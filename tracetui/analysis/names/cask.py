@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import BRIEF, brief_type
-from tracetui.analysis.names.family import Family
 from tracetui.analysis.names.instructions import ACCUMULATORS, CONVOLUTIONS, RELU_CAPABLE, shape_of, sizes
 from tracetui.analysis.names.text import Name
 

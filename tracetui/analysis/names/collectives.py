@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 
-from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import brief_type, cpp_type
-from tracetui.analysis.names.family import Family
 from tracetui.analysis.names.text import Name
 
 _COLLECTIVE = "AllGatherV|AllGather|AllReduce|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll|AlltoAll"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import cpp_type, types_in
-from tracetui.analysis.names.family import Family
 from tracetui.analysis.names.text import Name, call
 
 _DEVICE = re.compile(r"Device(\w+?)(?:Kernel)?$")

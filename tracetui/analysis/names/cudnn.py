@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import FLOATS, cpp_type
-from tracetui.analysis.names.family import Family
 from tracetui.analysis.names.text import Name
 
 

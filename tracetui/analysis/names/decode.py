@@ -6,24 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from tracetui.analysis.names.attention import attention
+from tracetui.analysis.names.attention import attention, flash
 from tracetui.analysis.names.cask import sass, xmma
 from tracetui.analysis.names.collectives import collective
 from tracetui.analysis.names.cub import cub
-from tracetui.analysis.names.cublas import cublas
+from tracetui.analysis.names.cublas import cublas, nvjet
 from tracetui.analysis.names.cudnn import cudnn
-from tracetui.analysis.names.cutlass import cutlass
-from tracetui.analysis.names.cutlass_template import cutlass_template
-from tracetui.analysis.names.decoded import Decoded
-from tracetui.analysis.names.family import Family
-from tracetui.analysis.names.flash import flash
+from tracetui.analysis.names.cutlass import cutlass, cutlass_template
+from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.inductor import inductor
-from tracetui.analysis.names.memory import memory
 from tracetui.analysis.names.native import native
-from tracetui.analysis.names.nvjet import nvjet
-from tracetui.analysis.names.others import by_words, user_kernel
-from tracetui.analysis.names.rocm import rocm
-from tracetui.analysis.names.tensile import tensile
+from tracetui.analysis.names.others import by_words, memory, user_kernel
+from tracetui.analysis.names.rocm import rocm, tensile
 from tracetui.analysis.names.text import Name, name_parts
 from tracetui.analysis.names.wording import cut, sentence_of, short_of
 from tracetui.model.trace import Kind

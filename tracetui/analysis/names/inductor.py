@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 
-from tracetui.analysis.names.decoded import Decoded
-from tracetui.analysis.names.family import Family
+from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.text import Name
 from tracetui.analysis.names.vocabulary import segments
 

@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.common.lanes import is_named
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 

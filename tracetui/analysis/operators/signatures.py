@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.common.groups import combinations
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Trace
 

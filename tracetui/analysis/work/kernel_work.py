@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.common.combinations import Combinations, combinations
+from tracetui.analysis.common.groups import Combinations, combinations
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.names import Family, decode
 from tracetui.analysis.operators.signatures import Signature, Signatures, signatures

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracetui.drawing.format import Family
-from tracetui.drawing.palette import FAMILIES, palette, rgb
+from tracetui.drawing.timeline.palette import FAMILIES, palette, rgb
 
 FAMILY_WORDS = {
     Family.GEMM: "matrix product",

@@ -13,15 +13,14 @@ import numpy as np
 
 from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.gaps import idle_blocks
-from tracetui.drawing.axis import tick_label, tick_step
 from tracetui.drawing.format import Family, count, duration, shorten
-from tracetui.drawing.labels import SHORTEST
-from tracetui.drawing.palette import palette
-from tracetui.drawing.raster import Picture
-from tracetui.drawing.report.arrangement import Arrangement, Row, arrange
-from tracetui.drawing.report.blocks import Blocks, Stretch, blocks
+from tracetui.drawing.report.arrangement import Arrangement, Blocks, Row, Stretch, arrange, blocks
 from tracetui.drawing.report.colours import FAMILY_WORDS, IDLE_WORDS, letter, slice_class
 from tracetui.drawing.report.words import text
+from tracetui.drawing.timeline.axis import tick_label, tick_step
+from tracetui.drawing.timeline.labels import SHORTEST
+from tracetui.drawing.timeline.palette import palette
+from tracetui.drawing.timeline.raster import Picture
 
 WIDTH, NAMES = 990, 148
 """Units of length of the time axis, and of the names of lanes beside it."""

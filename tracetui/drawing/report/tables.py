@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracetui.drawing.format import count
-from tracetui.drawing.origin import Extent
-from tracetui.drawing.reading import NAMES, notes, shown_texts, telling
 from tracetui.drawing.report.section import Section
 from tracetui.drawing.report.words import text, title
+from tracetui.drawing.text.origin import Extent
+from tracetui.drawing.text.readable_table import NAMES, notes, shown_texts, telling
 from tracetui.model.table import NULL, Column, Table
 
 NAME_WIDTH = 72

@@ -17,7 +17,7 @@ from tests.support.comparing.recording import Call, Work, record
 from tests.support.comparing.small import fused, pointwise, product, programs, trace
 from tests.support.comparing.tutorial import COMPILED, EAGER, FUSED, attention, linear, matmul_add, mlp
 from tracetui.analysis.comparing.changes.kernel_changes import KernelChanges, kernel_changes
-from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.model.table import Cell
 from tracetui.model.trace import Kind, Trace

@@ -21,7 +21,7 @@ from tracetui.analysis.comparing.changes.change_rows import change_rows
 from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
 from tracetui.analysis.comparing.changes.part_times import part_times
 from tracetui.analysis.comparing.matching.match import match
-from tracetui.analysis.comparing.sides.representative import representative
+from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import Side, side
 from tracetui.importers.load import load
 from tracetui.model.table import Cell

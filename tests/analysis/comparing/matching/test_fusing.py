@@ -10,7 +10,7 @@ import pytest
 from tests.support.comparing.recording import Call, Work
 from tests.support.comparing.small import F32, fused, pairs, pointwise, product, together, trace
 from tests.support.comparing.tutorial import COMPILED, FUSED, attention, mlp, split_stack
-from tracetui.analysis.comparing.matching.chains import loose_op
+from tracetui.analysis.comparing.matching.fusing import loose_op
 from tracetui.analysis.comparing.matching.match import HOWS
 from tracetui.model.trace import Trace
 

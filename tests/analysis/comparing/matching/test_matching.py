@@ -16,8 +16,7 @@ from tests.support.comparing.small import F32, PROGRAMS, fused, pairs, pointwise
 from tests.support.comparing.tutorial import COMPILED, EAGER, matmul_add
 from tracetui.analysis.comparing.matching.called import calls
 from tracetui.analysis.comparing.matching.classes import classes
-from tracetui.analysis.comparing.matching.match import HOWS, Matching
-from tracetui.analysis.comparing.matching.renamed import renamed
+from tracetui.analysis.comparing.matching.match import HOWS, Matching, renamed
 from tracetui.model.trace import NO_ID, Kind, Trace
 
 

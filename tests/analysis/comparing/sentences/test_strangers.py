@@ -8,7 +8,7 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.played import said, trace_of
 from tests.support.comparing.recording import Call, Work
 from tracetui.analysis.comparing.changes.op_changes import op_changes
-from tracetui.analysis.comparing.sentences.strangers import shared_calls, strangers
+from tracetui.analysis.comparing.sentences.fairness import shared_calls, strangers
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.importers.load import load
 from tracetui.model.trace import Trace

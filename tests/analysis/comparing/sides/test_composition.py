@@ -16,7 +16,7 @@ from tracetui.analysis.comparing.changes.totals_table import paired, totals
 from tracetui.analysis.comparing.sides.composition import groups, is_mixed
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.comparing.sides.traits import traits
-from tracetui.drawing.comparison_text import in_words
+from tracetui.drawing.text.comparison_text import in_words
 from tracetui.importers.load import load
 from tracetui.model.trace import Trace
 

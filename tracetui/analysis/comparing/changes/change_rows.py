@@ -3,6 +3,8 @@
 A row holds pairs of one name, operator and way of matching; or all that went into kernels of one name; or work that
 only one side has. Work whose like is paired elsewhere, and that the other side has less often, is in the row of those
 pairs, which says by its calls that there are more or fewer. Likewise what some work became more of than it was.
+
+The marks of rows in the tables of kernels and of operators: what became of each.
 """
 
 from __future__ import annotations
@@ -11,12 +13,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.comparing.matching.classes import Classes, classes
 from tracetui.analysis.comparing.matching.match import FUSED, HOWS, OTHER_SHAPES, SAME_NAME, SPLIT, TAKEN_IN, Matching
+from tracetui.analysis.comparing.sides.noise import Change
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Trace
+
+SAME, FASTER, SLOWER, UNTOLD = "same", "faster", "slower", "cannot tell"
+FUSED_INTO, SPLIT_INTO, GONE, NEW = "fused into", "split into", "gone", "new"
+
+_MARKS = {Change.SAME: SAME, Change.LESS: FASTER, Change.MORE: SLOWER}
+
+
+def mark_of(change: Change) -> str:
+    """The mark of a row that both sides have, by what can be said of its time."""
+    return _MARKS.get(change, UNTOLD)
+
 
 JOINED, PAIRED, PARTED, BOTH = 1, 0, -1, 2
 """Several of A are one of B, one is one, one of A is several of B, several are several."""

@@ -15,17 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.comparing.changes.change_rows import FUSED_INTO, GONE, NEW, SAME, UNTOLD, mark_of
 from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
-from tracetui.analysis.comparing.changes.marks import FUSED_INTO, GONE, NEW, SAME, UNTOLD, mark_of
 from tracetui.analysis.comparing.changes.totals_table import note
 from tracetui.analysis.comparing.sides.calls import OP, RUNTIME, Calls, Key, calls
-from tracetui.analysis.comparing.sides.composition import is_mixed
+from tracetui.analysis.comparing.sides.composition import is_mixed, representative
 from tracetui.analysis.comparing.sides.measures import launch_gap
-from tracetui.analysis.comparing.sides.noise import CHANGES, Change
+from tracetui.analysis.comparing.sides.noise import CHANGES, Change, Spread, noises, spread, spread_changes
 from tracetui.analysis.comparing.sides.op_names import is_generated, loose_name, ops_within
-from tracetui.analysis.comparing.sides.representative import representative
 from tracetui.analysis.comparing.sides.side import Side
-from tracetui.analysis.comparing.sides.spread import Spread, noises, spread, spread_changes
 from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import Column, Table, numbers, texts

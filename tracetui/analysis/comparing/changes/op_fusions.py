@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracetui.analysis.common.trees import forest, nearest
-from tracetui.analysis.comparing.changes.marks import FUSED_INTO, GONE, NEW
+from tracetui.analysis.comparing.changes.change_rows import FUSED_INTO, GONE, NEW
 from tracetui.analysis.comparing.sides.calls import OP, Calls, calls
 from tracetui.analysis.comparing.sides.noise import Difference, difference
 from tracetui.analysis.comparing.sides.op_names import is_generated, loose_name, ops_within

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.comparing.matching.classes import WorkClass, classes
 from tracetui.analysis.comparing.matching.order import in_order
 from tracetui.analysis.comparing.matching.pairing import even_pairs

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tracetui.analysis.comparing.changes.change_rows import FASTER, FUSED_INTO, GONE, NEW, SLOWER, SPLIT_INTO
 from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
-from tracetui.analysis.comparing.changes.marks import FASTER, FUSED_INTO, GONE, NEW, SLOWER, SPLIT_INTO
 from tracetui.analysis.comparing.changes.totals_table import Total
 from tracetui.analysis.comparing.matching.match import SAME_PLACE
+from tracetui.analysis.comparing.sentences.fairness import in_common
 from tracetui.analysis.comparing.sentences.ranks import are_ranks
-from tracetui.analysis.comparing.sentences.strangers import in_common
 from tracetui.analysis.comparing.sentences.words import (
     WITHIN_NOISE,
     Unit,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.analysis.comparing.changes.marks import FASTER, GONE, NEW, SLOWER
+from tracetui.analysis.comparing.changes.change_rows import FASTER, GONE, NEW, SLOWER
 from tracetui.analysis.comparing.changes.op_fusions import OpFusion, OpFusions
 from tracetui.analysis.comparing.sentences.words import (
     WITHIN_NOISE,

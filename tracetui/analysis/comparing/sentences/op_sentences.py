@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.comparing.changes.marks import FASTER, FUSED_INTO, GONE, NEW, SAME, SLOWER, UNTOLD
+from tracetui.analysis.comparing.changes.change_rows import FASTER, FUSED_INTO, GONE, NEW, SAME, SLOWER, UNTOLD
 from tracetui.analysis.comparing.changes.op_fusions import op_fusions
 from tracetui.analysis.comparing.changes.totals_table import Total
 from tracetui.analysis.comparing.sentences.op_counts import OpCounts, names_alone, own_times

@@ -11,13 +11,17 @@ from typing import Any
 from tracetui.analysis.comparing.changes.op_changes import op_changes
 from tracetui.analysis.comparing.changes.totals_table import paired
 from tracetui.analysis.comparing.sentences.doubts import doubts_told
-from tracetui.analysis.comparing.sentences.fairness import is_same, unfair, unsure
+from tracetui.analysis.comparing.sentences.fairness import is_same, strangers, times_apart, unfair, unsure
 from tracetui.analysis.comparing.sentences.kernel_sentences import kernel_story
-from tracetui.analysis.comparing.sentences.mixed_sentences import mixed_times, mixed_told
 from tracetui.analysis.comparing.sentences.op_counts import names_alone
 from tracetui.analysis.comparing.sentences.op_sentences import op_sentences, op_sentences_of_gpu
-from tracetui.analysis.comparing.sentences.strangers import strangers, times_apart
-from tracetui.analysis.comparing.sentences.time_sentences import Totals, further_sentences, verdict_sentences
+from tracetui.analysis.comparing.sentences.time_sentences import (
+    Totals,
+    further_sentences,
+    mixed_times,
+    mixed_told,
+    verdict_sentences,
+)
 from tracetui.analysis.comparing.sides.composition import is_mixed
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.health.checks import Severity

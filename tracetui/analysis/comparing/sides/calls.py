@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracetui.analysis.common.combinations import combinations
+from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.common.trees import forest, nearest
 from tracetui.analysis.comparing.sides.op_names import COMPILE, is_compile, shared_name
 from tracetui.analysis.comparing.sides.side import Side

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.common.lanes import lane_numbers
-from tracetui.analysis.common.naming import is_named
+from tracetui.analysis.common.lanes import is_named, lane_numbers
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import before_capture, chosen, partial_steps, step_index
 from tracetui.analysis.linking.steps import Steps, steps

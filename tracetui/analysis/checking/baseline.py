@@ -1,0 +1,126 @@
+"""Whether a number is not above that of a baseline, by more than both scatter.
+
+How much the other steps of a file scatter, for one step that is compared with one step.
+
+One number on each side says nothing about noise. Where the files hold more complete steps, which did the same work,
+these do, from the least to the largest: single steps lie further apart than medians, and a difference as large as
+the distance between the quartiles is ordinary between two of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.checking.units import factor
+from tracetui.analysis.checking.values import NO, UNKNOWN, YES, Amount, Number, Piece, Truth, truth
+from tracetui.analysis.comparing.sides.noise import STEADY, Change, Difference, difference
+from tracetui.analysis.comparing.sides.side import STEP, Side
+from tracetui.analysis.comparing.sides.side import side as side_of
+from tracetui.model.trace import Float64
+
+LEAST = 3
+"""Fewer other steps say too little."""
+_SCOPE = "\0steps without "
+"""Begins a scope that no user can write: what is remembered of these steps has a place of its own."""
+
+
+def other_steps(of: Side, beside: Side) -> Side | None:
+    """The complete steps of the file of one step, without it and without the step beside it.
+
+    None where they are too few, and where either side is anything but one step.
+    """
+    if not (_is_one_step(of) and _is_one_step(beside)):
+        return None
+    left_out = sorted({int(each.row[0]) for each in (of, beside) if each.trace is of.trace})
+    every = side_of(of.trace)
+    kept = ~np.isin(every.row, left_out)
+    if kept.sum() < LEAST:
+        return None
+    row, start, end, number = (array[kept] for array in (every.row, every.start, every.end, every.number))
+    return Side(of.trace, f"{_SCOPE}{left_out}", STEP, row, start, end, number)
+
+
+def _is_one_step(of: Side) -> bool:
+    """Whether a side is a single step."""
+    return of.sort == STEP and len(of) == 1
+
+
+def reach(sample: Float64 | None) -> float:
+    """How far other steps lie apart; NaN where too few have a number."""
+    return float(np.ptp(sample)) if sample is not None and len(sample) >= LEAST else float("nan")
+
+
+ONE_EACH = (
+    "Of one part on each side nothing is known about how much it scatters, and {share} % is assumed. "
+    "Record several steps, or say with --tolerance what is too much."
+)
+SCATTERS = "It differs by {amount} and scatters by {noise}: record more steps, or allow more with --tolerance."
+
+
+@dataclass(frozen=True)
+class _Borrowed(Difference):
+    """Of one step on each side, with what other steps of their files say about noise."""
+
+    reach: float = 0.0
+
+    @property
+    def noise(self) -> float:
+        """How far single steps lie apart without being different."""
+        return self.reach
+
+
+def not_slower(new: Number, old: Number, tolerance: Number | None, reach: float = float("nan")) -> Truth:
+    """Whether the median of a sample is not above that of the baseline; unknown where the noise hides it.
+
+    A difference that is no larger than the tolerance, in the unit of the numbers or as a percentage of the baseline,
+    is none. `reach` is how far two single steps may lie apart, by other steps of their files; NaN for not known.
+    Raises: Misfit for a tolerance of another unit.
+    """
+    if new.sample is None or old.sample is None or not (len(new.sample) and len(old.sample)):
+        return truth(UNKNOWN, old.why or new.why)
+    counts = new.unit.sort == "count"
+    seen = difference(old.sample, new.sample, exact=counts)
+    borrowed = bool(np.isnan(seen.noise)) and not counts and reach == reach
+    if borrowed:
+        seen = _Borrowed(seen.a, seen.b, counts, reach)
+    alone = bool(np.isnan(seen.noise)) and not counts
+    allowed = None if tolerance is None else _allowed(seen, new, tolerance)
+    guess = STEADY * abs(seen.a.median) if alone and allowed is None else 0.0
+    noise = guess if alone else float(np.nan_to_num(seen.noise))
+    answer = _answer(seen, noise, allowed)
+    found = (Amount(seen.b.median, new.unit), *_change(seen))
+    wanted: tuple[Piece, ...] = ("<=", Amount(seen.a.median, new.unit))
+    wanted += ("+", tolerance.amount) if tolerance else ()
+    origin = "of other steps )" if borrowed else f", assumed {100 * STEADY:g} % )" if alone else ")"
+    wanted += ("(noise", Amount(noise, new.unit), origin) if noise else ()
+    why = ""
+    if answer == UNKNOWN:
+        amount, scatter = _share(abs(seen.amount), seen), _share(noise, seen)
+        why = ONE_EACH.format(share=f"{100 * STEADY:g}") if alone else SCATTERS.format(amount=amount, noise=scatter)
+    return Truth(np.array(answer, np.int8), None, why, found, wanted, untold=answer == UNKNOWN)
+
+
+def _answer(seen: Difference, noise: float, allowed: float | None) -> int:
+    if seen.change in (Change.SAME, Change.LESS):
+        return YES
+    if allowed is not None and seen.amount <= allowed and (noise <= allowed or seen.amount > noise):
+        return YES
+    return NO if seen.amount > noise else UNKNOWN
+
+
+def _allowed(seen: Difference, of: Number, tolerance: Number) -> float:
+    """The tolerance in the unit of the numbers."""
+    if tolerance.unit.sort == "share" and of.unit.sort != "share":
+        return abs(seen.a.median) * tolerance.one * tolerance.unit.scale
+    return tolerance.one * factor(tolerance.unit, of.unit)
+
+
+def _change(seen: Difference) -> tuple[Piece, ...]:
+    return (f"({100 * (seen.ratio - 1):+.1f} %)",) if np.isfinite(seen.ratio) else ()
+
+
+def _share(amount: float, seen: Difference) -> str:
+    base = abs(seen.a.median)
+    return f"{100 * amount / base:.1f} %" if base else f"{amount:g}"

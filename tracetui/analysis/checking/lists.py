@@ -1,0 +1,374 @@
+"""Lists: what happened in the parts of a side, a row each, with the columns of the pane of the same name.
+
+The measures of a side under names that do not depend on what a trace holds.
+
+A sort of work that a trace with a GPU does not have took no time, and is 0; of a trace without a GPU nothing is known.
+
+What a side does not hold, and why: the sentence that an assertion fails with, which says how to record it.
+
+Operators by name, and what each costs in each part of a side: calls and times as the ops pane counts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tracetui.analysis.checking.values import Rows, Value, of_column
+from tracetui.analysis.comparing.sides.measures import Measure, measures, rests_on_launches, without_launches
+from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
+from tracetui.analysis.idle.cause_words import WORDS
+from tracetui.analysis.kernel_names import Family
+from tracetui.analysis.linking.links import links, no_gpu, op_rows
+from tracetui.analysis.memory.memory_table import NO_MEMORY
+from tracetui.analysis.operators.costs import costs
+from tracetui.analysis.operators.key_averages import KIND_WORDS, averages, grouped
+from tracetui.analysis.panes import PANES
+from tracetui.analysis.step_table import NO_STEPS
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.table import Column, Table, coded, numbers
+from tracetui.model.trace import Float64, Kind
+
+ON_GPU = ("self_device_us", "device_total_us", "kernels")
+"""Columns of which a trace without a GPU says nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class OpSums:
+    """Sums by operator and part; an op and an annotation of one name are two rows."""
+
+    name: Int64
+    """Id in `texts`."""
+    texts: Sequence[str]
+    kind: Int64
+    """Id in `KIND_WORDS`."""
+    sums: dict[str, Float64]
+    """For each column of the ops pane an array of operators and parts; times are microseconds."""
+
+
+OP_HELP = {
+    "calls": ("", "Calls in a step."),
+    "self_cpu_us": ("us", "CPU time in a step, outside of what it called."),
+    "cpu_total_us": ("us", "CPU time in a step, with what it called."),
+    "self_device_us": ("us", "Time of the GPU work that it launched itself."),
+    "device_total_us": ("us", "Time of the GPU work that it and what it called launched."),
+    "kernels": ("", "GPU activities that it and what it called launched."),
+}
+"""What is known of an operator: unit, and what it is."""
+
+
+def op_sums(side: Side) -> OpSums:
+    """The operators that occur in a side, in the order of their names' first use; made once."""
+    return side.trace.remember(("op sums", side.scope), lambda: _made(side))
+
+
+def op_list(side: Side) -> Table:
+    """A row for each operator with the medians over the parts."""
+    found = op_sums(side)
+    return Table(
+        (
+            coded("name", found.name, found.texts, "Name; all steps are one."),
+            *(
+                numbers(name, np.median(found.sums[name], axis=1) if len(side) else [], unit, help)
+                for name, (unit, help) in OP_HELP.items()
+            ),
+            coded("kind", found.kind, KIND_WORDS, "Op, annotation, runtime call or overhead."),
+        )
+    )
+
+
+def _made(side: Side) -> OpSums:
+    trace, every = side.trace, costs(side.trace)
+    part = side.part_of(every.row)
+    held = np.flatnonzero(part >= 0)
+    cost, part = every.take(held), part[held]
+    names = grouped(trace, cost)
+    sums = averages(trace, cost, names)
+    place, cells = names.member * len(side) + part, len(names) * len(side)
+
+    def spread(values: Int64 | None) -> Float64:
+        weights = None if values is None else values.astype(np.float64)
+        return np.bincount(place, weights, cells).reshape(len(names), len(side)).astype(np.float64)
+
+    table = {
+        "calls": spread(None),
+        "self_cpu_us": spread(cost.self_cpu) / 1000,
+        "cpu_total_us": spread(cost.cpu) / 1000,
+        "self_device_us": spread(cost.self_device) / 1000,
+        "device_total_us": spread(cost.device) / 1000,
+        "kernels": spread(cost.kernels),
+    }
+    if len(links(trace).gpu) == 0:
+        table |= {name: np.full_like(table[name], np.nan) for name in ON_GPU}
+    return OpSums(sums.name, cost.texts, sums.kind, table)
+
+
+NO_OPS = "There are no operators in it. Record with activities=[ProfilerActivity.CPU, ...]."
+NO_SHAPES = "The shapes of the operators behind its GPU work are not known. Record with record_shapes=True."
+UNLAUNCHED = (
+    "No GPU activity of it has a launch record, so that none belongs to a {part}. Record with "
+    "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], or look at the whole capture: TRACE#all."
+)
+
+
+def lacks_gpu(side: Side) -> str:
+    """Why nothing is known of the GPU's work in the parts of a side; empty where something is."""
+    found = links(side.trace)
+    if len(found.gpu) == 0 or side.sort == CAPTURE or len(found.launches):
+        return no_gpu(side.trace)
+    return UNLAUNCHED.format(part=side.sort)
+
+
+def lacks_calls(side: Side) -> str:
+    """Why nothing is known of calls of the runtime; empty where they were recorded."""
+    recorded = len(side.trace.slices.of_kind(Kind.RUNTIME)) or len(links(side.trace).gpu)
+    return "" if recorded else no_gpu(side.trace)
+
+
+def lacks_ops(side: Side) -> str:
+    """Why nothing is known of operators; empty where some were recorded."""
+    return "" if len(op_rows(side.trace)) else NO_OPS
+
+
+def whole_or_step(side: Side) -> tuple[int | None, str]:
+    """The step that a pane of a trace is asked of, None for the whole; or why it cannot be asked of these parts."""
+    if side.scope == "" or side.sort == CAPTURE:
+        return None, ""
+    if side.sort == STEP and side.scope.isdigit():
+        return int(side.scope), ""
+    return None, f"It is known of the whole trace and of one step, and not of #{side.scope}."
+
+
+def parts_of(side: Side) -> str:
+    """What the parts of a side are, in words: `5 steps`, `1 run`, `the capture`."""
+    if side.sort == CAPTURE:
+        return "the capture"
+    return f"{len(side):,} {side.sort}{'' if len(side) == 1 else 's'}"
+
+
+OF_CPU = ("dur_us", "cpu_us")
+"""What every trace with a thread says."""
+OF_OPS = ("cpu_ops", "view_ops")
+OF_CALLS = ("sync_us", "query_us", "occupancy_queries")
+"""Of calls of the runtime that need not put work on the GPU."""
+OF_SHAPES = ("moved_bytes", "flops", "moved_known_pct")
+GPU_FAMILIES = tuple(each for each in Family if each <= Family.OTHER)
+
+
+def measured(side: Side) -> dict[str, Measure]:
+    """Everything that is measured of a side, by name; NaN throughout is what the trace does not hold."""
+
+    def make() -> dict[str, Measure]:
+        found = measures(side)
+        every = found | {name: _known_measure(side, each) for name, each in _unused(side).items() if name not in found}
+        return {name: _honest(side, each) for name, each in every.items()}
+
+    return side.trace.remember(("measured", side.scope), make)
+
+
+def lacking(side: Side, name: str) -> str:
+    """Why a measure is not known of a side, as a sentence."""
+    if why := _absent(side, name):
+        return why
+    if gap := measured(side)[name].gap:
+        return f"{gap[:1].upper()}{gap[1:]}."
+    if name in OF_SHAPES:
+        return NO_SHAPES
+    return f"Nothing of it was recorded in the {side.sort}{'' if len(side) == 1 else 's'}."
+
+
+def _absent(side: Side, name: str) -> str:
+    """Why the trace can say nothing about a measure; empty where it can."""
+    if name in OF_CPU:
+        return ""
+    if name in OF_OPS:
+        return lacks_ops(side)
+    return lacks_calls(side) if name in OF_CALLS else lacks_gpu(side)
+
+
+def _honest(side: Side, measure: Measure) -> Measure:
+    """The measure, with NaN for the 0 of something that was not recorded at all."""
+    if not _absent(side, measure.name):
+        return measure
+    return Measure(measure.name, np.full(len(side), np.nan), measure.help, measure.unit)
+
+
+def _known_measure(side: Side, measure: Measure) -> Measure:
+    """The 0 of what did not occur, and nothing for the parts of which the launches were not recorded."""
+    lost = without_launches(side)
+    if not lost.any() or not rests_on_launches(measure.name):
+        return measure
+    return replace(measure, values=np.where(lost, np.nan, measure.values), gap=measures(side)["launches"].gap)
+
+
+def _unused(side: Side) -> dict[str, Measure]:
+    """Families of work and causes of gaps, of each of which there was nothing."""
+    nothing = np.zeros(len(side))
+    found = {f"{each.name.lower()}_us": f"Sum of GPU durations: {each.name.lower()}." for each in GPU_FAMILIES}
+    causes = {f"idle_{word.lower().replace(' ', '_')}_us": f"Gaps put down to: {word.lower()}." for word in WORDS}
+    return {name: Measure(name, nothing, help, "us") for name, help in {**found, **causes}.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """Rows with named columns."""
+
+    rows: Rows
+    columns: Mapping[str, Column]
+    _made: dict[str, Value] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Value:
+        """A column as values, the same ones each time.
+
+        Raises: KeyError for a column that there is not.
+        """
+        if name not in self._made:
+            self._made[name] = of_column(self.columns[name], self.rows)
+        return self._made[name]
+
+
+@dataclass(frozen=True)
+class ListKind:
+    """A list that can be asked of every side."""
+
+    help: str
+    """What a row is."""
+    make: Callable[[Side], Table]
+    """The rows of the parts."""
+    lacks: Callable[[Side, Table], str]
+    """Why it is not known what happened, as a sentence; empty where it is."""
+
+
+def listing(side: Side, name: str) -> tuple[Table, str]:
+    """A list of a side as a table, made once, and why it is not known what happened; that is empty where it is.
+
+    Raises: KeyError for a name that is not in `LISTS`.
+    """
+    kind = LISTS[name]
+
+    def make() -> tuple[Table, str]:
+        table = kind.make(side)
+        return table, kind.lacks(side, table)
+
+    return side.trace.remember(("list to check", name, side.scope), make)
+
+
+def _steps(side: Side) -> Table:
+    """The steps of a side with every measure and the columns of the steps pane."""
+    pane = PANES["steps"].build(side.trace)
+    every = measured_columns(side)
+    taken = {column.name for column in every}
+    rows = np.empty(0, np.int64) if pane.slices is None else pane.slices
+    mine = pane.take(np.flatnonzero(np.isin(rows, side.row)))
+    if side.sort != STEP:
+        every = [column.take(np.empty(0, np.int64)) for column in every]
+    return Table((*every, *(column for column in mine.columns if column.name not in taken)))
+
+
+def _runs(side: Side) -> Table:
+    """The runs of a name with every measure."""
+    return Table((numbers("run", side.number, "", "Number of the run, from 1."), *measured_columns(side)))
+
+
+def measured_columns(side: Side) -> list[Column]:
+    """Every measure of the parts of a side as a column."""
+    return [numbers(each.name, each.values, each.unit, each.help) for each in measured(side).values()]
+
+
+def _rows_of(pane: str, kinds: tuple[str, ...] = ()) -> Callable[[Side], Table]:
+    """The rows of a pane whose slices belong to the parts, of some kinds where they are given."""
+
+    def make(side: Side) -> Table:
+        table = PANES[pane].build(side.trace)
+        rows = np.empty(0, np.int64) if table.slices is None else table.slices
+        held = side.part_of(rows) >= 0
+        if kinds:
+            held &= _is_one_of(table["kind"], kinds)
+        return table.take(np.flatnonzero(held))
+
+    return make
+
+
+def _is_one_of(column: Column, texts: tuple[str, ...]) -> Bool:
+    strings = column.strings or ()
+    return np.isin(column.values, [number for number, text in enumerate(strings) if text in texts])
+
+
+def _memory(side: Side) -> Table:
+    """What the allocators did while a part ran, whoever asked for it."""
+    table = PANES["memory"].build(side.trace)
+    if side.sort == CAPTURE or len(side) == 0:
+        return table
+    moment = np.round(table["start_us"].values.astype(np.float64) * 1000).astype(np.int64)
+    order = np.argsort(side.start, kind="stable")
+    reach = np.maximum.accumulate(side.end[order])
+    place = np.searchsorted(side.start[order], moment, side="right") - 1
+    return table.take(np.flatnonzero((place >= 0) & (moment < reach[place])))
+
+
+def _pane(name: str) -> Callable[[Side], Table]:
+    """A pane of the whole trace, or of the one step that the side is."""
+
+    def make(side: Side) -> Table:
+        step, why = whole_or_step(side)
+        table = PANES[name].build(side.trace, step=step)
+        return table.take(np.empty(0, np.int64)) if why else table
+
+    return make
+
+
+def _known(side: Side, _: Table) -> str:
+    return ""
+
+
+def _no_steps(side: Side, _: Table) -> str:
+    if side.sort == STEP:
+        return "" if len(side) else "No step was recorded whole."
+    return NO_STEPS if side.scope == "" else f"#{side.scope} is no step."
+
+
+def _no_runs(side: Side, _: Table) -> str:
+    return "" if side.sort == RUN else "Runs are those of a name: TRACE#NAME."
+
+
+def _gpu(side: Side, _: Table) -> str:
+    return lacks_gpu(side)
+
+
+def _calls(side: Side, _: Table) -> str:
+    return lacks_calls(side)
+
+
+def _ops(side: Side, _: Table) -> str:
+    return lacks_ops(side)
+
+
+def _allocations(side: Side, _: Table) -> str:
+    return NO_MEMORY if len(PANES["memory"].build(side.trace)) == 0 else ""
+
+
+def _whole(side: Side, _: Table) -> str:
+    return whole_or_step(side)[1]
+
+
+def _shaped(side: Side, table: Table) -> str:
+    return whole_or_step(side)[1] or lacks_gpu(side) or ("" if len(table) else NO_SHAPES)
+
+
+LISTS: dict[str, ListKind] = {
+    "steps": ListKind("Complete steps: the names above, one number each.", _steps, _no_steps),
+    "runs": ListKind("The same where TRACE#NAME says whose runs are looked at.", _runs, _no_runs),
+    "kernels": ListKind("Kernels of the steps, by start.", _rows_of("kernels", ("kernel",)), _gpu),
+    "copies": ListKind("Copies and fills of the steps.", _rows_of("kernels", ("memcpy", "memset")), _gpu),
+    "launches": ListKind("Calls of the steps that put work on the GPU.", _rows_of("launches"), _gpu),
+    "gaps": ListKind("Stretches in which a device ran nothing, before work of the steps.", _rows_of("gaps"), _gpu),
+    "ops": ListKind("Operators by name; the numbers are of one step.", op_list, _ops),
+    "occupancy": ListKind("Occupancy queries of the steps.", _rows_of("occupancy"), _calls),
+    "memory": ListKind("What the allocators did during the steps.", _memory, _allocations),
+    "roofline": ListKind("Operators by shapes, of the whole trace.", _pane("roofline"), _shaped),
+    "findings": ListKind("What the rules find in the whole trace.", _pane("findings"), _whole),
+    "health": ListKind("Checks of the trace itself.", lambda side: PANES["health"].build(side.trace), _known),
+}
+"""All lists by name."""

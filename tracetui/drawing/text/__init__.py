@@ -1,0 +1,1 @@
+"""Tables, comparisons and checks as text."""

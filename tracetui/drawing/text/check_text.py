@@ -1,0 +1,197 @@
+"""A check as text: a line for each assertion, a Markdown table for a pull request, or JSON for a script.
+
+A check as JUnit XML, as GitLab, Jenkins and the reporters for GitHub Actions read it.
+
+A test case for each assertion: one that does not hold is a failure, one that the trace holds no value for an error,
+and one that noise hides is skipped, or with `strict` a failure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import orjson
+from rich.cells import cell_len
+
+from tracetui.analysis.checking.report import Report
+from tracetui.analysis.checking.values import Amount, Offender
+from tracetui.analysis.checking.verdict import Leaf, Outcome, Status
+from tracetui.analysis.comparing.sides.side import Side
+from tracetui.drawing.format import ABSENT, REPLACEMENT, clean
+from tracetui.drawing.text.check_words import WORDS, closing, found_text, told, wanted_text
+from tracetui.drawing.text.markdown import code, prose
+from tracetui.drawing.text.origin import facts, recorded_on
+from tracetui.model.table import Table
+
+_ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 does not allow, not even escaped."""
+
+
+def junit(report: Report) -> str:
+    """The check as one test suite, with a line break at its end."""
+    tags = [_tag(each, report.strict) for each in report.outcomes]
+    counts = {
+        "tests": str(len(tags)),
+        "failures": str(tags.count("failure")),
+        "errors": str(tags.count("error")),
+        "skipped": str(tags.count("skipped")),
+        "time": "0",
+    }
+    title = f"tracetui check {report.side.name}"
+    # Schemas know no skipped tests of all suites together.
+    sums = {name: text for name, text in counts.items() if name != "skipped"}
+    suites = ElementTree.Element("testsuites", {"name": "tracetui check", **sums})
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": _safe(title), **counts})
+    for outcome, tag in zip(report.outcomes, tags, strict=True):
+        _add_case(suite, outcome, tag, _class_name(report.side.name))
+    lines = [f"{WORDS[each.status]}  {each.expression}  {told(each)}" for each in report.outcomes]
+    said = [*report.unfair, *lines, *report.remarks, closing(report)]
+    ElementTree.SubElement(suite, "system-out").text = "\n".join(map(_safe, said))
+    ElementTree.indent(suites)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
+
+
+def _tag(outcome: Outcome, strict: bool) -> str:
+    if outcome.status == Status.UNTOLD:
+        return "failure" if strict else "skipped"
+    return {Status.FAILS: "failure", Status.MISSING: "error"}.get(outcome.status, "")
+
+
+def _add_case(suite: ElementTree.Element, outcome: Outcome, tag: str, place: str) -> None:
+    names = {"classname": place, "name": _safe(outcome.expression), "time": "0"}
+    case = ElementTree.SubElement(suite, "testcase", names)
+    if not tag:
+        return
+    message = _safe(told(outcome))
+    detail = ElementTree.SubElement(case, tag, {"message": message})
+    # GitLab shows the text, Jenkins and GitHub the message.
+    detail.text = f"{_safe(outcome.expression)}\n{message}"
+    if tag != "skipped":
+        detail.set("type", outcome.status.value)
+
+
+def _class_name(name: str) -> str:
+    """The file as the name of a class: readers take a point for the start of a deeper package."""
+    return _safe("tracetui." + name.replace(".", "_"))
+
+
+def _safe(text: str) -> str:
+    return _ILLEGAL.sub(REPLACEMENT, clean(text))
+
+
+WIDEST = 60
+"""Characters of an expression that others are lined up with."""
+BETWEEN = "  "
+
+
+def render_check(report: Report, form: str) -> str:
+    """The check as `text`, `json`, `junit` or `md`, with a line break at its end.
+
+    Raises: KeyError for another form.
+    """
+    return {"text": check_text, "json": check_json, "junit": junit, "md": check_markdown}[form](report)
+
+
+def check_text(report: Report) -> str:
+    """What makes it unfair, a line for each assertion, remarks, and how many hold."""
+    shown = [(WORDS[each.status], clean(each.expression), told(each)) for each in report.outcomes]
+    first = max((len(status) for status, _, _ in shown), default=0)
+    second = max((cell_len(text) for _, text, _ in shown if cell_len(text) <= WIDEST), default=0)
+    lines = [
+        BETWEEN.join((status.ljust(first), text + " " * max(second - cell_len(text), 0), words)).rstrip()
+        for status, text, words in shown
+    ]
+    return "".join(
+        f"{line}\n" for line in [*map(clean, report.unfair), *lines, *map(clean, report.remarks), closing(report)]
+    )
+
+
+def check_markdown(report: Report) -> str:
+    """A table that can be pasted into a pull request."""
+    marks = {Status.HOLDS: "ok", Status.FAILS: "**FAIL**", Status.MISSING: "**missing**", Status.UNTOLD: "cannot tell"}
+    rows = [
+        (
+            marks[each.status],
+            code(clean(each.expression)),
+            prose(clean(each.why) if each.why and not _found(each) else found_text(each)),
+            prose(wanted_text(each)),
+        )
+        for each in report.outcomes
+    ]
+    table = [("", "assertion", "found", "wanted"), ("---",) * 4, *rows]
+    origin = " · ".join([code(clean(report.side.name)), *map(prose, recorded_on(report.side.trace))])
+    beside = f" · beside {code(clean(report.baseline.name))}" if report.baseline else ""
+    body = "\n".join("| " + " | ".join(row) + " |" for row in table)
+    before, behind = ([prose(clean(said)) for said in each] for each in (report.unfair, report.remarks))
+    parts = [f"**{closing(report)}** · {origin}{beside}", *before, body, *behind]
+    return "\n\n".join(parts) + "\n"
+
+
+def check_json(report: Report) -> str:
+    """The outcomes with their numbers, for a script."""
+    document = {
+        "passes": report.passes,
+        "counts": {status.value.replace(" ", "_"): report.count(status) for status in Status},
+        "trace": _side(report.side),
+        "baseline": _side(report.baseline) if report.baseline else None,
+        "unfair": [clean(said) for said in report.unfair],
+        "checks": [_outcome(each) for each in report.outcomes],
+        "remarks": [clean(remark) for remark in report.remarks],
+    }
+    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def names_text(table: Table, width: int | None = None) -> str:
+    """The names that expressions can use, as aligned columns; the help is cut at a width where there is one."""
+    rows = [[clean(str(row[name] or "")) for name in ("name", "value", "unit", "help")] for row in table.rows()]
+    widths = [min(max(map(cell_len, column)), 34) for column in zip(*rows, strict=True)]
+    lines = []
+    for name, value, unit, help in rows:
+        head = f"{name:<{widths[0]}}  {value or ABSENT:>{widths[1]}} {unit:<{widths[2]}}"
+        lines.append(f"{head}  {help}"[:width].rstrip())
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    leaves = [_leaf(leaf) for leaf in outcome.leaves]
+    compound = outcome.is_compound or len(leaves) != 1
+    first = {"found": None, "unit": None} if compound else leaves[0]
+    return {
+        "expression": clean(outcome.expression),
+        "status": outcome.status.value.replace(" ", "_"),
+        "found": first["found"],
+        "unit": first["unit"],
+        "wanted": wanted_text(outcome),
+        "message": told(outcome),
+        "rows": [] if compound else leaves[0]["rows"],
+        "rows_in_all": None if compound else leaves[0]["rows_in_all"],
+        "parts": leaves if compound else [],
+    }
+
+
+def _leaf(leaf: Leaf) -> dict[str, Any]:
+    """The first number of what was found, or the text of it."""
+    numbers = [piece for piece in leaf.found if isinstance(piece, Amount)]
+    texts = [clean(piece).strip('"') for piece in leaf.found if isinstance(piece, str)]
+    return {
+        "expression": clean(leaf.text),
+        "answer": {1: True, 0: False}.get(leaf.answer),
+        "found": numbers[0].value if numbers else texts[0] if texts else None,
+        "unit": numbers[0].unit.label if numbers else None,
+        "rows": [_row(each) for each in leaf.blamed.first],
+        "rows_in_all": leaf.blamed.total,
+    }
+
+
+def _row(row: Offender) -> dict[str, Any]:
+    return {"list": row.list, "name": clean(row.name) or None, "step": row.step}
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {**facts(side.trace), "scope": clean(side.scope), "parts": len(side), "part": side.sort}
+
+
+def _found(outcome: Outcome) -> bool:
+    return any(leaf.found for leaf in outcome.leaves)

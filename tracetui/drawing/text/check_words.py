@@ -1,0 +1,95 @@
+"""What a check found and wanted, in words: `44.7 %`, `< 10 %`, `1.62 ms`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tracetui.analysis.checking.report import Report
+from tracetui.analysis.checking.values import Amount, Piece
+from tracetui.analysis.checking.verdict import Leaf, Outcome, Status
+from tracetui.drawing.format import ABSENT, clean, shorten
+
+LONGEST = 200
+"""Characters of a text out of a trace."""
+DIGITS, MOST = 4, 15
+"""Significant digits of a number at least, and where two that differ would otherwise look the same."""
+WORDS = {Status.HOLDS: "ok", Status.FAILS: "FAIL", Status.MISSING: "missing", Status.UNTOLD: "cannot tell"}
+"""What each status is called in a line."""
+_LABELS = {"us": "µs", "μs": "µs"}
+
+
+def told(outcome: Outcome) -> str:
+    """What was found and wanted, as one line."""
+    compound = len(outcome.leaves) > 1 or outcome.is_compound
+    said = [_leaf(leaf, compound) for leaf in outcome.leaves if leaf.found or not outcome.why]
+    return clean("; ".join([*filter(None, said), *([outcome.why] if outcome.why else [])]))
+
+
+def found_text(outcome: Outcome) -> str:
+    """What was found, without what was wanted."""
+    texts = [_found(leaf) if leaf.found else ABSENT for leaf in outcome.leaves]
+    return clean("; ".join(texts)) or ABSENT
+
+
+def wanted_text(outcome: Outcome) -> str:
+    """What was wanted."""
+    return clean("; ".join(_pair(leaf)[1] for leaf in outcome.leaves)) or ABSENT
+
+
+def closing(report: Report) -> str:
+    """How many of the assertions hold, in words."""
+    total, held = len(report.outcomes), report.count(Status.HOLDS)
+    counts = [(report.count(status), status) for status in (Status.FAILS, Status.MISSING, Status.UNTOLD)]
+    words = {Status.FAILS: "fails" if counts[0][0] == 1 else "fail", Status.MISSING: "missing"}
+    parts = [f"{number} {words.get(status, 'cannot be told')}" for number, status in counts if number]
+    end = f": {', '.join(parts)}" if parts else ""
+    return f"{held} of {total} {'holds' if held == total == 1 else 'hold'}{end}"
+
+
+def amount(value: Amount, digits: int = DIGITS) -> str:
+    """A number with its unit and so many significant digits, whole numbers in full."""
+    label = _LABELS.get(value.unit.label, value.unit.label)
+    return f"{figure(value.value, digits)} {label}".rstrip()
+
+
+def figure(value: float, digits: int = DIGITS) -> str:
+    """A number with thousands separated, no zeros at its end, and so many significant digits at least."""
+    if value == 0 or not math.isfinite(value):
+        return "0" if value == 0 else ABSENT
+    size = math.floor(math.log10(abs(value)))
+    if size >= MOST or size < -6:
+        return f"{value:.{digits - 1}e}"
+    decimals = max(digits - 1 - size, 0)
+    text = f"{value:,.{min(decimals, MOST)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _leaf(leaf: Leaf, among_others: bool) -> str:
+    found, wanted = _found(leaf), _pair(leaf)[1]
+    words = f"found {found or ABSENT}, wanted {wanted}" if wanted else f"found {found}"
+    return f"{leaf.text}: {words}" if among_others else words
+
+
+def _found(leaf: Leaf) -> str:
+    """What was found, with the rows to blame for it."""
+    rows = leaf.blamed.text
+    return f"{_pair(leaf)[0]} ({shorten(clean(rows), LONGEST)})" if rows else _pair(leaf)[0]
+
+
+def _pair(leaf: Leaf) -> tuple[str, str]:
+    """Found and wanted with as many digits as it takes to tell them apart."""
+    wanted = leaf.wanted[1:] if leaf.wanted[:1] == ("==",) else leaf.wanted
+    figures = [[piece for piece in side if isinstance(piece, Amount)] for side in (leaf.found, leaf.wanted)]
+    texts = ("", "")
+    for digits in range(DIGITS, MOST + 2):
+        texts = _text(leaf.found, digits), _text(wanted, digits)
+        same = [a.value != b.value and amount(a, digits) == amount(b, digits) for a in figures[0] for b in figures[1]]
+        if not any(same):
+            break
+    return texts
+
+
+def _text(pieces: Sequence[Piece], digits: int) -> str:
+    words = [amount(piece, digits) if isinstance(piece, Amount) else shorten(clean(piece), LONGEST) for piece in pieces]
+    return " ".join(words).replace(" )", ")").replace(" ,", ",")

@@ -1,0 +1,311 @@
+"""A comparison as text: its statement, and the tables of totals, kernels and operators, each cut to what is read.
+
+JSON and CSV carry every column of every row. What is read by eye has a few columns: what it is, how often, before and
+after, and what that saves; names and numbers are the same.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import orjson
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tracetui.analysis.comparing.comparison import Comparison
+from tracetui.analysis.comparing.sides.side import Side
+from tracetui.analysis.comparing.sides.traits import Traits, traits
+from tracetui.drawing.format import ABSENT, cell, clean, count, micros, percent, size
+from tracetui.drawing.text import export
+from tracetui.drawing.text.markdown import code, lines, prose, sentence
+from tracetui.drawing.text.origin import facts
+from tracetui.drawing.text.readable_table import notes, telling
+from tracetui.model.table import Cell, Column, Table, texts
+
+TABLES = ("totals", "kernels", "ops")
+"""The tables of a comparison."""
+TITLES = {"totals": "Per part", "kernels": "GPU work", "ops": "CPU work"}
+KEY = ("cpu_us", "gpu_span_us", "gpu_busy_us", "kernels", "dur_us", "launches", "gpu_idle_pct", "copies", "moved_bytes")
+"""Measures that a short list has before any other, in this order."""
+TOLD = ("less", "more")
+"""Changes that are believed."""
+NUMBERS = {
+    "totals": ("a", "b", "difference", "ratio"),
+    "kernels": ("calls", "change"),
+    "ops": ("calls", "change"),
+}
+"""Columns of words that are numbers, of what is read by eye."""
+FULL = 1000
+"""Characters of a name where there is room."""
+HEAD = 2
+"""Columns by which the lines of a sentence after its first are set in."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table of the comparison, sorted and filtered, and how many of its rows are told."""
+
+    name: str
+    table: Table
+    limit: int | None
+    short: bool = False
+    """Whether what matters least may be left out from between the others."""
+
+    @property
+    def cut(self) -> Table:
+        """The rows that are told."""
+        if self.limit is None:
+            return self.table
+        if self.short and self.name == "totals":
+            return self.table.take(_weightiest(self.table, self.limit))
+        return self.table.take(np.arange(min(self.limit, len(self.table))))
+
+    @property
+    def left_out(self) -> int:
+        """How many are not."""
+        return len(self.table) - len(self.cut)
+
+    @property
+    def readable(self) -> Table:
+        """What is told, for reading by eye; the statement has the notes of a short list."""
+        made = readable(self.name, self.cut)
+        return replace(made, note="") if self.short and len(made) else made
+
+
+def as_json(told: Comparison, tables: Iterable[Shown]) -> str:
+    """One object: the sides, the statement, and the tables with every column."""
+    document: dict[str, Any] = {
+        "a": side_facts(told.a),
+        "b": side_facts(told.b),
+        "statement": list(map(clean, told.statement)),
+    }
+    for shown in tables:
+        made = orjson.loads(export.render(shown.cut, told.a.trace, shown.name, "json"))
+        document[shown.name] = {key: made[key] for key in ("columns", "rows", "note", "doubts") if key in made}
+    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def side_facts(side: Side) -> dict[str, Any]:
+    """What identifies a side in JSON."""
+    said = traits(side)
+    return {
+        **facts(side.trace),
+        "scope": clean(side.scope),
+        "part": side.sort,
+        "parts": len(side),
+        "numbers": side.number.tolist(),
+        "verdict": said.verdict,
+        "compiled": said.compiled,
+        "compiled_parts": said.compiled_parts,
+        "cuda_graphs": said.graphs,
+        "torch": said.torch and clean(said.torch),
+        "workload": said.workload and clean(said.workload),
+        "params": {clean(key): clean(value) for key, value in said.params.items()},
+        "inferred": side.inferred(),
+        "remark": clean(side.remark),
+    }
+
+
+def as_markdown(told: Comparison, tables: Sequence[Shown]) -> str:
+    """The statement as a list and the tables below it, to be pasted into a pull request."""
+    left, right = map(traits, (told.a, told.b))
+    sides = [f"{mark}: {code(clean(each.name))}, {prose(in_words(each))}" for mark, each in (("A", left), ("B", right))]
+    parts = [" · ".join(["**Comparison**, from A to B", *sides])]
+    parts.append("\n".join(f"- {sentence(clean(line))}" for line in told.statement))
+    for shown in _worth_showing(tables):
+        more = f" ({count(shown.left_out)} more)" if shown.left_out else ""
+        parts.append("\n\n".join([f"**{TITLES[shown.name]}**{more}", *_markdown_table(shown)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(shown: Shown) -> list[str]:
+    """The table and what must be known of it; names stand in full, since a page has room for them."""
+    table = shown.readable
+    if not len(table):
+        return [prose(f"No rows. {clean(table.note)}".strip())]
+    body = "\n".join(lines(table, telling(table), shown.name, FULL, NUMBERS[shown.name]))
+    return [body, *map(prose, notes(table))]
+
+
+def as_plain(told: Comparison, tables: Sequence[Shown]) -> str:
+    """Everything as aligned text for a pipe."""
+    parts = ["\n".join([*head(told), "", *map(bullet, told.statement)])] if len(tables) > 1 else []
+    for shown in _worth_showing(tables):
+        title = [_title(shown)] if len(tables) > 1 else []
+        body = export.render(shown.readable, told.a.trace, shown.name, "table").rstrip("\n")
+        parts.append("\n".join([*title, body]))
+    return "\n\n".join(parts) + "\n"
+
+
+def as_rich(told: Comparison, tables: Sequence[Shown], width: int) -> RenderableType:
+    """Everything for a terminal of `width` columns."""
+    parts: list[RenderableType] = []
+    if len(tables) > 1:
+        parts += [Text(line, style="dim") for each in head(told) for line in wrapped(each, width, HEAD)]
+        parts.append(Text())
+        for place, said in enumerate(told.statement):
+            parts += [Text(line, style="" if place else "bold") for line in wrapped(bullet(said), width, HEAD)]
+    for shown in _worth_showing(tables):
+        body = export.rich_table(shown.readable, told.a.trace, shown.name, width)
+        # The title of a pane names one file.
+        inner = body.renderables[1:] if isinstance(body, Group) else [body]
+        parts += [*([Text()] if parts else []), Text(_title(shown), style="dim"), *inner]
+    return Group(*parts)
+
+
+def head(told: Comparison) -> list[str]:
+    """What the two sides are, a line each."""
+    return [f"{mark}  {clean(side.name)}: {in_words(traits(side))}" for mark, side in (("A", told.a), ("B", told.b))]
+
+
+def readable(name: str, table: Table) -> Table:
+    """The columns that are read by eye."""
+    made = {"totals": _totals, "kernels": _kernels, "ops": _ops}[name](table)
+    kept = tuple(column for column in made if not len(column) or not column.nulls().all())
+    return Table(kept, None, table.note, {})
+
+
+def _worth_showing(tables: Sequence[Shown]) -> list[Shown]:
+    """Of several tables those with rows, or with a reason for having none."""
+    return [shown for shown in tables if len(shown.table) or shown.table.note or len(tables) == 1]
+
+
+def in_words(said: Traits) -> str:
+    """A side in words: `3 steps, compiled, overhead-bound, NVIDIA H100, PyTorch 2.13`."""
+    words = "whole capture" if said.sort == "capture" else f"{said.parts:,} {said.sort}{'s' if said.parts != 1 else ''}"
+    compiled = "compiled" if said.compiled else f"{said.compiled_parts:,} of them compiled"
+    how = [*([compiled] if said.compiled_parts else []), *(["CUDA graphs"] if said.graphs else [])]
+    devices = [f"{said.devices[0]}{f' x{len(said.devices)}' if len(said.devices) > 1 else ''}"] if said.devices else []
+    version = [f"PyTorch {said.torch}"] if said.torch else []
+    return clean(", ".join([words, *how, *([said.verdict] if said.verdict else []), *devices, *version]))
+
+
+def bullet(line: str) -> str:
+    """A sentence of a list."""
+    return f"* {clean(line)}"
+
+
+def wrapped(text: str, width: int, indent: int) -> list[str]:
+    """The lines of a sentence within a width, those after the first set in."""
+    return textwrap.wrap(text, max(width, 20), subsequent_indent=" " * indent, break_on_hyphens=False)
+
+
+def _title(shown: Shown) -> str:
+    more = f" · {count(shown.left_out)} more: --show {shown.name}" if shown.left_out else ""
+    return f"{TITLES[shown.name]}{more}"
+
+
+def _weightiest(table: Table, limit: int) -> np.ndarray:
+    """The rows of a short list of totals, in their order: the key measures, then what changed most."""
+    rows = list(table.rows())
+
+    def weight(place: int) -> tuple[int, float]:
+        row = rows[place]
+        if row["measure"] in KEY:
+            return -1, KEY.index(str(row["measure"]))
+        rank = 0 if row["change"] in TOLD else 1
+        ratio = row["ratio"] if isinstance(row["ratio"], float) and row["ratio"] > 0 else 1.0
+        return rank, -abs(float(np.log(ratio)))
+
+    held = [place for place, row in enumerate(rows) if row["a"] or row["b"]]
+    return np.array(sorted(sorted(held, key=weight)[:limit]), np.int64)
+
+
+def _totals(table: Table) -> tuple[Column, ...]:
+    units = [str(row["unit"]) for row in table.rows()]
+    columns = []
+    for name in ("a", "b", "difference"):
+        values = [table[name].cell(row) for row in range(len(table))]
+        words = [amount(value, unit) for value, unit in zip(values, units, strict=True)]
+        columns.append(texts(name, right(words, name), table[name].help))
+    ratio = [_ratio(table["ratio"].cell(row)) for row in range(len(table))]
+    columns.append(texts("ratio", right(ratio, "ratio"), table["ratio"].help))
+    # What stands in the way of all of them the statement has said.
+    remarks = table["remark"] if len({row["remark"] for row in table.rows()}) > 1 else None
+    return (table["measure"], *columns, table["change"], *([remarks] if remarks else []))
+
+
+def _ratio(value: Cell) -> str:
+    return ABSENT if not isinstance(value, float) else f"{value:.2f}"
+
+
+def amount(value: Cell, unit: str) -> str:
+    """A number with its unit."""
+    if not isinstance(value, int | float):
+        return ABSENT
+    match unit:
+        case "us":
+            return f"{micros(value)} µs"
+        case "%":
+            return percent(value)
+        case "bytes":
+            return size(value)
+        case _:
+            words = count(value) if float(value).is_integer() else f"{value:,.1f}"
+            return f"{words} {unit}".rstrip()
+
+
+def _kernels(table: Table) -> tuple[Column, ...]:
+    """Mark, what became what, how often, before and after."""
+    names = [_became(row) for row in table.rows()]
+    return (
+        table["mark"],
+        texts("what", names, "The kernel, and what it became."),
+        _calls(table),
+        *_before_after(table, "a_us", "b_us"),
+        table["how"],
+    )
+
+
+def _became(row: dict[str, Cell]) -> str:
+    before, after = row["name_a"], row["name_b"]
+    short = str(row["short_name"] or before or after)
+    return short
+
+
+def _ops(table: Table) -> tuple[Column, ...]:
+    names = ("fused_into", "remark", "folded_change")
+    found = zip(*(map(table[name].cell, range(len(table))) for name in names), strict=True)
+    remarks = [next((str(each) for each in said if each is not None), None) for said in found]
+    return (
+        table["mark"],
+        replace(table["name"], name="op"),
+        _calls(table),
+        *_before_after(table, "self_cpu_a_us", "self_cpu_b_us"),
+        texts("remark", remarks, "The kernel that it went into, why nothing is known, or what of its views changed."),
+    )
+
+
+def _before_after(table: Table, before: str, after: str) -> tuple[Column, ...]:
+    change = [
+        None
+        if (value := table["change_pct"].cell(row)) is None
+        else f"{round(float(value)) or 0:+,} %".replace("+0", "0")
+        for row in range(len(table))
+    ]
+    return (
+        replace(table[before], name="a_us"),
+        replace(table[after], name="b_us"),
+        table["saves_us"],
+        texts("change", right([word or ABSENT for word in change], "change"), table["change_pct"].help),
+    )
+
+
+def _calls(table: Table) -> Column:
+    """Calls in a part: one number where they are as many, else two."""
+    columns = table["calls_a"], table["calls_b"]
+    words = []
+    for row in range(len(table)):
+        before, after = (cell(each, each.cell(row)) for each in columns)
+        words.append(before if before == after else f"{before} → {after}")
+    return texts("calls", right(words, "calls"), "Calls in a part, before and after.")
+
+
+def right(words: Sequence[str], name: str) -> list[str]:
+    """Words that end in one column."""
+    width = max(map(len, [*words, name]), default=0)
+    return [word.rjust(width) for word in words]

@@ -1,0 +1,101 @@
+"""What is told of a defect of this program: a sentence for the terminal, and a file with the whole traceback.
+
+Values of variables are in neither: they are data of a trace. The error's own words are in both, made harmless.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import traceback
+from contextlib import suppress
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+
+from platformdirs import user_cache_path
+
+from tracetui.drawing.format import clean, shorten
+from tracetui.files import write_whole
+
+KEPT = 20
+"""Reports that are kept; older ones are removed."""
+LONGEST = 120
+"""Characters of an error's words that are shown."""
+LONGEST_LINE = 2000
+"""Characters of a line of the file."""
+
+_PACKAGE = Path(__file__).parents[2]
+
+
+def reports_folder() -> Path:
+    """Where reports go."""
+    return user_cache_path("tracetui", appauthor=False) / "crashes"
+
+
+def crash_message(error: BaseException) -> str:
+    """Two sentences about an error that nobody expected; its traceback is written to a file, which they name."""
+    if isinstance(error, MemoryError):
+        return "tracetui: There is not enough memory for this."
+    said = shorten(" ".join(clean(str(error)).split()), LONGEST)
+    what = type(error).__name__ + (f": {said}" if said else "")
+    failed = f"tracetui {_own_version()} failed with {what} ({place_of(error.__traceback__)})."
+    try:
+        path = write_report(report(error))
+    except OSError as trouble:
+        return f"{failed}\nIts traceback could not be written to {reports_folder()}: {trouble.strerror}."
+    return f"{failed}\nThis is a defect of tracetui; please report it. The traceback is in {clean(str(path))}"
+
+
+def report(error: BaseException) -> str:
+    """Versions and the traceback, no values of variables, nothing that steers a terminal."""
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    head = [
+        f"tracetui {_own_version()}, Python {platform.python_version()}, {platform.platform()}",
+        ", ".join(f"{name} {_version(name)}" for name in ("textual", "rich", "numpy")),
+        "",
+    ]
+    return "\n".join(shorten(clean(line), LONGEST_LINE) for line in [*head, *lines]) + "\n"
+
+
+def write_report(text: str) -> Path:
+    """Write a report and return its path.
+
+    Raises: OSError when it cannot be written.
+    """
+    folder = reports_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{datetime.now():%Y%m%d-%H%M%S-%f}.txt"
+    write_whole(path, text)
+    for old in sorted(folder.glob("*.txt"))[:-KEPT]:
+        with suppress(OSError):
+            old.unlink()
+    return path
+
+
+def place_of(trace: TracebackType | None) -> str:
+    """File, line and function in which it failed: the last ones of this package, where there are any."""
+    frames = traceback.extract_tb(trace)
+    own = [frame for frame in frames if _PACKAGE in Path(frame.filename).parents]
+    if not frames:
+        return "at an unknown place"
+    frame = (own or frames)[-1]
+    name = Path(frame.filename)
+    where = name.relative_to(_PACKAGE.parent) if own else name.name
+    return f"{clean(str(where))}, line {frame.lineno}, in {frame.name}"
+
+
+def _own_version() -> str:
+    # The package itself leads to what records, of which drawing must know nothing.
+    return str(getattr(sys.modules["tracetui"], "__version__", "of unknown version"))
+
+
+def _version(name: str) -> str:
+    # What was never loaded cannot be the reason.
+    if name not in sys.modules:
+        return "not loaded"
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,208 @@
+"""A table as text: JSON, CSV, Markdown, plain columns, or a rich table for a terminal.
+
+Numbers are the same in every form. JSON and CSV carry all columns and full names; what is read by eye leaves out
+columns that hold nothing, shortens names, and on a narrow terminal drops columns and says which.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import orjson
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from tracetui.drawing.format import clean, shorten
+from tracetui.drawing.text.markdown import markdown
+from tracetui.drawing.text.origin import DECIMALS, WHOLE, Extent, facts, versions
+from tracetui.drawing.text.readable_table import remarks, shown_texts, telling
+from tracetui.model.table import Cell, Column, Table
+from tracetui.model.trace import Trace
+
+__all__ = ["facts", "render", "rich_table", "versions"]
+
+NARROWEST_NAME = 16
+"""Characters to which names shrink before columns are dropped."""
+GAP = "  "
+"""Between two columns."""
+LESS_TELLING = (
+    "noise_us",
+    "how",
+    "remark",
+    "ratio",
+    "difference",
+    "touches",
+    "made_by",
+    "since_start",
+    "total_reserved",
+    "unsized",
+    "median_bytes",
+    "fingerprint",
+    "occupancy_mark",
+    "blocks_per_sm",
+    "tail_pct",
+    "bound_occupancy_pct",
+    "roofline_us",
+    "peak_tflops",
+    "peak_gbps",
+    "waves",
+    "flops",
+    "bytes",
+    "shared_bytes",
+    "registers",
+    "block",
+    "grid",
+    "correlation",
+    "launch_start_us",
+    "annotation",
+    "thread",
+    "device",
+    "kind",
+    "min_us",
+    "median_us",
+    "max_us",
+    "kineto_occupancy_pct",
+    "limiter",
+    "stream",
+    "family",
+    "bound",
+    "occupancy_pct",
+)
+"""Columns that a narrow terminal drops first, in this order; then the rightmost."""
+
+
+def render(table: Table, trace: Trace, pane_name: str, form: str, extent: Extent = WHOLE) -> str:
+    """The table as `json`, `csv`, `md` or `table` (plain columns), with a line break at its end.
+
+    Raises: KeyError for another form.
+    """
+    return _FORMS[form](table, trace, pane_name, extent)
+
+
+def rich_table(table: Table, trace: Trace, pane_name: str, width: int = 120) -> RenderableType:
+    """The table for a terminal of `width` columns, with what was left out and the table's note below it."""
+    if not len(table):
+        return Text(_nothing(table))
+    header, lines, said = _layout(table, pane_name, width)
+    title = Text(f"{pane_name} · {clean(trace.label)}", style="dim")
+    body = [Text(line, no_wrap=True, overflow="crop") for line in lines]
+    return Group(title, Text(header, style="bold"), *body, *(Text(remark, style="dim") for remark in said))
+
+
+def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
+    names = table.column_names
+    values = [_values(column) for column in table.columns]
+    document = {
+        "trace": facts(trace),
+        "pane": pane_name,
+        "columns": [{"name": c.name, "unit": c.unit, "help": c.help} for c in table.columns],
+        "rows": [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)],
+    }
+    if table.note:
+        document["note"] = table.note
+    if table.doubts:
+        document["doubts"] = [{"doubt": words, "columns": list(names)} for words, names in table.doubts.items()]
+    return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _csv(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.column_names)
+    writer.writerows(zip(*map(_values, table.columns), strict=True))
+    return out.getvalue()
+
+
+def _plain(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
+    if not len(table):
+        return _nothing(table) + "\n"
+    header, lines, said = _layout(table, pane_name, None)
+    return "\n".join([header, *lines, *([""] if said else []), *said]) + "\n"
+
+
+_FORMS: dict[str, Callable[[Table, Trace, str, Extent], str]] = {
+    "json": _json,
+    "csv": _csv,
+    "md": markdown,
+    "table": _plain,
+}
+
+
+def _values(column: Column) -> list[Cell]:
+    """The column as plain Python objects, None for null, floats rounded."""
+    if column.strings is not None:
+        used = {int(i): clean(column.strings[int(i)]) for i in np.unique(column.values) if int(i) >= 0}
+        return [used.get(i) for i in column.values.tolist()]
+    values: list[Cell] = column.values.tolist()
+    if column.values.dtype.kind == "f":
+        floats = np.asarray(column.values, np.float64)
+        values = np.round(floats, DECIMALS).tolist()
+        unknown = ~np.isfinite(floats)
+    else:
+        unknown = column.nulls()
+    for row in np.flatnonzero(unknown).tolist():
+        values[row] = None
+    return values
+
+
+def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[str], list[str]]:
+    """Header, lines and remarks of aligned columns, within a width where there is one."""
+    columns = telling(table)
+    cells = {column.name: shown_texts(column, pane_name) for column in columns}
+    widths = {name: max(map(cell_len, [table.titled(name), *texts])) for name, texts in cells.items()}
+    dropped = [] if width is None else _drop(columns, widths, width)
+    kept = [column for column in columns if column not in dropped]
+    if width is not None:
+        _squeeze(kept, widths, width)
+    padded = []
+    for column in kept:
+        room = widths[column.name]
+        texts = [table.titled(column.name), *(shorten(text, room) for text in cells[column.name])]
+        padded.append([_pad(text, room, column.is_text) for text in texts])
+    header, *lines = [GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
+    return header, lines, remarks(table, columns, dropped)
+
+
+def _drop(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> list[Column]:
+    """The columns that a terminal has no room for even when every name is as short as may be."""
+    least = {
+        column.name: min(widths[column.name], max(NARROWEST_NAME, len(column.name)))
+        if column.is_text
+        else widths[column.name]
+        for column in columns
+    }
+    kept, dropped = list(columns), []
+    while len(kept) > 2 and _total(least[column.name] for column in kept) > width:
+        # The first column says what a row is.
+        worst = next((column for name in LESS_TELLING for column in kept[1:] if column.name == name), kept[-1])
+        kept.remove(worst)
+        dropped.append(worst)
+    return dropped
+
+
+def _squeeze(columns: Sequence[Column], widths: dict[str, int], width: int) -> None:
+    """Narrow the widest names, one character at a time, until the columns fit."""
+    names = [column.name for column in columns if column.is_text]
+    while names and _total(widths[column.name] for column in columns) > width:
+        widest = max(names, key=widths.__getitem__)
+        if widths[widest] <= len(widest):
+            break
+        widths[widest] -= 1
+
+
+def _total(widths: Iterable[int]) -> int:
+    parts = list(widths)
+    return sum(parts) + len(GAP) * (len(parts) - 1)
+
+
+def _nothing(table: Table) -> str:
+    return " ".join(["No rows.", *([clean(table.note)] if table.note else [])])
+
+
+def _pad(text: str, width: int, left: bool) -> str:
+    space = " " * (width - cell_len(text))
+    return text + space if left else space + text

@@ -1,0 +1,68 @@
+"""A table to be heard or searched: `name: value`, one per line, a block of lines per row, and nothing else.
+
+No colours, boxes, bars, alignment or shortened names: what a screen reader speaks, and what a terminal shows that can
+do nothing. Names of columns are those of JSON and `--sort`, so that what was heard can be typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tracetui.drawing.format import cell, clean
+from tracetui.drawing.text.origin import WHOLE, Extent
+from tracetui.drawing.text.readable_table import notes
+from tracetui.drawing.text.summary_words import readable
+from tracetui.model.table import Cell, Column, Table
+from tracetui.model.trace import Trace
+
+UNKNOWN = "not known"
+"""Stands where the trace holds no value: a dash is not spoken."""
+DOUBTFUL = " (doubtful)"
+
+
+def plain_text(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> str:
+    """A pane in this form, its title, trace and number of rows first, with a line break at its end."""
+    rows = len(table) if extent.rows is None else extent.rows
+    lines = [f"{extent.words(pane)} of {clean(trace.label)}", f"rows: {rows}"]
+    if len(table) != rows:
+        lines.append(f"printed: {len(table)}")
+    if pane == "summary":
+        table = readable(table)
+        table = replace(table, columns=table.columns[:2])
+    body = ["", *pairs(table)] if pane == "summary" else blocks(table)
+    return "\n".join([*lines, *body, *_said(table)]) + "\n"
+
+
+def blocks(table: Table, title: str = "row") -> list[str]:
+    """Every row as its number and the values that it has, an empty line above each."""
+    columns = [column for column in table.columns if not column.nulls().all()]
+    labels = [column.name + DOUBTFUL * _is_doubtful(table, column) for column in columns]
+    lines = []
+    for row in range(len(table)):
+        values = (spoken(column, column.cell(row)) for column in columns)
+        lines += ["", f"{title} {row + 1}", *map(": ".join, zip(labels, values, strict=True))]
+    return lines
+
+
+def pairs(table: Table) -> list[str]:
+    """A table of facts, whose first two columns are a name and a value, as one line for each."""
+    names, values = table.columns[:2]
+    return [f"{spoken(names, names.cell(row))}: {spoken(values, values.cell(row))}" for row in range(len(table))]
+
+
+def spoken(column: Column, value: Cell) -> str:
+    """A cell in full, without its unit, which stands in the column's name."""
+    return UNKNOWN if value is None else " ".join(cell(column, value).split())
+
+
+def _is_doubtful(table: Table, column: Column) -> bool:
+    return table.titled(column.name) != column.name
+
+
+def _said(table: Table) -> Sequence[str]:
+    """Columns without a value, and what else must be known."""
+    empty = [column.name for column in table.columns if len(table) and column.nulls().all()]
+    said = [f"without a value: {', '.join(empty)}"] if empty else []
+    said += notes(table)
+    return ["", *said] if said else []

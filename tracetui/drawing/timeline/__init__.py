@@ -1,0 +1,1 @@
+"""Slices to cells: lanes, axis, colours and layout of the timeline."""

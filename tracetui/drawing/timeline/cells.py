@@ -1,0 +1,353 @@
+"""From slices to the characters and colours of a grid of cells.
+
+A cell that holds more than two slices shows how busy it is as a block that grows from the bottom, in the
+colour of the longest. A cell with one or two shows where they start and end to an eighth of a cell. Whole
+cells of a slice are spaces on its colour; names are written over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.drawing.timeline.labels import SHORTEST, Codes, Labels
+from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, UNDERLINE, Palette
+from tracetui.drawing.timeline.slice_index import SliceIndex, Touching
+from tracetui.model.trace import Slices
+
+Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+Looks = tuple[NDArray[np.uint32], NDArray[np.int16], NDArray[np.int16], NDArray[np.uint8]]
+"""Characters, text colours, backgrounds and attributes of some cells."""
+
+SPACE = 32
+FROM_BOTTOM = np.array([ord(letter) for letter in " ▁▂▃▄▅▆▇█"], np.uint32)
+"""A cell filled from the bottom by so many eighths."""
+FROM_LEFT = np.array([ord(letter) for letter in " ▏▎▍▌▋▊▉█"], np.uint32)
+"""A cell filled from the left by so many eighths."""
+_THIN = np.array([ord(letter) for letter in "▏││▕"], np.uint32)
+_HALF = np.array([ord(letter) for letter in "▌▌▐▐"], np.uint32)
+_HATCH = ord("▒")
+_STIPPLE = ord("░")
+_MARK_ATTRIBUTES = np.array([0, UNDERLINE, BOLD | UNDERLINE], np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A grid of cells; every array has the shape (rows, cells)."""
+
+    chars: NDArray[np.uint32]
+    """Code points."""
+    fg: NDArray[np.int16]
+    """Palette indices, or GROUND for the widget's own."""
+    bg: NDArray[np.int16]
+    attributes: NDArray[np.uint8]
+    """BOLD, UNDERLINE, REVERSE, DIM."""
+
+    @classmethod
+    def blank(cls, rows: int, cells: int) -> Frame:
+        """A grid of spaces."""
+        shape = (rows, cells)
+        return cls(
+            np.full(shape, SPACE, np.uint32),
+            np.full(shape, GROUND, np.int16),
+            np.full(shape, GROUND, np.int16),
+            np.zeros(shape, np.uint8),
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and cells."""
+        return self.chars.shape
+
+    def copy(self) -> Frame:
+        """The same grid in arrays of its own."""
+        return Frame(self.chars.copy(), self.fg.copy(), self.bg.copy(), self.attributes.copy())
+
+    def put(self, row: int, cell: int, other: Frame, line: int) -> None:
+        """Copy a row of another grid onto this one, from a cell on."""
+        for name in ("chars", "fg", "bg", "attributes"):
+            getattr(self, name)[row, cell : cell + other.shape[1]] = getattr(other, name)[line]
+
+    def write(self, row: int, cell: int, letters: Codes, fg: int = GROUND, attributes: int = 0) -> None:
+        """Write text on a row, cut at both ends of it."""
+        width = self.shape[1]
+        low, high = max(cell, 0), min(cell + len(letters), width)
+        if low >= high:
+            return
+        self.chars[row, low:high] = letters[low - cell : high - cell]
+        self.fg[row, low:high] = fg
+        self.attributes[row, low:high] = attributes
+
+    def differing(self, other: Frame) -> Bool:
+        """Which cells look different; both grids have the same shape."""
+        differs: Bool = self.chars != other.chars
+        differs |= self.bg != other.bg
+        differs |= self.attributes != other.attributes
+        differs |= (self.fg != other.fg) & ((self.chars != SPACE) | (self.attributes != 0))
+        return differs
+
+    def text(self, row: int) -> str:
+        """The characters of one row."""
+        return str(self.chars[row].astype("<u4").tobytes(), "utf-32-le")
+
+
+@dataclass(frozen=True, eq=False)
+class _Few:
+    """Cells with one or two slices; every array has one entry per cell."""
+
+    left: Int64
+    """Place of the first slice."""
+    right: Int64
+    """Place of the last; that of the first where it is alone."""
+    levels: tuple[NDArray[np.uint8], NDArray[np.uint8]]
+    """How these two are marked, as `_mark_level` has it."""
+    width: Int64
+    """Of the cell, in ns."""
+    place: Int64
+    """Of the two, what the cell shows."""
+    low: Int64
+    """From which eighth of the cell that fills it."""
+    high: Int64
+    """To which."""
+    seam: Int64
+    """The eighth at which one slice takes over from the other in a cell that both fill; 0 for none."""
+
+    @cached_property
+    def level(self) -> NDArray[np.uint8]:
+        """The higher of the two levels."""
+        return np.maximum(*self.levels)
+
+
+class Painter:
+    """Draws tracks of an index, in the colours of a table of families."""
+
+    def __init__(self, index: SliceIndex, slices: Slices, families: NDArray[np.uint8], labels: Labels) -> None:
+        """`families` holds the family of each (name, kind); shape (names, kinds)."""
+        self._index = index
+        self._slices = slices
+        self._families = families
+        self._labels = labels
+
+    def paint(
+        self,
+        tracks: Int64,
+        edges: Int64,
+        colours: Palette,
+        selected: Sequence[int] = (),
+        lit: Sequence[int] = (),
+    ) -> Frame:
+        """Draw tracks between the edges; `selected` and `lit` are ascending places to bring out."""
+        frame = Frame.blank(len(tracks), len(edges) - 1)
+        touching = self._index.touching(tracks, edges)
+        marks = (np.asarray(lit, np.int64), np.asarray(selected, np.int64))
+        count = touching.last - touching.first
+        self._dense(frame, touching, np.diff(edges), count > 2, marks, colours)
+        self._sparse(frame, touching, edges, (count > 0) & (count <= 2), marks, colours)
+        if colours.stippled:
+            _stipple(frame)
+        self._letter(frame, touching, edges, colours)
+        return _without_colour(frame) if colours.mono else frame
+
+    def family(self, places: Int64) -> NDArray[np.uint8]:
+        """The family of the slices at some places."""
+        rows = self._index.rows[places]
+        return self._families[self._slices.name[rows], self._slices.kind[rows]]
+
+    def _dense(
+        self,
+        frame: Frame,
+        touching: Touching,
+        widths: Int64,
+        dense: Bool,
+        marks: tuple[Int64, Int64],
+        colours: Palette,
+    ) -> None:
+        """Fill the cells with more than two slices."""
+        if not dense.any():
+            return
+        first, last = touching.first[dense], touching.last[dense]
+        colour = colours.shades[self.family(self._index.longest(first, last)), 0]
+        width = np.broadcast_to(widths, dense.shape)[dense]
+        level = np.clip(-(-touching.busy[dense] * 8 // width), 1, 8)
+        for places, marked, attribute in _by_mark(marks, colours):
+            within = np.searchsorted(places, last) > np.searchsorted(places, first)
+            colour[within], level[within] = marked, 8
+            if within.any():
+                frame.attributes[_nested(dense, within)] = attribute
+        full = level == 8
+        frame.chars[dense] = np.where(full, SPACE, FROM_BOTTOM[level])
+        frame.fg[dense] = np.where(full, colours.ink[colour], colour)
+        frame.bg[dense] = np.where(full, colour, GROUND)
+        if colours.mono:
+            frame.chars[dense & (frame.bg == colours.selected)] = _HATCH
+
+    def _sparse(
+        self,
+        frame: Frame,
+        touching: Touching,
+        edges: Int64,
+        sparse: Bool,
+        marks: tuple[Int64, Int64],
+        colours: Palette,
+    ) -> None:
+        """Fill the cells with one or two slices."""
+        flat = np.flatnonzero(sparse)
+        if len(flat) == 0:
+            return
+        few = self._few(touching, edges, flat, marks)
+        self._widen(few, colours)
+        char, fg, bg, attributes = self._looks(few, colours)
+        for grid, values in (frame.chars, char), (frame.fg, fg), (frame.bg, bg), (frame.attributes, attributes):
+            grid.reshape(-1)[flat] = values
+
+    def _few(self, touching: Touching, edges: Int64, flat: Int64, marks: tuple[Int64, Int64]) -> _Few:
+        """What lies in cells with one or two slices, by their places in the grid."""
+        cell = flat % touching.first.shape[1]
+        edge, width = edges[cell], edges[cell + 1] - edges[cell]
+        left, right = touching.first.ravel()[flat], touching.last.ravel()[flat] - 1
+        scale = 8 / width
+        la, ra = self._eighths(left, edge, scale)
+        lb, rb = self._eighths(right, edge, scale)
+        levels = _mark_level(left, marks), _mark_level(right, marks)
+        joined = (right > left) & (lb - ra <= 1)
+        longer = (levels[1] > levels[0]) | ((levels[1] == levels[0]) & (rb - lb > ra - la))
+        second = (right > left) & longer
+        return _Few(
+            left,
+            right,
+            levels,
+            width,
+            place=np.where(second, right, left),
+            low=np.where(second & ~joined, lb, la),
+            high=np.where(second | joined, rb, ra),
+            seam=np.where(joined & (la == 0) & (rb == 8), np.clip((ra + lb) // 2, 1, 7), 0),
+        )
+
+    def _widen(self, few: _Few, colours: Palette) -> None:
+        """Give marked slivers their whole cells, or nobody would find them."""
+        sliver = (few.level > 0) & (few.low > 0) & (few.high < 8)
+        if colours.stippled:
+            # A pattern needs whole cells: what is short has all that it touches.
+            sliver |= (few.level > 0) & (self._index.end(few.place) - self._index.start(few.place) < 2 * few.width)
+        few.low[sliver], few.high[sliver], few.seam[sliver] = 0, 8, 0
+
+    def _looks(self, few: _Few, colours: Palette) -> Looks:
+        """Characters, text colours, backgrounds and attributes of cells with one or two slices."""
+        level = few.level
+        char, fg, bg, attributes = _edges_in_cell(few.low, few.high, self._colour(few.place, level, colours), colours)
+        seam = np.flatnonzero(few.seam)
+        char[seam] = FROM_LEFT[few.seam[seam]]
+        fg[seam] = self._colour(few.left[seam], few.levels[0][seam], colours)
+        bg[seam] = self._colour(few.right[seam], few.levels[1][seam], colours)
+        # A line under a sliver would be all there is to see of it.
+        marked = _MARK_ATTRIBUTES[level]
+        attributes |= np.where((bg != GROUND) | colours.mono, marked, marked & BOLD)
+        if colours.letters is not None:
+            whole = np.flatnonzero((char == SPACE) & (level < 2))
+            # Small letters and capitals alternate like the shades of a colour.
+            capital = (few.place[whole] & 1).astype(np.uint32) * 32
+            char[whole] = colours.letters[self.family(few.place[whole])] - capital
+        if colours.mono:
+            char[(char == SPACE) & (level == 2)] = _HATCH
+        return char, fg, bg, attributes
+
+    def _eighths(self, places: Int64, edge: Int64, scale: NDArray[np.float64]) -> tuple[Int64, Int64]:
+        """Where slices start and end in their cells, in eighths of a cell, at least one apart."""
+        low = np.rint(np.clip((self._index.start(places) - edge) * scale, 0, 7)).astype(np.int64)
+        high = np.rint(np.clip((self._index.end(places) - edge) * scale, 0, 8)).astype(np.int64)
+        return low, np.maximum(high, low + 1)
+
+    def _colour(self, places: Int64, level: NDArray[np.uint8], colours: Palette) -> NDArray[np.int16]:
+        """Colours of slices; neighbours on a track get different shades."""
+        colour: NDArray[np.int16] = colours.shades[self.family(places), places & 1]
+        colour[level == 1] = colours.lit
+        colour[level == 2] = colours.selected
+        return colour
+
+    def _letter(self, frame: Frame, touching: Touching, edges: Int64, colours: Palette) -> None:
+        """Write names over the slices that are wide enough."""
+        crossing = touching.crossing
+        fresh = crossing >= 0
+        fresh[:, 1:] &= crossing[:, 1:] != crossing[:, :-1]
+        line, cell = np.nonzero(fresh)
+        places = crossing[line, cell]
+        start, end = self._index.start(places), self._index.end(places)
+        wide = end - start >= (SHORTEST - 1) * (edges[-1] - edges[0]) / (len(edges) - 1)
+        line, cell, places = line[wide], cell[wide], places[wide]
+        begin = np.where(start[wide] <= edges[cell], cell, cell + 1)
+        stop = np.minimum(np.searchsorted(edges, end[wide], side="right") - 1, len(edges) - 1)
+        roomy = stop - begin >= SHORTEST
+        rows = self._index.rows[places[roomy]]
+        fit = self._labels.fit
+        for y, x, room, name, kind in zip(
+            line[roomy].tolist(),
+            begin[roomy].tolist(),
+            (stop - begin)[roomy].tolist(),
+            self._slices.name[rows].tolist(),
+            self._slices.kind[rows].tolist(),
+            strict=True,
+        ):
+            if colours.stippled and frame.chars[y, x] >= _STIPPLE:
+                # Some of the pattern is left on either side.
+                x, room = x + 1, room - 2
+            label = fit(name, kind, room)
+            frame.chars[y, x : x + len(label)] = label
+            if colours.letters is not None:
+                tail = frame.chars[y, x + len(label) : x + room]
+                tail[tail < _STIPPLE if colours.stippled else slice(None)] = SPACE
+
+
+def _edges_in_cell(low: Int64, high: Int64, colour: NDArray[np.int16], colours: Palette) -> Looks:
+    """Character, text colour, background and attributes of cells filled from `low` to `high` eighths."""
+    full, begins, ends = (low == 0) & (high == 8), (low > 0) & (high == 8), (low == 0) & (high < 8)
+    third = np.minimum((low + high) // 4, 3)
+    inside = np.where(high - low <= 2, _THIN[third], _HALF[third])
+    char = np.select([full, begins, ends], [np.uint32(SPACE), FROM_LEFT[low], FROM_LEFT[high]], inside)
+    fg = np.where(full, colours.ink[colour], colour)
+    bg = np.where(full, colour, np.int16(GROUND))
+    # There are no blocks that fill from the right: what lies left of the slice is drawn, in reverse.
+    attributes = np.where(begins, np.uint8(REVERSE), np.uint8(0))
+    return char, fg, bg, attributes
+
+
+def _mark_level(places: Int64, marks: tuple[Int64, Int64]) -> NDArray[np.uint8]:
+    """0 for ordinary slices, 1 for lit ones, 2 for the selected one."""
+    level = np.zeros(len(places), np.uint8)
+    for number, marked in enumerate(marks, start=1):
+        if len(marked):
+            nearest = marked[np.minimum(np.searchsorted(marked, places), len(marked) - 1)]
+            level[nearest == places] = number
+    return level
+
+
+def _by_mark(marks: tuple[Int64, Int64], colours: Palette) -> list[tuple[Int64, int, int]]:
+    """Places, colour and attributes of lit and of selected slices, where there are any."""
+    looks = ((colours.lit, UNDERLINE), (colours.selected, BOLD | UNDERLINE))
+    return [(places, *look) for places, look in zip(marks, looks, strict=True) if len(places)]
+
+
+def _nested(mask: Bool, within: Bool) -> Bool:
+    """The mask in which only those of its true cells remain that are true in `within`."""
+    result = mask.copy()
+    result[mask] = within
+    return result
+
+
+def _stipple(frame: Frame) -> None:
+    """Fill the whole cells of lit slices with one pattern, those of the selected one with a denser one."""
+    whole = (frame.bg != GROUND) & ((frame.attributes & UNDERLINE) > 0)
+    whole &= (frame.chars < 128) | (frame.chars == _HATCH)
+    frame.chars[whole] = np.where(frame.attributes[whole] & BOLD, np.uint32(_HATCH), np.uint32(_STIPPLE))
+
+
+def _without_colour(frame: Frame) -> Frame:
+    """The same grid told by reverse video alone; a selected slice stands out by not being reversed."""
+    filled = (frame.bg != GROUND) & ((frame.attributes & BOLD) == 0)
+    attributes = frame.attributes | np.where(filled, np.uint8(REVERSE), np.uint8(0))
+    ground = np.full(frame.shape, GROUND, np.int16)
+    return Frame(frame.chars, ground, ground.copy(), attributes)

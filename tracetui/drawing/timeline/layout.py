@@ -1,0 +1,312 @@
+"""Which tracks stand on which line of the screen: folding, scrolling, and the devices kept in sight.
+
+Threads stand above, devices below. When not everything fits, each part scrolls on its own, so that a launch
+and its kernel are seen together however deep the stack above. A lane is folded to one row, compact (its first
+rows, without Python frames), or full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.drawing.timeline.raster import Picture
+from tracetui.model.trace import Kind, LaneKind, Trace
+
+ON_DEVICE = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC)
+"""Kinds of lanes that are kept in sight at the bottom."""
+
+RULED = 6
+"""From so many lines on one of them separates threads and devices."""
+_BUSY_LANES = (LaneKind.CPU, LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.ASYNC)
+_CAPS = (4, 5, 6, 8, 10, 12, 16, 24, 32)
+_IDLE_SHARE = 1000
+
+
+class Fold(IntEnum):
+    """How much of a lane is shown."""
+
+    FOLDED = 0
+    COMPACT = 1
+    FULL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the screen."""
+
+    lane: int
+    """Index of the lane, -1 for a counter, idle time, or the rule between the two parts."""
+    track: int
+    """What is drawn on it, -1 for nothing."""
+    number: int = 0
+    """Which of the lane's shown rows this is, from 0."""
+    note: str = ""
+    """What is not shown here: rows of this lane, or of the part above a rule."""
+    head: bool = False
+    """Whether the lane's name stands here: on its first row, or the first that is not scrolled out."""
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether this line separates threads and devices."""
+        return self.lane < 0 and self.track < 0
+
+
+class Layout:
+    """The lines of a picture on a screen of some height; what a person folded and scrolled is kept here."""
+
+    def __init__(self, picture: Picture, only: Collection[int] | None = None) -> None:
+        """With `only`, just these lanes are shown, and neither counters nor idle time."""
+        self._picture = picture
+        lanes = picture.trace.lanes
+        idle = idle_lanes(picture.trace)
+        self.folds = [
+            Fold.COMPACT if lane.kind in _BUSY_LANES and i not in idle else Fold.FOLDED for i, lane in enumerate(lanes)
+        ]
+        """The state of each lane."""
+        shown = [i for i in range(len(lanes)) if _is_shown(picture, i) and (only is None or i in only)]
+        self._above = [i for i in shown if lanes[i].kind not in ON_DEVICE]
+        self._below = [i for i in shown if lanes[i].kind in ON_DEVICE]
+        self._idle = _lanes_under_idle(picture) if only is None else {}
+        self._curves = len(picture.curves) if only is None else 0
+        self._offset: dict[int, int] = {}
+        self._scroll = [0, 0]
+        self._height = 0
+        self._lines: list[Line] | None = None
+        self._split = 0
+
+    @property
+    def height(self) -> int:
+        """The number of lines that it is laid out for."""
+        return self._height
+
+    def resize(self, height: int) -> None:
+        """Lay out for a number of lines."""
+        if height != self._height:
+            self._height = height
+            self._lines = None
+
+    def wanted(self, limit: int) -> int:
+        """Lines that it takes to show everything, at most `limit`; the layout is left at that height."""
+        self.resize(limit)
+        self.resize(len(self.lines))
+        return len(self.lines)
+
+    @property
+    def lines(self) -> list[Line]:
+        """What is on screen, from the top; shorter than the screen when there is less to show."""
+        if self._lines is None:
+            self._lines = self._lay_out()
+        return self._lines
+
+    @property
+    def tracks(self) -> list[int]:
+        """Every track that can be reached line by line, from the top; folded lanes have one."""
+        return [track for lane in (*self._above, *self._below) for track in self._reachable(lane)]
+
+    @property
+    def device_tracks(self) -> list[int]:
+        """Those of streams on which something ran."""
+        lanes = self._picture.trace.lanes
+        streams = (lane for lane in self._below if lanes[lane].kind == LaneKind.GPU)
+        return [track for lane in streams for track in self._reachable(lane)]
+
+    def lane_at(self, line: int) -> int:
+        """The lane on a line, -1 for none."""
+        return self.lines[line].lane if 0 <= line < len(self.lines) else -1
+
+    def line_of(self, row: int) -> int:
+        """The line on which a slice is drawn, -1 when that is not on screen."""
+        if row < 0:
+            return -1
+        tracks = self._picture.tracks_of(row)
+        return next((i for i, line in enumerate(self.lines) if line.track in tracks), -1)
+
+    def fold(self, lane: int) -> Fold:
+        """Bring a lane to its next state that looks different: compact, full, folded, and round again."""
+        start = self.folds[lane]
+        before = self._base(lane), self._shown_rows(lane, self._cap())
+        for steps in (1, 2):
+            self.folds[lane] = Fold((start + steps) % 3)
+            if (self._base(lane), self._shown_rows(lane, self._cap())) != before:
+                break
+        self._lines = None
+        return self.folds[lane]
+
+    def scroll(self, line: int, rows: int) -> None:
+        """Scroll the part of the screen that a line belongs to."""
+        part = int(bool(self._split) and line >= self._split + self._rule_lines)
+        self._scroll[part] = max(0, self._scroll[part] + rows)
+        self._lines = None
+
+    def reveal(self, row: int, unfold: bool = True) -> bool:
+        """Scroll so that a slice is on screen; whether anything moved.
+
+        With `unfold`, its lane is opened as far as that takes; otherwise a hidden row stays hidden.
+        """
+        if row < 0 or self.line_of(row) >= 0:
+            return False
+        lane = int(self._picture.trace.slices.lane[row])
+        if lane not in self._above and lane not in self._below:
+            return False
+        tracks = self._picture.tracks_of(row)
+        track = tracks[-1]
+        if track not in self._base(lane):
+            if not unfold:
+                return False
+            self.folds[lane], track = Fold.FULL, tracks[0]
+        elif unfold and self.folds[lane] == Fold.FOLDED:
+            self.folds[lane] = Fold.COMPACT
+        self._lines = None
+        self._bring_in(lane, track)
+        return True
+
+    def _bring_in(self, lane: int, track: int) -> None:
+        """Move the shown rows of a lane, and then the part it is in, until a track is on screen."""
+        base = self._base(lane)
+        shown = self._shown_rows(lane, self._cap())
+        wanted = track - base.start
+        offset = self._offset.get(lane, 0)
+        self._offset[lane] = max(min(offset, wanted), wanted - shown + 1)
+        part = int(lane in self._below)
+        tracks = [line.track for line in self._part(part, self._cap())]
+        place = tracks.index(track)
+        height = len(self._part_lines(part))
+        self._scroll[part] = max(min(self._scroll[part], place), place - height + 1)
+        self._lines = None
+
+    def _part_lines(self, part: int) -> list[Line]:
+        lines = self.lines
+        if not self._split:
+            return lines
+        return lines[self._split + self._rule_lines :] if part else lines[: self._split]
+
+    def _base(self, lane: int) -> range:
+        """The tracks that a lane shows some of."""
+        compact = self._picture.compact[lane]
+        return compact if len(compact) and self.folds[lane] != Fold.FULL else self._picture.full[lane]
+
+    def _reachable(self, lane: int) -> range:
+        base = self._base(lane)
+        if self.folds[lane] != Fold.FOLDED:
+            return base
+        first = base.start + self._offset.get(lane, 0)
+        return range(first, first + 1)
+
+    def _shown_rows(self, lane: int, cap: int) -> int:
+        fold = self.folds[lane]
+        whole = len(self._base(lane))
+        return whole if fold == Fold.FULL else min(whole, cap if fold == Fold.COMPACT else 1)
+
+    def _cap(self) -> int:
+        """How many rows a compact lane shows: as many as fit on the screen for all, and some in any case."""
+        least = 8 if self._height >= 24 else 5 if self._height >= 10 else 4
+        lanes = [*self._above, *self._below]
+        room = self._height - self._curves - len(self._idle)
+        fitting = [cap for cap in _CAPS if cap > least and sum(self._shown_rows(lane, cap) for lane in lanes) <= room]
+        return max(fitting, default=least)
+
+    def _part(self, part: int, cap: int) -> list[Line]:
+        """All lines of one part, as if the screen had no end."""
+        lines: list[Line] = []
+        for lane in self._below if part else self._above:
+            if lane in self._idle:
+                lines.append(Line(-1, self._idle[lane]))
+            lines += self._of_lane(lane, cap)
+        own = min(len(self._picture.trace.counters), self._curves)
+        # What is full is a device: its curve stays in sight with its streams.
+        curves = range(own, self._curves) if part else range(own)
+        return lines + [Line(-1, self._picture.counter_track(number)) for number in curves]
+
+    def _of_lane(self, lane: int, cap: int) -> list[Line]:
+        base, shown = self._base(lane), self._shown_rows(lane, cap)
+        offset = min(self._offset.get(lane, 0), len(base) - shown)
+        note = f"rows {offset + 1}–{offset + shown} of {len(base)}" if shown < len(base) else ""
+        return [
+            Line(lane, base.start + offset + i, i, note if i == shown - 1 else "", i == 0) for i in range(max(shown, 0))
+        ]
+
+    def _lay_out(self) -> list[Line]:
+        cap = self._cap()
+        above, below = self._part(0, cap), self._part(1, cap)
+        self._split = 0
+        if len(above) + len(below) <= self._height:
+            self._scroll = [0, 0]
+            return above + below
+        room = self._height - self._rule_lines
+        lower = min(len(below), max(self._height // 2, room - len(above)))
+        upper = max(room - lower, 0)
+        self._split = upper
+        tops = [
+            min(scroll, max(len(part) - room, 0))
+            for scroll, part, room in zip(self._scroll, (above, below), (upper, lower), strict=True)
+        ]
+        self._scroll = tops
+        hidden = len(above) - upper
+        note = f"{tops[0]} row{'' if tops[0] == 1 else 's'} above, {hidden - tops[0]} below" if hidden > 0 else ""
+        if len(below) > lower:
+            more = len(below) - lower
+            note += f"{'; ' if note else ''}devices: {more} row{'' if more == 1 else 's'} hidden"
+        rule = Line(-1, -1, 0, note)
+        parts = above[tops[0] : tops[0] + upper], below[tops[1] : tops[1] + lower]
+        for lines in parts:
+            lines[:1] = [replace(line, head=line.lane >= 0) for line in lines[:1]]
+        return [*parts[0], *[rule][: self._rule_lines], *parts[1]][: self._height]
+
+    @property
+    def _rule_lines(self) -> int:
+        """Lines between the parts: none where every one is needed."""
+        return int(self._height >= RULED)
+
+
+def _lanes_under_idle(picture: Picture) -> dict[int, int]:
+    """The first stream of each device, and the track of the device's idle time, which stands above it."""
+    process = lane_numbers(picture.trace).process
+    tracks = {band.process: picture.idle_track(number) for number, band in enumerate(picture.idles)}
+    found: dict[int, int] = {}
+    for number, lane in enumerate(picture.trace.lanes):
+        if lane.kind == LaneKind.GPU and _is_shown(picture, number) and int(process[number]) in tracks:
+            found[number] = tracks.pop(int(process[number]))
+    return found
+
+
+def _is_shown(picture: Picture, lane: int) -> bool:
+    """Whether a lane is shown at all: not the profiler's own span, nor PyTorch's lanes of instants only."""
+    trace = picture.trace
+    if trace.lanes[lane].kind == LaneKind.BOOKKEEPING or len(picture.full[lane]) == 0:
+        return False
+    return trace.lanes[lane].rows > 0 or not trace.is_torch
+
+
+def idle_lanes(trace: Trace) -> set[int]:
+    """Threads with next to nothing on them: a thousandth of the busiest one's slices, or none in any step.
+
+    Python frames do not count where any thread has other slices.
+    """
+    lanes = trace.lanes
+    threads = [i for i, lane in enumerate(lanes) if lane.kind == LaneKind.CPU and lane.last > lane.first]
+    work = np.bincount(trace.slices.lane[trace.slices.kind != Kind.PYTHON], minlength=len(lanes))
+    most = max((int(work[i]) for i in threads), default=0)
+    begin, end = _span_of_steps(trace)
+    idle = set()
+    for i in threads:
+        rows = slice(lanes[i].first, lanes[i].last)
+        inside = (trace.slices.start[rows] < end) & (trace.slices.end[rows] > begin)
+        if work[i] * _IDLE_SHARE < most or not inside.any():
+            idle.add(i)
+    return idle
+
+
+def _span_of_steps(trace: Trace) -> tuple[int, int]:
+    """From the first step's start to the last one's end; the whole trace when it has no steps."""
+    slices = trace.slices
+    names = [i for i, name in enumerate(trace.names) if name.startswith("ProfilerStep#")]
+    steps = np.flatnonzero(np.isin(slices.name, names)) if names else np.empty(0, np.int64)
+    steps = steps[slices.kind[steps] != Kind.GPU_ANNOTATION]
+    if len(steps) == 0:
+        return trace.window
+    return int(slices.start[steps].min()), int(slices.end[steps].max())

@@ -1,0 +1,294 @@
+"""A trace made ready to draw: its tracks, what lies where, and the cells of any window.
+
+A track is one row of a lane. A lane whose ops stand on top of Python frames has its rows twice: all of them,
+and *compact* without the frames, which may be a hundred deep. Counters come last, one track each.
+Built once per trace, from columns alone; a frame then costs milliseconds however many slices there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.idle.gaps import IdleBlocks
+from tracetui.analysis.kernel_names import families_by_name
+from tracetui.analysis.memory.curves import memory_curves
+from tracetui.drawing.format import Family
+from tracetui.drawing.timeline.cells import SPACE, Frame, Painter
+from tracetui.drawing.timeline.labels import Labels
+from tracetui.drawing.timeline.palette import GROUND, VARIED, Palette, palette
+from tracetui.drawing.timeline.slice_index import SliceIndex
+from tracetui.drawing.timeline.strips import Curve, IdleBand
+from tracetui.drawing.timeline.window import Window
+from tracetui.model.intervals import covered_within, nest, union
+from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
+
+__all__ = ["Frame", "Picture", "Window"]
+
+Int64 = NDArray[np.int64]
+
+TICK = ord("╵")
+"""Marks an instant where its lane's first row is empty."""
+
+MANY = 50
+"""From so many slices on they are looked up in a table of all."""
+
+
+class Picture:
+    """Everything needed to draw a trace; `tracks` counts its rows, numbered from 0."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        instants = _instants_by_lane(trace)
+        heights = [max(lane.rows, number in instants) for number, lane in enumerate(trace.lanes)]
+        compact_rows = _rows_without_frames(trace)
+        compact_heights = _heights(trace, compact_rows)
+        bounds = np.concatenate([[0], np.cumsum(np.array([*heights, *compact_heights], np.int64))])
+        lanes = len(trace.lanes)
+        self.full = [range(int(bounds[i]), int(bounds[i + 1])) for i in range(lanes)]
+        """All tracks of each lane."""
+        self.compact = [range(int(bounds[lanes + i]), int(bounds[lanes + i + 1])) for i in range(lanes)]
+        """The tracks of each lane without Python frames; empty where that makes no difference."""
+        self._compact_rows = compact_rows
+        self._ticks = {
+            tracks[0]: times
+            for lane, times in instants.items()
+            for tracks in (self.full[lane], self.compact[lane])
+            if tracks
+        }
+        self.curves = [Curve(counter) for counter in (*trace.counters, *memory_curves(trace))]
+        """The counters of the file, then the memory of the devices; curve i is the track `counter_track(i)`."""
+        self._slice_tracks = int(bounds[-1])
+        self.idles = _idle_bands(trace)
+        """The idle time of each device; band i is the track `idle_track(i)`."""
+        self.tracks = self._slice_tracks + len(self.curves) + len(self.idles)
+        """How many tracks there are."""
+        self.index = _index(trace, bounds, compact_rows)
+        self.labels = Labels(trace.names)
+        self._painter = Painter(self.index, trace.slices, _families(trace), self.labels)
+
+    def counter_track(self, number: int) -> int:
+        """The track of a counter."""
+        return self._slice_tracks + number
+
+    def idle_track(self, number: int) -> int:
+        """The track of the idle time of a device."""
+        return self._slice_tracks + len(self.curves) + number
+
+    def show_idle(self, blocks: IdleBlocks) -> None:
+        """Take the idle time of all devices, so that it is drawn from now on."""
+        for band in self.idles:
+            band.fill(blocks)
+
+    def tracks_of(self, row: int) -> tuple[int, ...]:
+        """The tracks on which a slice stands: its lane's full one and its compact one, where it has one."""
+        slices = self.trace.slices
+        lane = int(slices.lane[row])
+        tracks = [self.full[lane].start + int(slices.row[row])]
+        if self._compact_rows is not None and self._compact_rows[row] >= 0:
+            tracks.append(self.compact[lane].start + int(self._compact_rows[row]))
+        return tuple(tracks)
+
+    def track_of(self, row: int) -> int:
+        """The track of a slice among all the rows of its lane."""
+        return self.tracks_of(row)[0]
+
+    def frame(
+        self,
+        tracks: Iterable[int],
+        window: Window,
+        width: int,
+        *,
+        selected: int = -1,
+        lit: Iterable[int] = (),
+        colours: Palette | None = None,
+    ) -> Frame:
+        """The cells of some tracks, one row each, in the order given; a track of -1 gives an empty row."""
+        colours = colours or palette()
+        wanted = np.fromiter(tracks, np.int64)
+        frame = Frame.blank(len(wanted), max(width, 0))
+        if width < 1:
+            return frame
+        edges = window.edges(width)
+        drawn = np.flatnonzero((wanted >= 0) & (wanted < self._slice_tracks))
+        chosen = self._places([selected] if selected >= 0 else ())
+        cells = self._painter.paint(wanted[drawn], edges, colours, chosen, self._places(lit))
+        for i, line in enumerate(drawn.tolist()):
+            frame.put(line, 0, cells, i)
+        for line in np.flatnonzero(wanted >= self._slice_tracks).tolist():
+            number = int(wanted[line]) - self._slice_tracks
+            if number < len(self.curves):
+                frame.chars[line] = self.curves[number].bars(edges)
+                frame.fg[line] = GROUND if colours.mono else colours.quiet
+            else:
+                self.idles[number - len(self.curves)].draw(frame, line, edges, colours)
+        self._draw_instants(frame, wanted, edges, colours)
+        return frame
+
+    def family(self, places: Int64) -> NDArray[np.uint8]:
+        """The families, as rows of a palette's shades, of the slices at some places of the index."""
+        return self._painter.family(places)
+
+    def slice_at(self, track: int, start_ns: int, end_ns: int) -> int:
+        """The row of the longest slice of a track that touches [start_ns, end_ns), -1 for none.
+
+        Of idle time it is the work that ended it.
+        """
+        idle = track - self.idle_track(0)
+        if 0 <= idle < len(self.idles):
+            return self.idles[idle].work_after(start_ns, end_ns)
+        if not 0 <= track < self._slice_tracks:
+            return -1
+        found = self.index.touching(np.array([track]), np.array([start_ns, max(end_ns, start_ns + 1)]))
+        first, last = found.first[0], found.last[0]
+        if last[0] <= first[0]:
+            return -1
+        return int(self.index.rows[self.index.longest(first, last)[0]])
+
+    def nearest(self, track: int, moment: float) -> int:
+        """The row of the slice of a track at a moment or nearest to it, -1 for none."""
+        place = self.index.nearest(track, moment) if 0 <= track < self._slice_tracks else -1
+        return int(self.index.rows[place]) if place >= 0 else -1
+
+    def next_in_lane(self, row: int, step: int = 1) -> int:
+        """The next (or previous) slice of a stream in order of start, or of a thread's row; -1 at the end."""
+        slices = self.trace.slices
+        lane = self.trace.lanes[int(slices.lane[row])]
+        if lane.kind == LaneKind.CPU:
+            track = self.tracks_of(row)[-1]
+            place = self.index.place(track, row) + step
+            inside = self.index.heads[track] <= place < self.index.heads[track + 1]
+            return int(self.index.rows[place]) if inside else -1
+        return row + step if lane.first <= row + step < lane.last else -1
+
+    def next_of_name(self, row: int, step: int = 1) -> int:
+        """The next (or previous) slice of the same name by start, on lanes of the same kind, or -1."""
+        slices = self.trace.slices
+        lane_kind = self._lane_kinds[slices.lane[row]]
+        same = np.flatnonzero(slices.name == slices.name[row])
+        same = same[self._lane_kinds[slices.lane[same]] == lane_kind]
+        same = same[np.argsort(slices.start[same], kind="stable")]
+        place = int(np.flatnonzero(same == row)[0]) + step
+        return int(same[place]) if 0 <= place < len(same) else -1
+
+    def gpu_busy(self, window: Window, width: int) -> NDArray[np.float64]:
+        """The share of each cell in which any device ran something; without one, in which any thread did."""
+        edges = window.edges(width)
+        starts, ends = self._busy
+        return covered_within(starts, ends, edges[:-1], edges[1:]) / np.diff(edges)
+
+    def busy_share(self, start_ns: int, end_ns: int) -> float:
+        """The share of [start_ns, end_ns) in which any device, or without one any thread, ran something."""
+        busy = covered_within(*self._busy, np.array([start_ns]), np.array([end_ns]))
+        return float(busy[0]) / max(end_ns - start_ns, 1)
+
+    @cached_property
+    def has_gpu(self) -> bool:
+        """Whether any device did any work."""
+        return bool(np.isin(self.trace.slices.kind, GPU_WORK).any())
+
+    @cached_property
+    def _busy(self) -> tuple[Int64, Int64]:
+        slices = self.trace.slices
+        work = slices.of_kind(*GPU_WORK)
+        if len(work) == 0:
+            on_thread = np.array([lane.kind == LaneKind.CPU for lane in self.trace.lanes], bool)
+            work = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME, Kind.OTHER)
+            work = work[on_thread[slices.lane[work]]]
+        return union(slices.start[work], slices.end[work])
+
+    @cached_property
+    def _lane_kinds(self) -> NDArray[np.uint8]:
+        return np.array([lane.kind for lane in self.trace.lanes], np.uint8)
+
+    def _places(self, rows: Iterable[int]) -> list[int]:
+        """Where slices stand in the index, ascending."""
+        wanted = list(rows)
+        if len(wanted) < MANY:
+            return sorted(self.index.place(track, row) for row in wanted for track in self.tracks_of(row))
+        places = np.sort(self._places_of_rows[:, wanted], axis=None)
+        return places[places >= 0].tolist()  # type: ignore[no-any-return]
+
+    @cached_property
+    def _places_of_rows(self) -> NDArray[np.int32]:
+        """Where each slice stands in the index: on its lane's full track, and on its compact one; -1 for nowhere."""
+        places = np.full((2, len(self.trace.slices)), -1, np.int32)
+        first = int(self.index.heads[self.compact[0].start])
+        for number, part in enumerate((slice(0, first), slice(first, len(self.index)))):
+            places[number, self.index.rows[part]] = np.arange(part.start, part.stop)
+        return places
+
+    def _draw_instants(self, frame: Frame, tracks: Int64, edges: Int64, colours: Palette) -> None:
+        """Mark instants in the empty cells of their lanes' first rows."""
+        for line, track in enumerate(tracks.tolist()):
+            times = self._ticks.get(track)
+            if times is not None:
+                empty = (frame.chars[line] == SPACE) & (frame.bg[line] < 0) & (frame.attributes[line] == 0)
+                here = empty & (np.diff(np.searchsorted(times, edges)) > 0)
+                frame.chars[line, here] = TICK
+                frame.fg[line, here] = GROUND if colours.mono else colours.quiet
+
+
+def _idle_bands(trace: Trace) -> list[IdleBand]:
+    """One band, still empty, for each device that ran anything."""
+    process = lane_numbers(trace).process
+    busy = {
+        int(process[number]): lane.process
+        for number, lane in enumerate(trace.lanes)
+        if lane.kind == LaneKind.GPU and lane.last > lane.first
+    }
+    return [IdleBand(number, name) for number, name in busy.items()]
+
+
+def _instants_by_lane(trace: Trace) -> dict[int, Int64]:
+    """Times of each lane's instants, ascending; allocator events are far too many to show."""
+    instants = trace.instants
+    shown = (instants.name != trace.names.find("[memory]")) & (instants.lane >= 0)
+    lane, time = instants.lane[shown], instants.time[shown]
+    return {number: np.sort(time[lane == number]) for number in np.unique(lane).tolist()}
+
+
+def _rows_without_frames(trace: Trace) -> NDArray[np.int16] | None:
+    """Row of each slice when Python frames are left out of lanes that hold other slices too; -1 elsewhere."""
+    slices, lanes = trace.slices, len(trace.lanes)
+    frames = slices.kind == Kind.PYTHON
+    if not frames.any():
+        return None
+    mixed = (np.bincount(slices.lane[frames], minlength=lanes) > 0) & (
+        np.bincount(slices.lane[~frames], minlength=lanes) > 0
+    )
+    kept = np.flatnonzero(~frames & mixed[slices.lane])
+    result = np.full(len(slices), -1, np.int16)
+    result[kept] = nest(slices.lane[kept], slices.start[kept], slices.end[kept]).row
+    return result
+
+
+def _heights(trace: Trace, rows: NDArray[np.int16] | None) -> list[int]:
+    """One more than the largest row of each lane, 0 for a lane without any."""
+    heights = np.zeros(len(trace.lanes), np.int64)
+    if rows is not None:
+        np.maximum.at(heights, trace.slices.lane, rows + 1)
+    return [int(height) for height in heights]
+
+
+def _index(trace: Trace, bounds: Int64, compact_rows: NDArray[np.int16] | None) -> SliceIndex:
+    """The index over full and compact tracks."""
+    slices, lanes = trace.slices, len(trace.lanes)
+    rows = np.arange(len(slices))
+    tracks = bounds[:lanes][slices.lane] + slices.row
+    if compact_rows is not None:
+        kept = np.flatnonzero(compact_rows >= 0)
+        rows = np.concatenate([rows, kept])
+        tracks = np.concatenate([tracks, bounds[lanes:-1][slices.lane[kept]] + compact_rows[kept]])
+    return SliceIndex(slices, rows, tracks, int(bounds[-1]))
+
+
+def _families(trace: Trace) -> NDArray[np.uint8]:
+    """The family of each name and kind, those of unknown kinds told apart by name; shape (names, kinds)."""
+    families = families_by_name(trace, trace.slices.of_kind(*GPU_WORK))
+    families[:, Kind.OTHER] = len(Family) + np.arange(len(families)) % VARIED
+    return families

@@ -1,0 +1,36 @@
+"""The palette of commands as Textual has it, made safe for keys and clicks that its list is not ready for."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.command import CommandList, CommandPalette
+from textual.events import Click
+
+from tracetui.ui.base.overlay import Overlay
+
+
+class SafeCommandList(CommandList):
+    """Ignores a click on a command that is not listed any more."""
+
+    def on_click(self, event: Click) -> None:
+        """Keep the click from Textual 8.2, which takes the command's place on screen for one in the list of now."""
+        place = event.style.meta.get("option")
+        if place is not None and place >= self.option_count:
+            event.prevent_default()
+            event.stop()
+
+
+class SafePalette(CommandPalette, Overlay[None]):
+    """Closes once, and ignores the keys that move in the list for as long as the list has no place on screen."""
+
+    def compose(self) -> ComposeResult:
+        """The usual parts with a list of our own."""
+        for part in super().compose():
+            yield SafeCommandList() if type(part) is CommandList else part
+
+    def _action_command_list(self, action: str) -> None:
+        # Textual 8.2 looks up the line of the current command without asking whether lines were made yet
+        # (`OptionList._move_page`): pgup or pgdn right behind ctrl+p, in one burst, ended the app with `KeyError: 0`.
+        found = self.query(CommandList)
+        if found and found.first().scrollable_content_region:
+            super()._action_command_list(action)

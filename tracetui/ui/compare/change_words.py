@@ -1,0 +1,104 @@
+"""The tables of a comparison as people read them: marks with a sign, measures as words, numbers with their units. Pure.
+
+The sign says which way it goes: `+` is what B saves, `-` what it costs. Text output and exports have the plain words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tracetui.drawing.format import cell
+from tracetui.drawing.text.summary_words import in_unit, words
+from tracetui.model.table import Column, Table, coded, texts
+
+SIGNS = {"faster": "+", "slower": "-", "gone": "+", "new": "-", "same": "=", "cannot tell": "?"}
+SHORT = {"fused into": "fused", "split into": "split", "cannot tell": "noise"}
+"""Marks in a word, for a narrow column."""
+_LETTERS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
+
+
+def readable_changes(table: Table) -> Table:
+    """Kernels or operators with the sign before their mark, which is one word."""
+    mark, saves = table["mark"], table["saves_us"]
+    told = [signed(str(mark.cell(row)), saves.cell(row)) for row in range(len(table))]
+    made = _with(table, texts("mark", [f"{each[:2]}{SHORT.get(each[2:], each[2:])}" for each in told], mark.help))
+    return with_calls(made) if "calls_a" in table else made
+
+
+def with_calls(table: Table) -> Table:
+    """The table with the calls of both sides in the column of A's: `16 → 1`, or one number where they are as many."""
+    before, after = table["calls_a"], table["calls_b"]
+    words = []
+    for row in range(len(table)):
+        told = [cell(column, column.cell(row)) for column in (before, after)]
+        words.append(told[0] if told[0] == told[1] else " → ".join(told))
+    width = max(map(len, words), default=0)
+    return _with(table, texts("calls_a", [word.rjust(width) for word in words], before.help))
+
+
+def signed(mark: str, saves: object) -> str:
+    """A mark after its sign; that of fused work, and of what has none of its own, is told by what it saves."""
+    sign = SIGNS.get(mark, "")
+    if not sign:
+        sign = "=" if not isinstance(saves, int | float) or saves == 0 else "+" if saves > 0 else "-"
+    return f"{sign} {mark}"
+
+
+def readable_totals(table: Table) -> Table:
+    """Measures in words, every number in the unit of its row."""
+    rows = list(table.rows())
+    columns = [texts("measure", [words(str(row["measure"])) for row in rows], table["measure"].help)]
+    for column in table.columns[1:]:
+        if column.name in ("a", "a_scatter", "b", "b_scatter", "difference"):
+            told = [_amount(row[column.name], str(row["unit"] or "")) for row in rows]
+            columns.append(texts(column.name, told, column.help))
+        elif column.name == "change":
+            told = [None if row["change"] == "unknown" else str(row["change"]) for row in rows]
+            columns.append(texts("change", told, column.help))
+        elif column.name != "unit":
+            columns.append(column)
+    return replace(table, columns=tuple(columns))
+
+
+def _amount(value: object, unit: str) -> str | None:
+    if not isinstance(value, int | float):
+        return None
+    if unit == "flop":
+        scale, letter = next(((s, each) for s, each in _LETTERS if abs(value) >= s), (1.0, ""))
+        return f"{value / scale:.4g} {letter}FLOP"
+    return in_unit(value, unit)
+
+
+def _with(table: Table, column: Column) -> Table:
+    """The table with a column in place of that of its name."""
+    return replace(table, columns=tuple(column if each.name == column.name else each for each in table.columns))
+
+
+def grouped(table: Table, by: str) -> Table:
+    """One row per value of a text column: calls and times added up, what saves most on top.
+
+    Medians are added, so that the sum of a family is what its kernels have at the middle, and not a median itself.
+    """
+    key = table[by]
+    used, member = np.unique(key.values, return_inverse=True)
+    columns = [coded(by, used, key.strings or (), key.help)]
+    for name in ("calls_a", "calls_b", "a_us", "b_us", "self_cpu_a_us", "self_cpu_b_us", "saves_us"):
+        if name in table:
+            column = table[name]
+            values = np.where(column.nulls(), 0, column.values).astype(np.float64)
+            columns.append(replace(column, values=np.bincount(member, values, len(used))))
+    made = Table((*columns, *_percents(columns)), None, table.note)
+    return made.take(np.lexsort((-np.abs(made["saves_us"].values.astype(np.float64)),)))
+
+
+def _percents(columns: list[Column]) -> list[Column]:
+    """How much more B takes, of A."""
+    values = {column.name: column.values.astype(np.float64) for column in columns if not column.is_text}
+    before = values.get("a_us", values.get("self_cpu_a_us"))
+    if before is None:
+        return []
+    with np.errstate(divide="ignore", invalid="ignore"):
+        more = np.where(before > 0, -100 * values["saves_us"] / before, np.nan)
+    return [Column("change_pct", more, "%", "How much more, of A.")]

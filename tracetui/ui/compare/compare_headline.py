@@ -1,0 +1,72 @@
+"""The words of the lines about two sides: what is compared, and which part of each is shown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracetui.analysis.comparing.sides.measures import measures
+from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, Side
+from tracetui.analysis.comparing.sides.traits import traits
+from tracetui.drawing.format import clean, count, duration, shorten
+from tracetui.ui.compare.shown_part import ShownPart
+from tracetui.ui.widgets.bar import Part
+from tracetui.ui.widgets.headline import damage, switch_parts
+
+MARKS = "AB"
+"""What the sides are called."""
+LEAST_NAME = 16
+"""Letters of each name that are always shown."""
+WIDE = 110
+"""From this width on more than the essential is said."""
+
+
+def compare_parts(sides: Sequence[Side], width: int) -> tuple[Part, ...]:
+    """The header: both names, marks of damage, and the devices."""
+    devices = list(dict.fromkeys(name for side in sides for name in traits(side).devices))
+    about = f"  {clean(', '.join(devices[:2]))}" if devices and width >= WIDE else ""
+    marks = ["".join(f" {mark}" for mark in damage(side.trace)) for side in sides]
+    taken = len(about) + sum(map(len, marks)) + 2 * len("A  ") + 2
+    room = max((width - taken) // 2, LEAST_NAME)
+    names = _told_apart([clean(side.name) for side in sides], room)
+    parts: list[Part] = []
+    for letter, name, mark in zip(MARKS, names, marks, strict=True):
+        parts += [Part(f"{'  ' if parts else ''}{letter} ", "key"), Part(name, "strong"), Part(mark, "warn")]
+    return *parts, Part(about, "dim")
+
+
+def _told_apart(names: list[str], room: int) -> list[str]:
+    """Names cut to some letters; where they begin alike, they are cut at the front."""
+    if all(len(name) <= room for name in names):
+        return names
+    cut = [shorten(name, room) for name in names]
+    if cut[0] == cut[1] and names[0] != names[1]:
+        cut = [name if len(name) <= room else "…" + name[-(room - 1) :] for name in names]
+    return cut
+
+
+def part_parts(letter: str, shown: ShownPart, focused: bool, width: int, representative: bool) -> tuple[Part, ...]:
+    """The line above a timeline: which step or run it shows, how long that took, what the GPU did in it."""
+    side = shown.side
+    parts = [Part(f" {letter} ", "current" if focused else "strong"), Part(" ")]
+    if side.sort == CAPTURE:
+        parts.append(Part("whole capture", "strong"))
+    else:
+        name = f"{shorten(clean(side.scope), 24)} " if side.sort == RUN else "step "
+        most = 7 if width >= WIDE else 3
+        parts += [Part(name), *switch_parts(side.number.tolist(), shown.part, most)]
+    words = [duration(int(side.end[shown.part] - side.start[shown.part])), *_on_gpu(shown)]
+    room = width - sum(len(part.text) for part in parts) - 3
+    if representative and len(side) > 1 and width >= WIDE:
+        words.append("the one that stands for the others")
+    while len(words) > 1 and len(" · ".join(words)) > room:
+        words.pop()
+    return *parts, Part("   " + " · ".join(words))
+
+
+def _on_gpu(shown: ShownPart) -> list[str]:
+    if not len(shown.work):
+        return []
+    busy = float(measures(shown.side)["gpu_busy_us"].values[shown.part])
+    number = len(shown.work)
+    said = [f"{count(number)} on the GPU"]
+    return said if busy != busy else [*said, f"busy {duration(1000 * busy)}"]

@@ -1,0 +1,161 @@
+"""The part of a side that is on screen: its stretch of time, its GPU work, the lanes worth a line. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tracetui.analysis.comparing.sides.calls import calls
+from tracetui.analysis.comparing.sides.composition import representative
+from tracetui.analysis.comparing.sides.op_names import loose_name
+from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
+from tracetui.analysis.comparing.sides.side import side as named
+from tracetui.analysis.linking.links import links, op_rows
+from tracetui.analysis.linking.steps import steps
+from tracetui.errors import UsageError
+from tracetui.model.intervals import Int64
+from tracetui.model.trace import Kind
+
+BUSY_SHARE = 0.02
+"""A thread with less than this share of a side's operators and launches is not worth a line."""
+_STEP = re.compile(r"\d{1,18}")
+_RUN = re.compile(r"(.+)\[(\d{1,9})\]")
+_MOST = 1 << 31
+"""More than there are slices of one name."""
+
+
+@dataclass(frozen=True, eq=False)
+class ShownPart:
+    """One part of a side."""
+
+    side: Side
+    part: int
+
+    @property
+    def start(self) -> int:
+        """The moment in ns that the common axis calls 0."""
+        return int(self.side.start[self.part])
+
+    @property
+    def number(self) -> int:
+        """Number of the step, or of the run."""
+        return int(self.side.number[self.part])
+
+    @cached_property
+    def work(self) -> Int64:
+        """The GPU work of the part in order of its start."""
+        rows, part = self.side.work()
+        return np.compress(part == self.part, rows)
+
+    @cached_property
+    def length(self) -> int:
+        """From the start of the part to its end, or to the end of its GPU work; in ns, at least 1."""
+        end = int(self.side.end[self.part])
+        if len(self.work):
+            end = max(end, int(self.side.trace.slices.end[self.work].max()))
+        return max(end - self.start, 1)
+
+    @cached_property
+    def walk(self) -> Int64:
+        """What `.` steps through: the GPU work, or without any the operators of the part, in order of start."""
+        if len(self.work) or len(links(self.side.trace).gpu):
+            return self.work
+        rows = op_rows(self.side.trace)
+        rows = rows[self.side.part_of(rows) == self.part]
+        return np.take(rows, np.argsort(self.side.trace.slices.start[rows], kind="stable"))
+
+    @cached_property
+    def stretches(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Begin and end in ns of what belongs to the part: on threads, and of its work on the GPU."""
+        called = self.start, int(self.side.end[self.part])
+        slices = self.side.trace.slices
+        if not len(self.work):
+            return called, called
+        return called, (int(slices.start[self.work].min()), int(slices.end[self.work].max()))
+
+    def holds(self, row: int) -> bool:
+        """Whether a slice belongs to the part; what the GPU repeats of annotations does where it overlaps its work."""
+        slices = self.side.trace.slices
+        if int(slices.kind[row]) in (Kind.GPU_ANNOTATION, Kind.SYNC):
+            begin, end = self.stretches[1]
+            return bool(slices.start[row] < end and slices.end[row] > begin)
+        return row == self.side.row[self.part] or bool(self.side.part_of(np.array([row]))[0] == self.part)
+
+    @property
+    def step(self) -> int | None:
+        """The number of the step, None for runs and captures, which no pane lists by number."""
+        return self.number if self.side.sort == STEP else None
+
+    def from_part(self, other: int, rows: Int64) -> Int64:
+        """The GPU work of this part that stands where some of another part stands: the same name as often before."""
+        if other == self.part or len(rows) == 0:
+            return rows
+        there = ShownPart(self.side, other).work
+        name = self.side.trace.slices.name
+        wanted = _nth(name[there].astype(np.int64))[np.isin(there, rows)]
+        here = _nth(name[self.work].astype(np.int64))
+        return np.compress(np.isin(here, wanted), self.work)
+
+    def calls_named(self, kind: str, name: str) -> Int64:
+        """The slices of threads in this part that a row of the operators' table stands for, in order of start."""
+        found = calls(self.side)
+        keys = [
+            place
+            for place, key in enumerate(found.keys)
+            if key.kind == kind and name in (key.name, loose_name(key.name))
+        ]
+        rows = found.row[np.isin(found.key, keys) & (found.part == self.part)]
+        return np.take(rows, np.argsort(self.side.trace.slices.start[rows], kind="stable"))
+
+
+def next_scope(side: Side, direction: int) -> str | None:
+    """What stands behind the `#` of the step, or run, before or after a side of one of them; None where none is."""
+    if _STEP.fullmatch(side.scope):
+        known = np.unique(steps(side.trace).number)
+        place = int(np.searchsorted(known, int(side.scope))) + direction
+        return str(known[place]) if 0 <= place < len(known) else None
+    found = _RUN.fullmatch(side.scope)
+    if side.sort != RUN or found is None:
+        return None
+    wanted = int(found[2]) + direction
+    return f"{found[1]}[{wanted}]" if 1 <= wanted <= len(named(side.trace, found[1])) else None
+
+
+def neighbour(part: ShownPart, direction: int) -> ShownPart | None:
+    """The part before or after, None where none is; a side of one step or run has that of the one beside it."""
+    side, place = part.side, part.part + direction
+    if 0 <= place < len(side):
+        return ShownPart(side, place)
+    scope = next_scope(side, direction) if len(side) == 1 else None
+    try:
+        found = named(side.trace, scope) if scope is not None else None
+    except UsageError:
+        return None
+    return ShownPart(found, 0) if found is not None and representative(found) >= 0 else None
+
+
+def lanes_worth_showing(side: Side) -> list[int] | None:
+    """The threads that run or launch what the parts hold, and the streams on which it ran; None for all lanes."""
+    trace = side.trace
+    lanes, work = trace.slices.lane, side.work()[0]
+    called = np.union1d(op_rows(trace), links(trace).launches)
+    if not len(work) and not len(called):
+        return None
+    held = np.bincount(lanes[called[side.part_of(called) >= 0]], minlength=len(trace.lanes))
+    shown = held > BUSY_SHARE * held.sum()
+    if side.sort != CAPTURE:
+        shown[lanes[side.row]] = True
+    shown[lanes[work]] = True
+    return np.flatnonzero(shown).tolist() or None
+
+
+def _nth(names: Int64) -> Int64:
+    """For each entry its name together with how many of the name came before."""
+    order = np.argsort(names, kind="stable")
+    ranked = names[order]
+    result = np.empty(len(names), np.int64)
+    result[order] = ranked * _MOST + np.arange(len(names)) - np.searchsorted(ranked, ranked)
+    return result

@@ -1,0 +1,70 @@
+"""What a comparison says, above the timelines: the verdict and as many sentences more as there is room for."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.events import Click
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tracetui.drawing.format import clean
+from tracetui.ui.base.text_cutting import CUT, cut_line
+from tracetui.ui.description.styled_lines import folded
+
+MORE = " … v: all"
+"""Ends the last line when there is more to read."""
+
+
+class StatementView(Widget):
+    """Some lines of text; a click asks for all of them."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"statement--verdict"}
+    DEFAULT_CSS = """
+    StatementView { height: 1; padding: 0 1; .statement--verdict { text-style: bold; } }
+    """
+
+    sentences: reactive[tuple[str, ...]] = reactive(())
+    """The verdict first."""
+    whole: reactive[bool] = reactive(False)
+    """Whether every sentence has lines of its own; if not, they follow each other below the verdict."""
+
+    class Clicked(Message):
+        """The user wants to read all of it."""
+
+    def wanted(self, width: int, limit: int) -> int:
+        """Lines that it takes to say everything on a line of so many cells, at most `limit`, at least 1."""
+        return max(min(len(self._lines(width - 2)), limit), 1)
+
+    def verdict_lines(self, width: int) -> int:
+        """Lines that the verdict takes on a line of so many cells."""
+        return max(sum(is_verdict for _, is_verdict in self._lines(width - 2)), 1)
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the sentences."""
+        width, height = self.size
+        lines = self._lines(width)
+        text, style = "", self.rich_style
+        if y < len(lines):
+            text, is_verdict = lines[y]
+            if y == height - 1 and len(lines) > height:
+                # What follows is cut off too: the line says so however short it is.
+                text = cut_line(text + " " * width, max(width - len(MORE) + 1, 1)).rstrip(f" {CUT}") + MORE
+            if is_verdict:
+                style = self.get_component_rich_style("statement--verdict")
+        return Strip([Segment(text, style)]).adjust_cell_length(width, self.rich_style)
+
+    def on_click(self, event: Click) -> None:
+        """Tell that all of it is wanted."""
+        event.stop()
+        self.post_message(self.Clicked())
+
+    def _lines(self, width: int) -> list[tuple[str, bool]]:
+        """The sentences folded, and whether each line belongs to the first."""
+        said = [clean(each) for each in self.sentences]
+        if not self.whole:
+            said = [*said[:1], *([" ".join(said[1:])] if len(said) > 1 else [])]
+        return [(piece, place == 0) for place, each in enumerate(said) for piece in folded(each, width)]

@@ -1,0 +1,1 @@
+"""What is said about a selected slice, as lines of text. Pure."""

@@ -1,0 +1,87 @@
+"""How well a kernel uses its device, in words: occupancy, waves, what would raise them, work, rates, bound. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tracetui.analysis.devices.advice import advice_of
+from tracetui.analysis.devices.configuration import configuration
+from tracetui.analysis.devices.residency import residency
+from tracetui.analysis.names import Family, decode
+from tracetui.analysis.work.kernel_work import kernel_work
+from tracetui.analysis.work.roofline import BOUNDS, COMPUTE, MEMORY, roofline
+from tracetui.drawing.format import clean, percent, size
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.ui.description.styled_lines import Fact
+
+
+def kernel_facts(trace: Trace, row: int) -> Iterator[Fact]:
+    """What is known about a kernel, and what the name of a copy or fill says; nothing about any other slice."""
+    kind = Kind(int(trace.slices.kind[row]))
+    if kind in GPU_WORK:
+        yield Fact("in words", clean(decode(trace.name_of(row), kind).sentence))
+    if kind == Kind.KERNEL:
+        yield from _occupancy(trace, row)
+        yield from _rates(trace, row)
+
+
+def _occupancy(trace: Trace, row: int) -> Iterator[Fact]:
+    rows = np.array([row], np.int64)
+    found = residency(trace, rows, configuration(trace, rows))
+    if np.isnan(found.active[0]):
+        return
+    limiter = found.limiters[int(found.limiter[0])]
+    active = int(found.active[0])
+    blocks = f"{active} block{'' if active == 1 else 's'} per SM"
+    family = decode(trace.name_of(row)).family
+    # R3.37: these work on large tiles, for which a multiprocessor has room for few blocks.
+    heavy = family in (Family.GEMM, Family.ATTENTION)
+    normal = "; low is normal for matrix and attention kernels" if heavy else ""
+    yield Fact("occupancy", f"{percent(found.theoretical[0])} at most ({blocks}), limited by {limiter}{normal}")
+    yield Fact(
+        "waves", f"{_short(float(found.waves[0]))}; {percent(found.tail[0])} of the places stay empty in the last one"
+    )
+    if found.mark[0] >= 0:
+        yield Fact("mind", found.marks[int(found.mark[0])])
+    # Collectives take few multiprocessors on purpose.
+    more = "" if family == Family.COMMUNICATION else advice_of(trace, row)
+    if more:
+        yield Fact("to raise it", more)
+
+
+def _rates(trace: Trace, row: int) -> Iterator[Fact]:
+    work, found = kernel_work(trace), roofline(trace)
+    place = int(work.at(np.array([row]))[0])
+    main = int(work.main[place])
+    if main < 0 or (np.isnan(work.flops[main]) and np.isnan(work.bytes[main])):
+        return
+    if main != place:
+        yield Fact("work", "stands at the main kernel of its operator", int(work.rows[main]))
+        return
+    flops, moved = float(work.flops[main]), float(work.bytes[main])
+    parts = [] if np.isnan(flops) else [f"{_short(flops / 1e9)} GFLOP at {_short(float(found.tflops[main]))} TFLOP/s"]
+    parts += [] if np.isnan(moved) else [f"{size(moved)} at {_short(float(found.gbps[main]))} GB/s"]
+    yield Fact("work", ", ".join(parts))
+    bound = int(found.bound[main])
+    if bound >= 0:
+        yield Fact(
+            "bound", _bound(bound, float(found.share[main]), float(found.peak[main]), float(found.bandwidth[main]))
+        )
+
+
+def _bound(bound: int, share: float, peak: float, bandwidth: float) -> str:
+    if bound in (COMPUTE, MEMORY):
+        limit = f"{_short(peak)} TFLOP/s" if bound == COMPUTE else f"{_short(bandwidth)} GB/s"
+        return f"{BOUNDS[bound]}: {percent(100 * share)} of {limit}"
+    return {
+        "L2": "faster than memory: from the cache",
+        "latency": "too little work to matter",
+        "?": "faster than possible: shapes, type or device are not what they seem",
+    }[BOUNDS[bound]]
+
+
+def _short(value: float) -> str:
+    """Three digits, and no exponent of a large number."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

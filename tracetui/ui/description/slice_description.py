@@ -1,0 +1,276 @@
+"""What the details say about a slice, as lines: name, facts, dispatch chain and args in words. Pure.
+
+Where a slice comes from, in words: its line and module, its forward op, what its launch cost, its graph. Pure.
+
+The args of an event in words: `grid 12x8x1 = 96 blocks`, `32 per thread`, and the rest as they are.
+
+Pure. Values come from the trace and are not trusted: they are only ever turned into text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tracetui.analysis.linking.autograd import autograd
+from tracetui.analysis.linking.chains import dispatch_cost
+from tracetui.analysis.linking.frames import compiled_region, frames, module_paths
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.regions import region
+from tracetui.analysis.linking.replays import graph_name, replays
+from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.occupancy import asked_for, queries
+from tracetui.drawing.format import clean, count, duration, shorten, size
+from tracetui.errors import TraceError
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.ui.description.chain_lines import chain_lines, short_name
+from tracetui.ui.description.kernel_facts import kernel_facts
+from tracetui.ui.description.styled_lines import Fact, Line, fact_lines, folded
+
+LONGEST = 400
+"""Characters of one value that are shown."""
+
+ArgText = tuple[str, str]
+"""A label and its value."""
+
+
+def facts_of_args(args: Mapping[str, Any]) -> list[ArgText]:
+    """Labels and values of an event's args, those that explain a launch first."""
+    facts = [(label, words(args[key])) for key, (label, words) in _WORDS.items() if key in args]
+    facts += _shapes(args)
+    facts += [
+        (clean(str(key)), plain(value))
+        for key, value in args.items()
+        if key not in _WORDS and key not in _SHAPES and value not in ("", None, [])
+    ]
+    return facts
+
+
+def plain(value: Any) -> str:
+    """Any JSON value on one line, safe to print, cut where it is very long."""
+    if isinstance(value, list):
+        text = "[" + ", ".join(plain(item) for item in value[:100]) + (", …]" if len(value) > 100 else "]")
+    elif isinstance(value, dict):
+        text = "{" + ", ".join(f"{clean(str(key))}: {plain(item)}" for key, item in list(value.items())[:100]) + "}"
+    elif isinstance(value, float):
+        text = f"{value:.6g}"
+    else:
+        text = clean(str(value))
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def extent(value: Any) -> str:
+    """A grid or block as `12x8x1`."""
+    return "x".join(plain(item) for item in value) if isinstance(value, list) else plain(value)
+
+
+def _counted(noun: str) -> Callable[[Any], str]:
+    def words(value: Any) -> str:
+        if isinstance(value, list) and value and all(isinstance(item, int) for item in value):
+            return f"{extent(value)} = {prod(value):,} {noun}{'' if prod(value) == 1 else 's'}"
+        return plain(value)
+
+    return words
+
+
+def _bytes(value: Any) -> str:
+    return size(value) if isinstance(value, int | float) else plain(value)
+
+
+def _with(unit: str) -> Callable[[Any], str]:
+    return lambda value: f"{plain(value)} {unit}"
+
+
+_WORDS: dict[str, tuple[str, Callable[[Any], str]]] = {
+    "device": ("device", plain),
+    "stream": ("stream", plain),
+    "grid": ("grid", _counted("block")),
+    "block": ("block", _counted("thread")),
+    "registers per thread": ("registers", _with("per thread")),
+    "shared memory": ("shared memory", _bytes),
+    "blocks per SM": ("blocks per SM", plain),
+    "warps per SM": ("warps per SM", plain),
+    "est. achieved occupancy %": ("occupancy (est.)", _with("%")),
+    "bytes": ("size", _bytes),
+    "memory bandwidth (GB/s)": ("bandwidth", _with("GB/s")),
+    "correlation": ("correlation", plain),
+}
+
+_SHAPES = ("Input Dims", "Input dims", "Input type", "Input Strides", "Concrete Inputs")
+
+
+def _shapes(args: Mapping[str, Any]) -> list[ArgText]:
+    """One line per input of an op: its type and dimensions, strides where recorded, or its value."""
+    dims = _listed(args, "Input Dims") or _listed(args, "Input dims")
+    types, strides = _listed(args, "Input type"), _listed(args, "Input Strides")
+    values = _listed(args, "Concrete Inputs")
+    facts = []
+    for index in range(max(len(dims), len(types), len(values))):
+        kind, shape = _at(types, index), _at(dims, index)
+        words = [plain(kind)] if kind else []
+        if shape:
+            words.append(plain(shape))
+            if _at(strides, index):
+                words.append(f"strides {plain(_at(strides, index))}")
+        if _at(values, index):
+            words.append(f"= {plain(_at(values, index))}")
+        if words:
+            facts.append((f"input {index}", " ".join(words)))
+    return facts
+
+
+def _listed(args: Mapping[str, Any], key: str) -> list[Any]:
+    value = args.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _at(values: list[Any], index: int) -> Any:
+    return values[index] if index < len(values) else None
+
+
+_LONGEST = 40
+"""Characters of a name inside a sentence."""
+
+
+def cause_facts(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[Fact]:
+    """What is known about the cause of a slice; `chain` is its dispatch chain, outermost first."""
+    yield from _python(trace, row)
+    yield from _autograd(trace, row)
+    yield from _around(trace, row, chain)
+    cost = dispatch_cost(trace, row)
+    if cost is not None:
+        call = f"{duration(cost.call)} in the call"
+        name = shorten(clean(trace.name_of(cost.op)), _LONGEST) if cost.op >= 0 else ""
+        yield Fact("launch cost", f"{duration(cost.before)} from {name} to the call, {call}" if name else call)
+    yield from _graph(trace, row)
+
+
+def _python(trace: Trace, row: int) -> Iterator[Fact]:
+    user, forward = int(frames(trace).user[row]), int(autograd(trace).forward[row])
+    if user >= 0:
+        of_forward = forward >= 0 and user == frames(trace).user[forward]
+        yield Fact("forward from" if of_forward else "called from", clean(trace.name_of(user)), user)
+    path = module_paths(trace).of(row)
+    if path:
+        yield Fact("module", clean(path), int(frames(trace).module[row]))
+
+
+def _autograd(trace: Trace, row: int) -> Iterator[Fact]:
+    found = autograd(trace)
+    forward = int(found.forward[row])
+    if forward >= 0:
+        yield Fact("forward op", clean(trace.name_of(forward)), forward)
+    if trace.slices.kind[row] == Kind.CPU_OP:
+        node = found.backward_of(row)
+        if node >= 0:
+            yield Fact("backward", clean(trace.name_of(node)), node)
+
+
+def _around(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[Fact]:
+    note = int(links(trace).annotation[row])
+    if note >= 0:
+        yield Fact("annotation", clean(trace.name_of(note)), note)
+    region = compiled_region(trace, [each for each in chain if each != row])
+    if region >= 0:
+        yield Fact("compiled in", clean(trace.name_of(region)), region)
+
+
+def _graph(trace: Trace, row: int) -> Iterator[Fact]:
+    found, joined = replays(trace), links(trace)
+    launch = joined.launch_of(row)
+    index = found.of_launch(launch if launch >= 0 else row)
+    if index < 0:
+        return
+    times = int(found.times[index])
+    replayed = f"{graph_name(int(found.graph[index]))}, replayed {'once' if times == 1 else f'{count(times)} times'}"
+    nodes = count(int(found.nodes[index]))
+    if launch >= 0:
+        node = int(np.flatnonzero(joined.kernels_of(launch) == row)[0]) + 1
+        yield Fact("graph", f"node {count(node)} of {nodes} of a launch of {replayed}", launch)
+        return
+    yield Fact("graph", f"{nodes} nodes, {replayed}")
+    share = duration(round(float(found.cost[index])))
+    yield Fact("", f"{share} of the call per node, the first ran after {duration(int(found.latency[index]))}")
+
+
+TITLE = 3
+"""Lines that the name may take at the top; a longer one stands further down, and a short form of it at the top."""
+
+
+def describe(trace: Trace, row: int, chain: Sequence[int], width: int) -> list[Line]:
+    """The lines for a slice in a pane `width` cells wide; `chain` is its dispatch chain, outermost first."""
+    if row < 0:
+        return [Line("Nothing is selected.", "label")]
+    event, trouble = _event(trace, row)
+    name = folded(clean(trace.name_of(row)), width)
+    long = len(name) > TITLE
+    lines = [Line(piece, "title") for piece in (folded(short_name(trace, row), width)[:TITLE] if long else name)]
+    for fact in (*_facts(trace, row), *kernel_facts(trace, row), *cause_facts(trace, row, chain)):
+        lines += fact_lines(fact, width)
+    if len(chain) > 1:
+        lines += [Line(""), *chain_lines(trace, chain, row, width)]
+    if long:
+        lines += [Line(""), Line("name", "label"), *map(Line, name)]
+    args = event.get("args")
+    facts = facts_of_args(args) if isinstance(args, dict) else []
+    if facts:
+        lines += [Line(""), Line("args", "label")]
+        for label, value in facts:
+            lines += fact_lines(Fact(label, value), width)
+    return lines + [Line(piece, "label") for piece in folded(trouble, width)]
+
+
+def _event(trace: Trace, row: int) -> tuple[dict[str, Any], str]:
+    try:
+        return trace.event_of(row), ""
+    except (TraceError, OSError) as error:
+        return {}, f"Its args cannot be read: {error}"
+
+
+def _facts(trace: Trace, row: int) -> list[Fact]:
+    slices = trace.slices
+    lane = trace.lanes[int(slices.lane[row])]
+    facts = [
+        Fact("category", clean(trace.category_of(row)) or "none"),
+        Fact("lane", clean(f"{lane.process}, {lane.name}")),
+        Fact("start", _start(trace, row)),
+        Fact("duration", duration(int(slices.dur[row]))),
+    ]
+    if Kind(int(slices.kind[row])) not in GPU_WORK:
+        facts.append(Fact("self time", duration(int(slices.self_time[row]))))
+    facts += _work_within(trace, row)
+    launched = len(links(trace).kernels_of(row))
+    if launched > 1:
+        facts.append(Fact("launched", f"{launched:,} GPU activities; the first is shown"))
+    if row in queries(trace):
+        kernel = int(asked_for(trace, np.array([row]))[0])
+        asked = short_name(trace, kernel) if kernel >= 0 else "no launch that follows in its op"
+        facts.append(Fact("asked for", asked, kernel))
+    return facts
+
+
+def _work_within(trace: Trace, row: int) -> list[Fact]:
+    """What an op, an annotation or a Python frame put on the GPU."""
+    if trace.slices.kind[row] not in (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON) or len(links(trace).gpu) == 0:
+        return []
+    found = region(trace, row)
+    if len(found.rows) == 0:
+        return [Fact("GPU work", "none was launched within it")]
+    guessed = int(found.inferred.sum())
+    placed = f"; {guessed:,} of them placed by their start, for their launches are not recorded" if guessed else ""
+    count = f"{len(found.rows):,} activit{'y' if len(found.rows) == 1 else 'ies'}"
+    words = f"{count}, busy {duration(found.busy)} of {duration(found.span)} from first to last{placed}"
+    return [Fact("GPU work", words, int(found.rows[0]))]
+
+
+def _start(trace: Trace, row: int) -> str:
+    """When a slice starts, in the trace and in the step that it belongs to."""
+    start, every = int(trace.slices.start[row]), steps(trace)
+    index = int(step_index(trace, np.array([row]))[0])
+    if index < 0 or row == every.row[index]:
+        return duration(start)
+    return f"{duration(start)}, {duration(start - int(every.start[index]))} into step {int(every.number[index])}"

@@ -1,0 +1,148 @@
+"""The way to a comparison: what is not read yet is read, one file after the other, then the sides are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from tracetui.analysis.comparing.sides.composition import representative
+from tracetui.analysis.comparing.sides.side import Side, side
+from tracetui.errors import TracetuiError, UsageError
+from tracetui.ui.base.messages import Loaded, SideName
+from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.opening.loading_screen import LoadingScreen
+from tracetui.ui.opening.trace_picker import TracePicker
+
+if TYPE_CHECKING:
+    from tracetui.ui.app import TraceApp
+
+_REMARKS = ("A, the first of two", "B, the second of two")
+
+
+@dataclass
+class SidesFound(Message):
+    """Both sides are there, or the error that says why not."""
+
+    wanted: tuple[SideName, SideName]
+    reads: tuple[Loaded, Loaded]
+    sides: tuple[Side, Side] | TracetuiError
+
+
+class Comparing:
+    """What the app is about to compare, if anything."""
+
+    def __init__(self, app: TraceApp) -> None:
+        self._app = app
+        self._wanted: tuple[SideName, SideName] | None = None
+        self._reads: dict[str, Loaded] = {}
+        """What was read for it, by path; a file that is written to meanwhile is not read again."""
+        self._tab = ""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a comparison has been asked for and is not on screen yet."""
+        return self._wanted is not None
+
+    def start(self, a: SideName, b: SideName, tab: str = "") -> None:
+        """Compare two sides."""
+        self._wanted, self._tab = (a, b), tab
+        reads = {name.path: self._app.shelf.get(name.path) for name in (a, b)}
+        self._reads = {path: read for path, read in reads.items() if read is not None}
+        self._go_on()
+
+    def give_up(self) -> None:
+        """Forget what was asked for: something else is to be shown."""
+        self._wanted = None
+
+    def take(self, read: Loaded) -> None:
+        """Go on with a trace that was read."""
+        self._reads[read.path] = read
+        self._go_on()
+
+    def pick_other(self, a: SideName) -> None:
+        """Let the user pick what to compare a trace with."""
+        app = self._app
+
+        def take(chosen: str | list[str] | None) -> None:
+            if isinstance(chosen, list):
+                self.start(SideName(chosen[0]), SideName(chosen[-1]))
+            elif chosen is not None:
+                self.start(a, SideName(chosen))
+
+        app.push_screen(TracePicker(app.places_to_look(a.path), title="Compare with which trace?"), take)
+
+    def _go_on(self) -> None:
+        """Read the next file, or find the sides once all are read."""
+        if self._wanted is None:
+            return
+        app = self._app
+        for remark, name in zip(_REMARKS, self._wanted, strict=True):
+            if name.path not in self._reads:
+                alone = self._wanted[0].path == self._wanted[1].path
+                screen = LoadingScreen(name.path, "" if alone else remark)
+                if isinstance(app.screen, LoadingScreen):
+                    app.switch_screen(screen)
+                else:
+                    app.push_screen(screen)
+                return
+        a, b = self._wanted
+        reads = self._reads[a.path], self._reads[b.path]
+        find = partial(self._find, self._wanted, reads)
+        # Without a description, textual writes out what is called: every column of both traces.
+        app.run_worker(find, thread=True, group="sides", exclusive=True, description="sides")
+
+    def _find(self, wanted: tuple[SideName, SideName], reads: tuple[Loaded, Loaded]) -> None:
+        """Find the sides in a thread, and what the first view needs of them."""
+        sides: tuple[Side, Side] | TracetuiError
+        try:
+            sides = _side(reads[0], wanted[0].scope), _side(reads[1], wanted[1].scope)
+        except TracetuiError as error:
+            sides = error
+        self._app.post_message(SidesFound(wanted, reads, sides))
+
+    def show(self, message: SidesFound) -> None:
+        """Show the sides, or tell why that cannot be."""
+        if message.wanted != self._wanted:
+            return
+        self._wanted = None
+        if isinstance(message.sides, TracetuiError):
+            self.fail(message.sides)
+            return
+        app, (a, b) = self._app, message.sides
+        first, second = message.reads
+        screen = CompareScreen(
+            a, b, (first.picture, second.picture), (first.path, second.path), self._tab, app.has_list
+        )
+        if isinstance(app.screen, LoadingScreen) and isinstance(app.screen_stack[-2], CompareScreen):
+            # One comparison takes the place of another, also when a file had to be read for it.
+            app.pop_screen()
+        if isinstance(app.screen, LoadingScreen | CompareScreen):
+            app.switch_screen(screen)
+        else:
+            app.push_screen(screen)
+
+    def fail(self, error: TracetuiError) -> None:
+        """Tell an error: on the screen from which the comparison was asked for, else by ending the app."""
+        app = self._app
+        self._wanted = None
+        below = [screen for screen in app.screen_stack[1:] if not isinstance(screen, LoadingScreen)]
+        if not below:
+            app.end_with(error)
+            return
+        if isinstance(app.screen, LoadingScreen):
+            app.pop_screen()
+        app.tell(str(error))
+
+
+def _side(read: Loaded, scope: str) -> Side:
+    """A side with something to show.
+
+    Raises: UsageError for a scope that the trace does not hold, and for one without a complete step.
+    """
+    found = side(read.trace, scope)
+    if representative(found) < 0:
+        raise UsageError(f"{found.name} holds no complete step: #all compares the whole capture.")
+    return found

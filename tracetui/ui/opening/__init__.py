@@ -1,0 +1,1 @@
+"""Finding traces and reading them."""

@@ -1,0 +1,160 @@
+"""The screen while a trace is read: bytes, events, rate and time left; Esc opens what was read so far.
+
+The importer runs in a thread and only posts messages; it looks at a flag after every block, so it can be
+stopped but never interrupted.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from pathlib import Path
+from threading import Event
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import Screen
+
+from tracetui.analysis.linking.frames import module_paths
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.replays import replays
+from tracetui.drawing.format import clean, count, size
+from tracetui.drawing.timeline.raster import Picture
+from tracetui.errors import NotFound, TracetuiError
+from tracetui.importers.load import LoadProgress, load
+from tracetui.ui.base.commands import command
+from tracetui.ui.base.messages import Loaded, LoadFailed, LoadProgressed
+from tracetui.ui.widgets.bar import Bar, Part
+
+EVERY = 0.1
+"""Seconds between two reports of progress, at least."""
+
+_STAGES = {
+    "reading": "reading",
+    "pairing": "joining begins and ends",
+    "sorting": "sorting",
+    "nesting": "finding out what contains what",
+    "linking": "joining launches, kernels and ops",
+    "drawing": "preparing to draw",
+}
+
+
+class LoadingScreen(Screen[None]):
+    """Progress of one load."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("escape", "stop", "Stop and open what was read", "Marked as partial.", "stop, open what was read"),
+        command("q", "quit", "Quit", "", "quit"),
+    ]
+    DEFAULT_CSS = """
+    LoadingScreen { align: center middle; }
+    LoadingScreen > Vertical { width: 78; max-width: 100%; height: 8; }
+    """
+
+    def __init__(self, path: str, remark: str = "") -> None:
+        super().__init__()
+        self.path = path
+        self.remark = remark
+        """Said after the name."""
+        self._stop = Event()
+        self._began = time.monotonic()
+        self._told = 0.0
+
+    def compose(self) -> ComposeResult:
+        """Five lines in the middle of the screen."""
+        with Vertical():
+            yield Bar(id="what")
+            yield Bar(id="gauge")
+            yield Bar(id="numbers")
+            yield Bar(id="stage")
+            yield Bar(id="keys")
+
+    def on_mount(self) -> None:
+        """Say what is opened, then start."""
+        name = "standard input" if self.path == "-" else Path(self.path).name
+        remark = f"   {self.remark}" if self.remark else ""
+        self.query_one("#what", Bar).parts = (Part("opening "), Part(clean(name), "strong"), Part(remark, "dim"))
+        self.query_one("#keys", Bar).parts = (
+            Part("esc", "key"),
+            Part(" stop and open what was read   "),
+            Part("q", "key"),
+            Part(" quit"),
+        )
+        self.load()
+
+    def on_unmount(self) -> None:
+        """Nobody waits for the trace any more."""
+        self._stop.set()
+
+    def action_stop(self) -> None:
+        """Stop reading; what was read is opened."""
+        self._stop.set()
+        self.query_one("#stage", Bar).parts = (Part("stopping; opening what was read so far", "strong"),)
+
+    async def action_quit(self) -> None:
+        """Leave the app."""
+        self._stop.set()
+        self.app.exit()
+
+    @work(thread=True, exit_on_error=True)
+    def load(self) -> None:
+        """Read the trace and prepare its picture, in a thread."""
+        try:
+            trace = load(self.path, progress=self._tell, cancelled=self._stop.is_set)
+        except TracetuiError as error:
+            self.post_message(LoadFailed(self.path, error))
+            return
+        except OSError as error:
+            self.post_message(LoadFailed(self.path, NotFound(f"{self.path} cannot be read: {error.strerror}.")))
+            return
+        self._tell(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "linking"))
+        # Asked for by the first view and by every key: made here, it does not make the first key wait.
+        links(trace)
+        module_paths(trace)
+        replays(trace)
+        self._tell(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
+        picture = Picture(trace)
+        # What was loaded stays until the end: the collector need not look at it ever again.
+        # What was set aside before and is not used any more goes now, the rest is set aside again.
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        self.post_message(Loaded(self.path, trace, picture))
+
+    @on(LoadProgressed)
+    def _show(self, message: LoadProgressed) -> None:
+        progress = message.progress
+        seconds = max(time.monotonic() - self._began, 1e-3)
+        self.query_one("#gauge", Bar).parts = gauge(progress, max(min(self.size.width, 78) - 2, 1))
+        self.query_one("#numbers", Bar).parts = (Part(progress_words(progress, seconds)),)
+        if not self._stop.is_set():
+            self.query_one("#stage", Bar).parts = (Part(_STAGES.get(progress.stage, progress.stage), "dim"),)
+
+    def _tell(self, progress: LoadProgress) -> None:
+        now = time.monotonic()
+        if now - self._told >= EVERY or progress.stage != "reading":
+            self._told = now
+            self.post_message(LoadProgressed(progress))
+
+
+def gauge(progress: LoadProgress, width: int) -> tuple[Part, ...]:
+    """How much of the file is read, as a line of blocks; for a pipe, whose length is not known, none."""
+    if not progress.bytes_total:
+        return ()
+    full = min(width * progress.bytes_done // progress.bytes_total, width)
+    return Part("━" * full, "key"), Part("─" * (width - full), "dim")
+
+
+def progress_words(progress: LoadProgress, seconds: float) -> str:
+    """For example `120.0 of 512.0 MiB · 410,000 events · 80.1 MiB/s · 5 s left`."""
+    rate = progress.bytes_done / seconds
+    words = [size(progress.bytes_done)]
+    if progress.bytes_total:
+        words = [f"{size(progress.bytes_done)} of {size(progress.bytes_total)}"]
+    words += [f"{count(progress.events)} events", f"{size(rate)}/s"]
+    if progress.bytes_total and rate > 0 and progress.bytes_done < progress.bytes_total:
+        words.append(f"{(progress.bytes_total - progress.bytes_done) / rate:.0f} s left")
+    return " · ".join(words)

@@ -1,0 +1,1 @@
+"""Choosing what to record, and watching it being recorded."""

@@ -1,0 +1,194 @@
+"""The screen while a recording is made: stages with their times, the last line that was printed; Esc cancels.
+
+The recording runs in a process of its own. It is stopped and waited for before this screen goes, however it goes, so
+that neither a process nor a partial file is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from tracetui.drawing.format import clean, duration
+from tracetui.ui.base.commands import command
+from tracetui.ui.base.overlay import Overlay
+from tracetui.ui.widgets.bar import Bar, Part
+from workloads.recording.launcher import (
+    STAGES,
+    Event,
+    Failure,
+    LogLine,
+    Note,
+    Progress,
+    Request,
+    Stage,
+    StageDone,
+    record,
+)
+
+EVERY = 0.25
+"""Seconds between two paintings of the clock."""
+
+
+class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
+    """Progress of one recording, or of variants one after the other; dismissed with the paths of the traces, or None.
+
+    A variant that fails does not keep the others from being recorded, and is told once they are; of fewer than two
+    there is nothing to compare.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("escape", "cancel", "Cancel the recording", "Leaves no process and no file.", "cancel"),
+        command("q", "quit", "Cancel and quit", "", "quit"),
+    ]
+    DEFAULT_CSS = """
+    RecordingScreen {
+        align: center middle;
+        background: $background;
+        & > Vertical { width: 78; max-width: 100%; height: auto; max-height: 100%; }
+        Static { width: 100%; height: auto; padding: 0 1; }
+        #told { color: $warning; margin: 1 0; }
+    }
+    """
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        super().__init__()
+        self._requests = requests
+        self._place = 0
+        """Which of them is being recorded."""
+        self._paths: list[str] = []
+        self._failures: list[Failure] = []
+        self._cancel = asyncio.Event()
+        self._recording: asyncio.Task[None] | None = None
+        self._began = time.monotonic()
+        self._stages: list[tuple[str, float]] = []
+        """Stages that are over, with their seconds."""
+        self._stage, self._since = STAGES[0], self._began
+        self._parts = ""
+        self._notes: list[str] = []
+        self._log = ""
+        self._is_over = self._quits = False
+
+    def compose(self) -> ComposeResult:
+        """What is recorded, the stages, remarks, the last line that was printed, the keys."""
+        with Vertical():
+            yield Bar(id="what")
+            yield Static(id="stages", markup=False)
+            yield Static(id="told", markup=False)
+            yield Bar(id="log")
+            yield Bar(id="keys")
+
+    def on_mount(self) -> None:
+        """Say what is recorded, then start."""
+        self.set_interval(EVERY, self._paint)
+        self._recording = asyncio.create_task(self._record())
+        self.follow(self._recording)
+        self._paint()
+
+    async def on_unmount(self) -> None:
+        """Nobody waits for the trace any more: stop the process, and wait until it is gone."""
+        self._cancel.set()
+        if self._recording is not None:
+            await asyncio.wait({self._recording})
+
+    @work
+    async def follow(self, recording: asyncio.Task[None]) -> None:
+        """Wait for the end and act on it."""
+        # The worker may be cancelled, the recording only stopped.
+        await asyncio.shield(recording)
+        self._is_over = True
+        is_cancelled = any(failure.kind == "cancelled" for failure in self._failures)
+        if self._quits:
+            self.app.exit()
+        elif is_cancelled or (self._cancel.is_set() and len(self._paths) < len(self._requests)):
+            self.dismiss(None)
+        elif len(self._paths) >= min(len(self._requests), 2):
+            for failure in self._failures:
+                self.app.notify(clean(str(failure)), severity="warning", markup=False)
+            self.dismiss(self._paths)
+        else:
+            self._notes += [str(failure) for failure in self._failures]
+            self._say_keys("back")
+            self._paint()
+
+    async def _record(self) -> None:
+        """Make the recordings, until one is cancelled or fails as the others would."""
+        for place, request in enumerate(self._requests):
+            self._place = place
+            self._stages.clear()
+            self._hear(Stage(STAGES[0]))
+            self._say_keys("cancel")
+            outcome = await record(request, self._hear, self._cancel)
+            if outcome.path is not None:
+                self._paths.append(str(outcome.path))
+            elif outcome.failure is not None:
+                self._failures.append(outcome.failure)
+            if self._cancel.is_set() or (outcome.failure and outcome.failure.is_shared):
+                return
+
+    def action_cancel(self) -> None:
+        """Stop the recording; after one that failed go back."""
+        if self._is_over:
+            self.dismiss(None)
+        else:
+            self._stop()
+
+    async def action_quit(self) -> None:
+        """Leave the app once the recording has stopped."""
+        if self._is_over:
+            self.app.exit()
+        self._quits = True
+        self._stop()
+
+    def _stop(self) -> None:
+        self._cancel.set()
+        self._notes.append("Stopping …")
+        self._paint()
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case Stage(name):
+                self._stage, self._since, self._parts, self._log = name, time.monotonic(), "", ""
+            case StageDone(name, seconds):
+                self._stages.append((name, seconds))
+            case Progress(_, done, total):
+                self._parts = f"{done}/{total}"
+            case Note(_, text) if text not in self._notes:
+                self._notes.append(text)
+            case LogLine(text):
+                self._log = text
+
+    def _paint(self) -> None:
+        now = time.monotonic()
+        if not self._is_over:
+            elapsed = duration(1e9 * (now - self._began))
+            title = (Part("recording "), Part(clean(self._what), "strong"), Part(f"  {elapsed}"))
+            self.query_one("#what", Bar).parts = title
+        lines = [f"  {name:<24}{duration(1e9 * seconds):>12}" for name, seconds in self._stages]
+        if not self._stages or self._stages[-1][0] != self._stage:
+            lines.append(f"▸ {self._stage:<24}{duration(1e9 * (now - self._since)):>12}  {self._parts}")
+        self.query_one("#stages", Static).update(Text("\n".join(map(clean, lines))))
+        self.query_one("#told", Static).update(Text("\n".join(map(clean, self._notes[-4:]))))
+        self.query_one("#log", Bar).parts = (Part(clean(self._log), "dim"),)
+
+    def _say_keys(self, escape: str) -> None:
+        keys = (Part("esc", "key"), Part(f" {escape}   "), Part("q", "key"), Part(" quit"))
+        name = Path(self._requests[self._place].out).name
+        self.query_one("#keys", Bar).parts = (*keys, Part(f"   {clean(name)}", "dim"))
+
+    @property
+    def _what(self) -> str:
+        """What is recorded, and which of how many."""
+        request, count = self._requests[self._place], len(self._requests)
+        return f"{request.workload} {request.variant} {self._place + 1}/{count}" if count > 1 else request.workload

@@ -1,0 +1,242 @@
+"""A form for one workload: its parameters and how it is recorded, with their defaults; enter records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.events import Click
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Input
+
+from tracetui.drawing.format import clean
+from tracetui.ui.base.commands import command, commands_in_focus
+from tracetui.ui.base.overlay import Overlay
+from tracetui.ui.recording.recording_options import COMPARE, FOLDED, MORE, command_line, common, requests
+from tracetui.ui.recording.recording_screen import RecordingScreen
+from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.headline import hint_parts
+from workloads.api import Param, Value, Workload
+from workloads.recording.launcher import BadRequest, Request
+
+FIELD = 20
+"""Cells of a field; one with longer values takes more."""
+YES_NO = ("no", "yes")
+
+
+class Choice(Widget, can_focus=True):
+    """One of a few values, on one line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("right,l,space", "turn(1)", "Next value", "", "value"),
+        command("left,h", "turn(-1)", "Previous value", "", "value"),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"choice--value"}
+    DEFAULT_CSS = """
+    Choice {
+        height: 1;
+        .choice--value { background: $panel; color: $foreground; }
+        &:focus .choice--value { background: $primary; color: $background; text-style: bold; }
+    }
+    """
+
+    value: reactive[str] = reactive("")
+
+    class Changed(Message):
+        """Another value was taken."""
+
+        def __init__(self, choice: Choice) -> None:
+            super().__init__()
+            self.choice = choice
+
+        @property
+        def control(self) -> Choice:
+            """The field, for `@on` selectors."""
+            return self.choice
+
+    def __init__(self, values: Sequence[str], value: str, *, id: str) -> None:
+        super().__init__(id=id)
+        self.values = tuple(values)
+        self.set_reactive(Choice.value, value)
+
+    def action_turn(self, by: int) -> None:
+        """Take the next value, going round at the ends."""
+        self.value = self.values[(self.values.index(self.value) + by) % len(self.values)]
+        self.post_message(self.Changed(self))
+
+    def on_click(self, event: Click) -> None:
+        """A click takes the next one, too."""
+        event.stop()
+        self.action_turn(1)
+
+    def render_line(self, y: int) -> Strip:
+        """The value between arrows."""
+        style = self.get_component_rich_style("choice--value")
+        return Strip([Segment(f"‹ {self.value} ›", style)]).adjust_cell_length(self.size.width, self.rich_style)
+
+
+class RunForm(Overlay["str | list[str]"]):
+    """The fields of a recording; dismissed with the path of the trace, or those of two to compare, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("enter", "record", "Record", "Runs it and opens the trace.", "record"),
+        command("tab,down", "field(1)", "Next field", "", "field"),
+        command("shift+tab,up", "field(-1)", "Previous field", "", "field"),
+        command("escape", "give_up", "Back to the list", "", "back"),
+    ]
+    DEFAULT_CSS = """
+    RunForm {
+        #fields { height: 1fr; overflow-y: auto; padding: 1 1; }
+        #fields Horizontal { height: 1; }
+        #fields .folded { display: none; }
+        .name { width: 16; }
+        .about { width: 1fr; }
+        Input { width: 20; }
+        Input { height: 1; border: none; padding: 0; background: $panel; }
+        Input:focus { border: none; }
+        #title, #hints { background: $panel; }
+    }
+    """
+
+    def __init__(self, name: str, workload: Workload) -> None:
+        super().__init__()
+        self._called = name
+        self._workload = workload
+        self._params = {f"param-{param.name}": param for param in workload.params}
+        options = (*common(workload), COMPARE, *FOLDED)
+        self._options = {f"option-{param.name}": param for param in options}
+
+    def compose(self) -> ComposeResult:
+        """A line for each parameter and each option, the rarer ones folded, and what would be typed in a shell."""
+        yield Bar(id="title")
+        with Vertical(id="fields"):
+            for key, param in self._fields.items():
+                with Horizontal(classes="folded" if param in FOLDED else ""):
+                    yield Bar(classes="name", id=f"name-{key}")
+                    yield field_of(param, key)
+                    yield Bar(classes="about", id=f"about-{key}")
+        yield Bar(id="command")
+        yield Bar(id="trouble")
+        yield Bar(id="hints")
+
+    def on_mount(self) -> None:
+        """Fill in the words."""
+        summary = f"  {clean(self._workload.summary)}"
+        self.query_one("#title", Bar).parts = (Part(clean(self._called), "strong"), Part(summary))
+        for key, param in self._fields.items():
+            self.query_one(f"#name-{key}", Bar).parts = (Part(clean(param.name)),)
+            self.query_one(f"#about-{key}", Bar).parts = (Part(clean(param.help), "dim"),)
+        self.query(".field").first().focus()
+        self._say_command()
+
+    @property
+    def given(self) -> dict[str, Value]:
+        """The parameters that differ from their defaults, as texts."""
+        return self._changed(self._params)
+
+    @property
+    def options(self) -> dict[str, Value]:
+        """The options that differ from their defaults, as texts."""
+        return self._changed(self._options)
+
+    def action_record(self) -> None:
+        """Record, unless a value is refused: then say why."""
+        try:
+            asked = self.requests()
+        except BadRequest as error:
+            self._complain(str(error))
+            return
+        self._complain("")
+        self.app.push_screen(RecordingScreen(asked), self._recorded)
+
+    def requests(self) -> list[Request]:
+        """What the form asks for: a recording, or several that are compared.
+
+        Raises: BadRequest for a bad value.
+        """
+        return requests(self._called, self._workload, self.given, self.options)
+
+    def action_field(self, by: int) -> None:
+        """Go to another field."""
+        if by > 0:
+            self.focus_next(".field")
+        else:
+            self.focus_previous(".field")
+
+    def action_give_up(self) -> None:
+        """Record nothing."""
+        self.dismiss(None)
+
+    @on(Input.Submitted)
+    def _accept(self) -> None:
+        self.action_record()
+
+    @on(Input.Changed)
+    @on(Choice.Changed)
+    def _say_command(self) -> None:
+        words = command_line(self._called, self.given, self.options)
+        self.query_one("#command", Bar).parts = (Part(clean(" ".join(words)), "dim"),)
+
+    @on(Choice.Changed, f"#field-{MORE.name}")
+    def _unfold(self) -> None:
+        is_open = self._text_of(MORE.name) == "yes"
+        for row in self.query(".folded"):
+            row.styles.display = "block" if is_open else "none"
+
+    def on_descendant_focus(self) -> None:
+        """The keys are those of the field."""
+        commands = [found for _, group in commands_in_focus(self) for found in group]
+        self.query_one("#hints", Bar).parts = hint_parts(commands, self.size.width - 2)
+
+    def _recorded(self, paths: list[str] | None) -> None:
+        if paths:
+            self.dismiss(paths[:2] if len(paths) > 1 else paths[0])
+
+    def _complain(self, words: str) -> None:
+        self.query_one("#trouble", Bar).parts = (Part(clean(words), "warn"),)
+
+    @property
+    def _fields(self) -> dict[str, Param]:
+        """Every field in its order, by the end of its id."""
+        folded = {key: param for key, param in self._options.items() if param in FOLDED}
+        others = {key: param for key, param in self._options.items() if key not in folded}
+        return {**self._params, **others, MORE.name: MORE, **folded}
+
+    def _changed(self, fields: Mapping[str, Param]) -> dict[str, Value]:
+        texts = {key: self._text_of(key) for key in fields}
+        return {param.name: texts[key] for key, param in fields.items() if texts[key] != shown(param)}
+
+    def _text_of(self, key: str) -> str:
+        field = self.query_one(f"#field-{key}")
+        return field.value.strip() if isinstance(field, Input | Choice) else ""
+
+
+def field_of(param: Param, key: str) -> Widget:
+    """The field of a parameter: a list of values where they are known, else a line to type in."""
+    values = choices(param)
+    field: Widget
+    if values:
+        field = Choice(values, shown(param), id=f"field-{key}")
+        field.styles.width = max(FIELD, max(map(len, values)) + len("‹  › "))
+    else:
+        field = Input(shown(param), compact=True, id=f"field-{key}")
+        field.cursor_blink = False
+    return field.add_class("field")
+
+
+def choices(param: Param) -> tuple[str, ...]:
+    """Every value of a parameter as text; none where there are too many to list."""
+    return YES_NO if isinstance(param.default, bool) else tuple(map(str, param.choices))
+
+
+def shown(param: Param) -> str:
+    """The default as text."""
+    return YES_NO[param.default] if isinstance(param.default, bool) else str(param.default)

@@ -1,0 +1,71 @@
+"""The list of what can be recorded here, with the reason where something cannot; the one that is chosen gets a form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from textual import on, work
+from textual.message import Message
+
+from tracetui.drawing.format import clean
+from tracetui.model.table import Table, texts
+from tracetui.ui.recording.run_form import RunForm
+from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.picker import Picker
+from tracetui.ui.widgets.table_view import TableView
+from workloads.registry import Entry, entries
+
+HERE = "runs here"
+
+
+class WorkloadPicker(Picker[Any]):
+    """Workloads to record; dismissed with the path of the trace, or those of two to compare, or None."""
+
+    TITLE_TEXT = "Record which workload?"
+    PANE = "workloads"
+
+    class Found(Message):
+        """The workloads are known."""
+
+        def __init__(self, rows: list[Entry]) -> None:
+            super().__init__()
+            self.rows = rows
+
+    def on_mount(self) -> None:
+        """Ask this machine and other packages in a thread."""
+        super().on_mount()
+        self.query_one(TableView).show(self.PANE, None, np.empty(0, np.int64), note="Looking for workloads …")
+        self.look()
+
+    @work(thread=True, exclusive=True)
+    def look(self) -> None:
+        """Find the workloads."""
+        self.post_message(self.Found(entries()))
+
+    @on(Found)
+    def _list(self, message: Found) -> None:
+        self.offer(message.rows, workloads_table(message.rows), "There are no workloads.")
+
+    def take(self, choice: Entry) -> None:
+        """Show the form of a workload, or say why it cannot run here."""
+        if choice.workload is None or choice.reason:
+            told = Part(f"   {clean(choice.name)} cannot run: {clean(choice.reason)}", "warn")
+            self.query_one("#title", Bar).parts = (Part(self.TITLE_TEXT, "strong"), told)
+            return
+        self.app.push_screen(RunForm(choice.name, choice.workload), self._recorded)
+
+    def _recorded(self, recorded: str | list[str] | None) -> None:
+        if recorded is not None:
+            self.dismiss(recorded)
+
+
+def workloads_table(rows: list[Entry]) -> Table:
+    """Name, whether it runs here, and what it is."""
+    return Table(
+        (
+            texts("workload", [clean(row.name) for row in rows]),
+            texts("here", [clean(row.reason) or HERE for row in rows]),
+            texts("summary", [clean(row.workload.summary if row.workload else row.source) for row in rows]),
+        )
+    )

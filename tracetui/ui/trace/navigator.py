@@ -1,0 +1,115 @@
+"""Going to places in a trace view and coming back: the first view, jumps, marks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tracetui.drawing.format import shorten
+from tracetui.drawing.timeline.window import Window
+from tracetui.model.viewpoint import Viewpoint
+from tracetui.ui.description.chain_lines import short_name
+from tracetui.ui.trace.history import History, Mark, Marks
+from tracetui.ui.trace.selection import busiest_stretch, first_step, has_gpu, kernel_from, longest_between, work_of_step
+
+if TYPE_CHECKING:
+    from tracetui.ui.trace.trace_view import TraceView
+
+
+class Navigator:
+    """The places of one trace view."""
+
+    def __init__(self, view: TraceView) -> None:
+        self.view = view
+        self.history = History()
+        self.marks = Marks()
+
+    @property
+    def here(self) -> Viewpoint:
+        """Where the user is looking."""
+        view = self.view
+        event = int(view.trace.slices.event[view.selected]) if view.selected >= 0 else -1
+        window = view.window
+        every = view.step is None and bool(view.steps)
+        place = Viewpoint(view.step, view.panes.pane, event, every_step=every)
+        if window is None:
+            return place
+        length = window.end_ns(view.lanes.cells) - window.start_ns
+        return replace(place, start_ns=window.start_ns, length_ns=length)
+
+    def leave(self) -> None:
+        """Remember this place before a jump."""
+        self.history.leave(self.here)
+
+    def back(self) -> None:
+        """Undo the last jump."""
+        place = self.history.back(self.here)
+        if place is not None:
+            self.visit(place)
+
+    def visit(self, place: Viewpoint) -> None:
+        """Go to a place; what it leaves open stays as it is."""
+        view = self.view
+        if place.pane is not None:
+            view.panes.open_tab(place.pane)
+        row = self._row_of(place)
+        if row >= 0:
+            view.select(row)
+        if place.every_step:
+            view.step = None
+        elif place.step in view.steps:
+            view.step = place.step
+        if place.start_ns is not None:
+            length = place.length_ns or (place.start_ns - view.window.start_ns if view.window else 1000.0)
+            view.window = Window.over(place.start_ns, max(length, 1.0), view.lanes.cells)
+        elif row >= 0:
+            view.lanes.reveal(row)
+
+    def open(self, place: Viewpoint) -> None:
+        """The first view: the place that was asked for, in the middle step, or in the busiest stretch."""
+        view = self.view
+        number = place.step if place.step in view.steps else first_step(view.trace)
+        if number is not None:
+            view.show_step(number)
+        else:
+            start, end = busiest_stretch(view.trace)
+            view.window = Window.fit(start, end, view.lanes.cells)
+            found = kernel_from(view.trace, -1, 1, start)
+            view.selected = found if found >= 0 else longest_between(view.trace, start, end)
+            view.lanes.reveal(view.selected)
+        if not has_gpu(view.trace):
+            view.panes.open_tab("ops")
+        self.visit(place)
+        view.panes.start()
+        if place.step is not None and place.step not in view.steps:
+            known = f"steps {view.steps[0]} to {view.steps[-1]}" if view.steps else "no steps"
+            view.notice(f"There is no step {place.step}: this trace has {known}.", warn=True)
+        elif (place.event >= 0 or place.kernel > 0) and self._row_of(place) < 0:
+            named = f"event {place.event}" if place.event >= 0 else f"kernel {place.kernel} in this step"
+            view.notice(f"There is no {named} in this trace: the view string is of another one.", warn=True)
+
+    def mark(self) -> None:
+        """Mark this place, or remove its mark."""
+        view = self.view
+        name = shorten(short_name(view.trace, view.selected), 60) if view.selected >= 0 else "a stretch of time"
+        was_set = self.marks.toggle(self.here, name)
+        view.notice(f"{'Marked' if was_set else 'No longer marked'}: {name}   (' lists the marks)")
+
+    def go_to_mark(self, mark: Mark | None) -> None:
+        """Visit a mark that was picked, None when the list was closed."""
+        if mark is not None:
+            self.leave()
+            self.visit(mark.place)
+
+    def _row_of(self, place: Viewpoint) -> int:
+        """The slice that a place names, -1 for none."""
+        trace = self.view.trace
+        if place.event >= 0:
+            found = np.flatnonzero(trace.slices.event == place.event)
+            return int(found[0]) if len(found) else -1
+        if place.kernel > 0 and self.view.step is not None:
+            work = work_of_step(trace, self.view.step)
+            return int(work[place.kernel - 1]) if place.kernel <= len(work) else -1
+        return -1

@@ -1,0 +1,87 @@
+"""Searching in a trace view, where not only the list but also the lanes can be searched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from textual.widget import Widget
+
+from tracetui.analysis.linking.steps import steps
+from tracetui.drawing.format import clean, shorten
+from tracetui.ui.trace.selection import slices_named
+from tracetui.ui.widgets.list_finder import ListFinder
+from tracetui.ui.widgets.search import Search
+
+if TYPE_CHECKING:
+    from tracetui.ui.trace.trace_view import TraceView
+
+
+class Finder(ListFinder):
+    """The search of one trace view: of the lanes when they have the focus, else of the list."""
+
+    def __init__(self, view: TraceView) -> None:
+        super().__init__(view)
+        self.view = view
+
+    def go_into(self, name: str) -> None:
+        """Show the slices behind a row that groups by name: as single rows, or in the lanes."""
+        panes = self.view.panes
+        if panes.arrangement.by is not None:
+            panes.arrange_by(replace(panes.arrangement, by=None, sort=None, filter=name), tell=True)
+            return
+        self.view.navigator.leave()
+        trace = self.view.trace
+        rows = slices_named(trace, name)
+        rows = rows[trace.slices.name[rows] == trace.names.find(name)]
+        self.search = Search(name, in_lanes=True, hits=rows)
+        self._show(self.search.go(self._first_in_step(rows)), jump=False)
+        self.view.notice(f"{shorten(clean(name), 40)}   {self.search.words}   n N go on, backspace returns")
+
+    def _new_search(self) -> Search:
+        view = self.view
+        return Search("", view.lanes.has_focus, selected=view.selected, cursor=view.panes.view.cursor)
+
+    def _place_beside(self, direction: int) -> int:
+        return self.search.index + direction if self.search.in_lanes else super()._place_beside(direction)
+
+    def _searched(self) -> Widget:
+        in_lanes = self.line.purpose == "search" and self.search.in_lanes
+        return self.view.lanes if in_lanes else super()._searched()
+
+    def _filtered(self) -> None:
+        panes = self.view.panes
+        if not panes.groups_names and not panes.view.located:
+            self.view.select(panes.view.slice_row)
+
+    def _find(self, text: str) -> int:
+        if not self.search.in_lanes:
+            return super()._find(text)
+        view = self.view
+        self.search.hits = slices_named(view.trace, text)
+        start = view.window.start_ns if view.window is not None else 0.0
+        return int(np.searchsorted(view.trace.slices.start[self.search.hits], start))
+
+    def _return(self) -> None:
+        if not self.search.in_lanes:
+            self.view.panes.view.place(self.search.cursor)
+        self.view.select(self.search.selected)
+
+    def _show(self, hit: int | None, jump: bool) -> None:
+        if hit is None:
+            return
+        if self.search.in_lanes:
+            self.view.select(hit, jump)
+            self.view.lanes.reveal(hit, zoom=True)
+        else:
+            self.view.panes.view.place(hit)
+            self.view.select(self.view.panes.view.slice_row)
+
+    def _first_in_step(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
+        number = self.view.step
+        if number is None:
+            return 0
+        found = steps(self.view.trace)
+        start = int(found.start[found.labelled(number)[0]])
+        return int(np.searchsorted(self.view.trace.slices.start[rows], start))

@@ -1,0 +1,78 @@
+"""The screen of one trace."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from tracetui.drawing.timeline.raster import Picture
+from tracetui.model.trace import Trace
+from tracetui.model.viewpoint import Viewpoint
+from tracetui.ui.base.commands import command
+from tracetui.ui.base.messages import CompareAsked, SideName
+from tracetui.ui.trace.trace_view import TraceView
+from tracetui.ui.widgets.columns import titles_of
+from tracetui.ui.widgets.sized_screen import SizedScreen
+
+
+class TraceScreen(SizedScreen):
+    """Composes one `TraceView`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("c", "compare", "Compare", "This step with another one, or with another trace.", "compare"),
+        command("escape,backspace", "leave", "Back to the comparison", "From which this was opened.", "back"),
+    ]
+
+    def __init__(self, trace: Trace, picture: Picture, place: Viewpoint, path: str = "-") -> None:
+        super().__init__()
+        self.trace, self.picture, self.path = trace, picture, path
+        self._place = place
+
+    @property
+    def view(self) -> TraceView:
+        """What fills the screen."""
+        return self.query_one(TraceView)
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """What is shown."""
+        return (self.trace,)
+
+    @property
+    def label(self) -> str:
+        """The name of the trace."""
+        return self.trace.label
+
+    def compose_view(self) -> ComposeResult:
+        """The trace."""
+        yield TraceView(self.trace, self.picture, self._place)
+
+    def visit(self, place: Viewpoint) -> None:
+        """Go to a place, from where `backspace` leads back to the screen below."""
+        self.view.navigator.history.places.clear()
+        self.view.navigator.visit(place)
+
+    def help_title(self) -> str:
+        """What stands above the help."""
+        return f"Help: keys, and below them the columns of {self.view.panes.pane}"
+
+    def column_titles(self) -> dict[str, str]:
+        """The titles on screen of the columns of the list, by name."""
+        panes = self.view.panes
+        return titles_of(panes.pane, panes.arrangement.by)
+
+    def action_compare(self) -> None:
+        """Pick what to compare this step with."""
+        # The picker is needed only once it is asked for.
+        from tracetui.ui.trace.compare_picker import OTHER_TRACE, ComparePicker, choices
+
+        def take(choice: tuple[str, str] | None) -> None:
+            if choice == OTHER_TRACE:
+                self.post_message(CompareAsked(SideName(self.path, ""), None))
+            elif choice is not None:
+                self.post_message(CompareAsked(SideName(self.path, choice[0]), SideName(self.path, choice[1])))
+
+        view = self.view
+        self.app.push_screen(ComparePicker(choices(self.trace, view.step, view.selected)), take)

@@ -1,0 +1,362 @@
+"""The controller of one trace: it holds the selection, the window and the step, and keeps it all together.
+
+Data goes down by assignment from the watchers here, events come up as messages of the parts. There is one
+cursor: whatever part moved it, the list, the lanes and the details all follow.
+
+The commands of a trace view, each declared once; what they do is `TraceView.action_...`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.dom import DOMNode
+from textual.reactive import reactive
+
+from tracetui.analysis.idle.gaps import idle_blocks
+from tracetui.analysis.linking.chains import follow, follow_back
+from tracetui.drawing.format import shorten
+from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.window import Window
+from tracetui.model.table import Table
+from tracetui.model.trace import GPU_WORK, Trace
+from tracetui.model.viewpoint import Viewpoint, view_string
+from tracetui.ui.base.commands import command
+from tracetui.ui.description.chain_lines import short_name
+from tracetui.ui.trace.export_actions import export_pane, send_row, send_view
+from tracetui.ui.trace.navigator import Navigator
+from tracetui.ui.trace.pane_list import TAB_KEYS, PaneList
+from tracetui.ui.trace.selection import (
+    chain_of,
+    dur_of_step,
+    first_of_step,
+    has_gpu,
+    kernel_from,
+    lit_with,
+    numbers,
+    step_of,
+    stretch_of_step,
+)
+from tracetui.ui.trace.trace_finder import Finder
+from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.details import Details
+from tracetui.ui.widgets.headline import header_parts, step_parts
+from tracetui.ui.widgets.hinted_view import HintedView, too_small
+from tracetui.ui.widgets.lanes import LanesView
+from tracetui.ui.widgets.minimap import Minimap
+from tracetui.ui.widgets.search import SearchLine
+from tracetui.ui.widgets.table_view import TableView
+
+TRACE_COMMANDS: list[BindingType] = [
+    command("full_stop", "kernel(1)", "Next kernel", "In time order, over all streams.", "kernel"),
+    command("comma", "kernel(-1)", "Previous kernel", "In time order, over all streams.", "kernel"),
+    command("left_square_bracket", "step(-1)", "Previous step", "Shows and lists that step.", "step"),
+    command("right_square_bracket", "step(1)", "Next step", "Shows and lists that step.", "step"),
+    command("0", "fit_trace", "Fit the trace", "The whole of it in the lanes."),
+    command("A", "all_steps", "List all steps, or one", "The panes list every step, or the selection's."),
+    command("f,g", "follow(1)", "Follow the link", "Kernel → launch → op → its forward op (f in lists).", "follow"),
+    command("r,G", "follow(-1)", "Follow it back", "Forward op → backward op, launch → kernel.", "follow"),
+    command("slash", "search", "Search", "Names in the lanes, or rows of the list.", "search", before_typing=True),
+    command("F", "filter", "Filter the list", "Keeps rows that contain what you type.", "filter", before_typing=True),
+    command("n", "hit(1)", "Next match", "Of the last search."),
+    command("N", "hit(-1)", "Previous match", "Of the last search."),
+    command("escape", "clear", "Clear search and filter"),
+    command("backspace", "back", "Back to where you were", "Undoes the last jump."),
+    command("m", "mark", "Mark this place", "Or remove the mark of what is selected."),
+    command("apostrophe", "marks", "List of marks"),
+    *(
+        command(key, f"tab('{name}')", f"Pane {name}", f"Opens the tab {name.title()}.")
+        for name, key in TAB_KEYS.items()
+    ),
+    command("i", "details", "Details of the selection", "Where the screen is narrow: in place of the list."),
+    command("y", "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
+    command("Y", "copy_view", "Copy a view string", "What --at opens: step, pane, selection, window."),
+    command("e", "export", "Export the pane", "The listed rows, to a CSV file and as Markdown."),
+    command("tab", "app.focus_next", "Next part of the screen", "Lanes, list, details."),
+    command("shift+tab", "app.focus_previous", "Previous part of the screen", "Lanes, list, details."),
+]
+"""In the order of the help."""
+
+
+class TraceView(HintedView):
+    """One trace on screen: header, minimap, steps, lanes, tabs with a list, details, key hints."""
+
+    BINDINGS: ClassVar[list[BindingType]] = TRACE_COMMANDS
+
+    selected: reactive[int] = reactive(-1, repaint=False, init=False)
+    """Row of the selected slice, -1 for none."""
+    window: reactive[Window | None] = reactive(None, repaint=False, init=False)
+    """The stretch of time that the lanes show."""
+    step: reactive[int | None] = reactive(None, repaint=False, init=False)
+    """Number of the step that the panes list, None for all of them."""
+
+    def __init__(self, trace: Trace, picture: Picture, place: Viewpoint | None = None) -> None:
+        super().__init__()
+        self.trace = trace
+        self.picture = picture
+        self.steps = numbers(trace)
+        """Numbers of the steps, in order."""
+        self.navigator = Navigator(self)
+        self.finder: Finder = Finder(self)
+        self._opening = place or Viewpoint()
+        self._summary: Table | None = None
+
+    def compose(self) -> ComposeResult:
+        """The parts, from top to bottom."""
+        yield Bar(id="header")
+        yield Minimap()
+        yield Bar(id="steps")
+        yield LanesView()
+        yield PaneList(self.trace)
+        yield SearchLine()
+        yield Bar(id="hints")
+
+    def on_mount(self) -> None:
+        """Hand out the data and go to the first view, before any key; lanes stretch it when they get their width."""
+        self._show_header()
+        self._show_steps()
+        self.lanes.show(self.trace, self.picture)
+        self.query_one(Minimap).show(self.trace, self.picture)
+        (self.panes.view if has_gpu(self.trace) else self.lanes).focus()
+        self.navigator.open(self._opening)
+
+    @property
+    def lanes(self) -> LanesView:
+        """The lanes."""
+        return self.query_one(LanesView)
+
+    @property
+    def panes(self) -> PaneList:
+        """The tabs and their list."""
+        return self.query_one(PaneList)
+
+    def select(self, row: int, jump: bool = False) -> None:
+        """Select a slice; a jump can be undone with backspace."""
+        if row < 0:
+            return
+        if jump:
+            self.navigator.leave()
+        self.selected = row
+        self.lanes.reveal(row)
+
+    def watch_selected(self, row: int) -> None:
+        """Everything follows the selection."""
+        trace = self.trace
+        chain = chain_of(trace, row)
+        lit = lit_with(trace, row)
+        self.lanes.selected = row
+        self.lanes.lit = lit
+        self.query_one(Details).show(trace, row, chain)
+        number = step_of(trace, row)
+        if self.step is not None and number is not None:
+            self.step = number
+        near = [row, *sorted(lit)[:20], *reversed(chain)] if row >= 0 else []
+        self.panes.follow(near, [trace.name_of(each) for each in near])
+
+    def watch_window(self, window: Window | None) -> None:
+        """Lanes and minimap show the window."""
+        self.lanes.window = window
+        self.query_one(Minimap).window = window
+
+    def watch_step(self, step: int | None) -> None:
+        """The panes list another step, and the axis counts from its start."""
+        self.panes.step = step
+        self.lanes.origin = f"step {step}" if step is not None else ""
+        self.lanes.origin_ns = stretch_of_step(self.trace, step)[0] if step is not None else 0
+        self._show_steps()
+
+    def first_hints(self) -> DOMNode:
+        """Those of the lanes while these have the focus."""
+        return self.lanes if self.lanes.has_focus else self
+
+    def where(self) -> str:
+        """The part of the screen that the keys go to."""
+        if self.lanes.has_focus:
+            return "lanes"
+        return "details" if self.query_one(Details).has_focus else "list"
+
+    def on_resize(self) -> None:
+        """Fit lines and lanes to the new size."""
+        self._share_height()
+        self._show_header()
+        self.show_hints()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Which commands make sense right now; none while the screen is too small to see what they do."""
+        if too_small(self.screen):
+            return False
+        if action in ("step", "all_steps"):
+            return bool(self.steps)
+        if action == "follow":
+            return self.selected >= 0
+        if action == "back":
+            return bool(self.navigator.history.places)
+        return super().check_action(action, parameters)
+
+    def action_kernel(self, direction: int) -> None:
+        """Select the kernel before or after, or without a GPU the slice of the lane; of a filtered list its next."""
+        if self.panes.pane == "kernels" and self.panes.arrangement.filter and not self.panes.groups_names:
+            self.panes.view.action_move(direction)
+            return
+        if has_gpu(self.trace):
+            start = self.window.start_ns if self.window is not None else 0.0
+            row = kernel_from(self.trace, self.selected, direction, start)
+        else:
+            row = self.picture.next_in_lane(self.selected, direction) if self.selected >= 0 else -1
+        if row < 0:
+            self.notice(f"There is no {'kernel' if has_gpu(self.trace) else 'slice'} in that direction.")
+        self.select(row)
+
+    def action_step(self, direction: int) -> None:
+        """Show the step before or after."""
+        current = self.step if self.step is not None else step_of(self.trace, self.selected)
+        place = self.steps.index(current) + direction if current in self.steps else 0
+        if 0 <= place < len(self.steps):
+            self.navigator.leave()
+            self.show_step(self.steps[place])
+        else:
+            self.notice(f"This is the {'last' if direction > 0 else 'first'} step.")
+
+    def show_step(self, number: int) -> None:
+        """List a step, fit it in the window and select what it launched first."""
+        start, end = stretch_of_step(self.trace, number)
+        self.window = Window.fit(start, end, self.lanes.cells)
+        self.step = number
+        self.selected = first_of_step(self.trace, number)
+
+    def action_all_steps(self) -> None:
+        """List all steps, or only that of the selection."""
+        if self.step is not None:
+            self.step = None
+        else:
+            self.step = step_of(self.trace, self.selected) or self.steps[0]
+
+    def action_fit_trace(self) -> None:
+        """Show the whole trace in the lanes."""
+        self.lanes.action_fit_trace()
+
+    def action_follow(self, direction: int) -> None:
+        """Go from a kernel to its launch, to the op, to its forward op or a kernel; or the other way."""
+        here = self.selected
+        row = (follow if direction > 0 else follow_back)(self.trace, here)
+        name = shorten(short_name(self.trace, here), 40)
+        if row < 0:
+            self.notice(f"{name} has no link to the other side.")
+        self.select(row, jump=True)
+        if row >= 0:
+            down = direction > 0 and self.trace.slices.kind[row] in GPU_WORK
+            first = f", the first that {name} put on the GPU" if down else ""
+            self.notice(f"Now at {shorten(short_name(self.trace, row), 60)}{first}.")
+
+    def action_back(self) -> None:
+        """Undo the last jump."""
+        self.navigator.back()
+
+    def action_mark(self) -> None:
+        """Mark this place, or unmark it."""
+        self.navigator.mark()
+
+    def action_marks(self) -> None:
+        """Pick one of the marks to go to."""
+        if not self.navigator.marks.marks:
+            self.notice("There are no marks yet: m sets one.")
+            return
+        # Pickers are needed only once one is opened.
+        from tracetui.ui.trace.mark_picker import MarkPicker
+
+        self.app.push_screen(MarkPicker(self.navigator.marks.marks), self.navigator.go_to_mark)
+
+    def action_copy_row(self) -> None:
+        """Copy the current row of the list as Markdown."""
+        self.notice(*send_row(self.app, self.panes))
+
+    def action_copy_view(self) -> None:
+        """Copy the view string of this place."""
+        self.notice(*send_view(self.app, view_string(self.navigator.here)))
+
+    def action_export(self) -> None:
+        """Write the pane to a file."""
+        self.notice(*export_pane(self.panes, self.trace, self.step))
+
+    @on(LanesView.Selected)
+    def _select_in_lanes(self, message: LanesView.Selected) -> None:
+        self.selected = message.row
+
+    @on(LanesView.Panned)
+    def _pan(self, message: LanesView.Panned) -> None:
+        # A window that was set here meanwhile is newer than the message.
+        if message.window == self.lanes.window:
+            self.window = message.window
+
+    @on(LanesView.Folded)
+    def _share_height(self) -> None:
+        """Give the lanes the lines that they need, half of the screen at most; the list has the rest."""
+        around = sum(bar.size.height for bar in self.query_children(Bar)) + self.query_one(Minimap).size.height
+        self.lanes.styles.height = self.lanes.wanted_height((self.size.height - around) // 2)
+
+    @on(Minimap.Clicked)
+    def _centre(self, message: Minimap.Clicked) -> None:
+        if self.window is not None:
+            self.navigator.leave()
+            self.window = self.window.pan(self.window.cell_of(message.ns) - self.lanes.cells // 2)
+
+    @on(TableView.RowHighlighted)
+    def _select_in_list(self, message: TableView.RowHighlighted) -> None:
+        if not isinstance(message, TableView.RowChosen):
+            self.select(message.slice_row)
+
+    @on(TableView.RowChosen)
+    def _go_into(self, message: TableView.RowChosen) -> None:
+        table = message.table
+        if table is None or table is not message.view.table:
+            # Another pane was opened in the same burst of keys.
+            return
+        if self.panes.groups_names and "input_shapes" not in table:
+            self.finder.go_into(str(table.columns[0].cell(message.row)))
+        elif self.panes.pane == "steps":
+            self.navigator.leave()
+            self.show_step(int(str(table["step"].cell(message.row))))
+        elif message.slice_row >= 0:
+            self.select(message.slice_row, jump=True)
+            self._fit(message.slice_row)
+            self.lanes.focus()
+
+    @on(Details.Chosen)
+    def _jump(self, message: Details.Chosen) -> None:
+        self.select(message.row, jump=True)
+
+    @on(PaneList.Opened)
+    def _tab_opened(self) -> None:
+        self.show_hints()
+
+    @on(PaneList.Summed)
+    def _sum_up(self, message: PaneList.Summed) -> None:
+        self._summary = message.table
+        self._show_header()
+
+    @on(PaneList.Explained)
+    def _draw_idle(self) -> None:
+        self.picture.show_idle(idle_blocks(self.trace))
+        self.lanes.changed()
+
+    @on(Bar.Pressed, "#steps")
+    def _press_step(self, message: Bar.Pressed) -> None:
+        if message.key == "all":
+            self.action_all_steps()
+        else:
+            self.navigator.leave()
+            self.show_step(int(message.key))
+
+    def _fit(self, row: int) -> None:
+        start, end = int(self.trace.slices.start[row]), int(self.trace.slices.end[row])
+        self.window = Window.fit(start, end, self.lanes.cells, 1.0)
+
+    def _show_header(self) -> None:
+        self.query_one("#header", Bar).parts = header_parts(self.trace, self._summary, self.size.width - 2)
+
+    def _show_steps(self) -> None:
+        took = dur_of_step(self.trace, self.step) if self.step is not None else 0
+        self.query_one("#steps", Bar).parts = step_parts(self.steps, self.step, took)

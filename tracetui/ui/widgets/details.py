@@ -1,0 +1,180 @@
+"""The details of the selected slice: wrapped lines, of which those about another slice can be jumped to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import zip_longest
+from typing import ClassVar
+
+from rich.segment import Segment
+from textual.binding import BindingType
+from textual.events import Click
+from textual.geometry import Region
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+
+from tracetui.drawing.text.roofline_plot import roofline_lines
+from tracetui.model.table import Table
+from tracetui.model.trace import Trace
+from tracetui.ui.base.commands import command
+from tracetui.ui.description.slice_description import describe
+from tracetui.ui.description.styled_lines import LABEL, Line, said
+from tracetui.ui.widgets.scroller import Scroller
+
+PICTURE = 16
+"""Lines of the roofline."""
+
+
+class Details(Scroller, can_focus=True):
+    """Scrolling text about one slice; while focused, a cursor walks over the links in it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("j,down", "move(1)", "Next link or line"),
+        command("k,up", "move(-1)", "Previous link or line"),
+        command("ctrl+d,pagedown", "page(1)", "Scroll down"),
+        command("ctrl+u,pageup", "page(-1)", "Scroll up"),
+        command("enter", "jump", "Jump to the link", "Selects the slice that the line is about.", "jump"),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "details--plain",
+        "details--title",
+        "details--label",
+        "details--here",
+        "details--link",
+        "details--cursor",
+    }
+    DEFAULT_CSS = """
+    Details {
+        padding: 0 1;
+        .details--title { text-style: bold; }
+        .details--label { color: $text-muted; }
+        .details--here { color: $primary; text-style: bold; }
+        .details--link { color: $foreground; }
+        .details--cursor { background: $primary; color: $background; text-style: bold; }
+    }
+    """
+
+    cursor: reactive[int] = reactive(-1, repaint=False, init=False)
+    """Line of the link under the cursor, -1 for none."""
+
+    class Chosen(Message):
+        """A link was chosen: jump to its slice."""
+
+        def __init__(self, row: int) -> None:
+            super().__init__()
+            self.row = row
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.lines: list[Line] = []
+        """What is shown, top to bottom."""
+        self._width = -1
+        self._make: Callable[[int], Sequence[Line]] | None = None
+        self._said: tuple[str, ...] = ()
+        self._pictured: Table | None = None
+
+    @property
+    def text_width(self) -> int:
+        """Cells of a line: beside the scroll bar."""
+        return self.scrollable_content_region.width
+
+    def show(self, trace: Trace, row: int, chain: Sequence[int]) -> None:
+        """Describe a slice; `chain` is its dispatch chain, outermost first."""
+        self.explain(partial(describe, trace, row, chain))
+
+    def explain(self, make: Callable[[int], Sequence[Line]]) -> None:
+        """Show the lines that a function makes for a width in cells; it is asked again when the width changes."""
+        self._make = make
+        if self.display:
+            self._describe()
+
+    def say(self, sentences: tuple[str, ...], pictured: Table | None = None) -> None:
+        """Put sentences about the current row of the list above the description, and the roofline of a table."""
+        if sentences != self._said or pictured is not self._pictured:
+            self._said, self._pictured = sentences, pictured
+            if self.display:
+                self._describe()
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        """Paint the two links again."""
+        self._repaint((old, new))
+
+    def on_show(self) -> None:
+        """Describe what was selected while the pane was hidden."""
+        self._describe()
+
+    def on_resize(self) -> None:
+        """Wrap again."""
+        self._describe()
+
+    def render_line(self, y: int) -> Strip:
+        """One line of the description."""
+        width = self.text_width
+        index = self.scroll_offset.y + y
+        if index >= len(self.lines):
+            return Strip.blank(width, self.rich_style)
+        line = self.lines[index]
+        if index == self.cursor and self.has_focus:
+            segments = [Segment(line.text, self.get_component_rich_style("details--cursor"))]
+        elif line.style == "fact":
+            label = self.get_component_rich_style("details--label")
+            segments = [Segment(line.text[:LABEL], label), Segment(line.text[LABEL:], self.rich_style)]
+        else:
+            segments = [Segment(line.text, self.get_component_rich_style(f"details--{line.style}"))]
+        return Strip(segments).adjust_cell_length(width, self.rich_style)
+
+    def action_move(self, direction: int) -> None:
+        """Go to the next link in a direction, or scroll by a line when there is none on screen."""
+        links = [index for index, line in enumerate(self.lines) if line.row >= 0]
+        ahead = [index for index in links if (index - self.cursor) * direction > 0]
+        target = min(ahead, key=lambda index: abs(index - self.cursor), default=-1)
+        top, bottom = self.scroll_offset.y, self.scroll_offset.y + self.size.height
+        if target < 0 or not top - 1 <= target <= bottom:
+            self.scroll_to(y=top + direction, animate=False)
+            return
+        self.cursor = target
+        if not top <= target < bottom:
+            self.scroll_to(y=top + direction, animate=False)
+
+    def action_page(self, pages: int) -> None:
+        """Scroll by pages."""
+        self.scroll_to(y=self.scroll_offset.y + pages * max(self.size.height - 1, 1), animate=False)
+
+    def action_jump(self) -> None:
+        """Select the slice under the cursor."""
+        if 0 <= self.cursor < len(self.lines):
+            self.post_message(self.Chosen(self.lines[self.cursor].row))
+
+    def on_click(self, event: Click) -> None:
+        """Jump to the link that was clicked."""
+        index = self.scroll_offset.y + event.y
+        if index < len(self.lines) and self.lines[index].row >= 0:
+            self.cursor = index
+            self.action_jump()
+
+    def _describe(self) -> None:
+        if self._make is None:
+            return
+        width = max(self.text_width, 10)
+        above = said(self._said, width)
+        if self._pictured is not None:
+            above += [Line(text) for text in roofline_lines(self._pictured, width, PICTURE)]
+        before, self.lines = self.lines, [*above, *self._make(width)]
+        here = [index for index, line in enumerate(self.lines) if line.style == "here"]
+        self.set_reactive(Details.cursor, here[0] if here else -1)
+        self.set_length(len(self.lines))
+        if self.scroll_offset.y or self.has_focus or self.text_width != self._width:
+            self._width = self.text_width
+            self.scroll_to(y=0, animate=False, force=True, immediate=True)
+            self.refresh()
+            return
+        self._repaint(i for i, pair in enumerate(zip_longest(before, self.lines)) if pair[0] != pair[1])
+
+    def _repaint(self, indices: Iterable[int]) -> None:
+        """Paint only some of the lines again: most stay the same from one kernel to the next."""
+        top, height, width = self.scroll_offset.y, self.size.height, self.outer_size.width
+        regions = [Region(0, index - top, width, 1) for index in indices if top <= index < top + height]
+        if regions:
+            self.refresh(*regions)

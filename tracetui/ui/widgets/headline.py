@@ -1,0 +1,206 @@
+"""The words of the lines that are not lists: header, step switcher, tabs and key hints. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from textual.dom import DOMNode
+
+from tracetui.drawing.format import clean, count, duration, shorten
+from tracetui.model.table import DOUBTFUL, Table
+from tracetui.model.trace import Trace
+from tracetui.ui.base.commands import Command
+from tracetui.ui.widgets.bar import Part
+
+KEPT = ("parts", "back", "help", "quit")
+"""Hints for which there is always room: how to get about, and away."""
+SHORTEST_LABEL = 16
+"""Letters of the file's name that are always in the header."""
+
+
+def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part, ...]:
+    """The header: file, marks of damage, device and runtime, and the sums of the summary once it is there.
+
+    Where the line is short the name of the file gives way, down to a few letters, then device and runtime.
+    """
+    facts = {str(row["key"]): row["value"] for row in summary.rows()} if summary is not None else {}
+    devices = facts.get("devices")
+    words = [clean(str(devices))] if devices else _devices(trace)
+    words += _runtime(trace)
+    for key, word in (("steps", "step"), ("kernels", "kernel")):
+        number = _number(facts.get(key))
+        if number:
+            words.append(f"{count(number)} {word}{'' if number == 1 else 's'}")
+    # What wrong numbers went into is not said without a mark.
+    doubt = DOUBTFUL if summary is not None and summary.titled("value") != "value" else ""
+    busy = _number(facts.get("gpu_busy_pct"))
+    if busy is not None:
+        words.append(f"{doubt}GPU busy {busy:.0f} %" if busy >= 9.5 else f"{doubt}GPU busy {busy:.1f} %")
+    verdict = facts.get("verdict")
+    if verdict:
+        words.append(doubt + clean(str(verdict)))
+    if not words:
+        words = [clean(trace.format), f"{count(len(trace.slices))} slice{'' if len(trace.slices) == 1 else 's'}"]
+    alone = _number(facts.get("without_launch"))
+    doubts = [*damage(trace, _number(facts.get("doubts"))), *([f"⚠{count(alone)} without launch"] if alone else [])]
+    marks = [Part(f"  {mark}", "warn") for mark in doubts]
+    taken = SHORTEST_LABEL + 2 + sum(len(mark.text) for mark in marks)
+    while len(words) > 2 and len(" · ".join(words)) > width - taken:
+        del words[0]
+    rest = [*marks, Part("  " + " · ".join(words))]
+    free = width - sum(len(part.text) for part in rest)
+    return Part(shorten(clean(trace.label), max(free, SHORTEST_LABEL)), "strong"), *rest
+
+
+def damage(trace: Trace, doubts: float | None = None) -> list[str]:
+    """Short marks for what was not plain about the file, and how many checks of its health found something.
+
+    Until those are counted, what reading the file found stands for them.
+    """
+    quality = trace.quality
+    marks = ["PARTIAL"] if quality.partial else []
+    if quality.truncated_at is not None:
+        marks.append("TRUNCATED")
+    if doubts is None:
+        found = (quality.dropped, quality.repaired, quality.negative, quality.clipped)
+        doubts = sum(map(bool, found)) + len(quality.skipped_phases)
+    return [*marks, f"⚠{doubts:.0f} doubt{'' if doubts == 1 else 's'}"] if doubts else marks
+
+
+def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[Part, ...]:
+    """The step switcher: `step ◂ 2 · [3] · 4 ▸`, and how long the step took."""
+    if not numbers:
+        return (Part("no steps: all is listed, the lanes start where most happens; 0 fits it all", "dim"),)
+    if step is None:
+        parts = [
+            Part("all steps ", "strong"),
+            Part(f"{numbers[0]} … {numbers[-1]}" if len(numbers) > 1 else str(numbers[0]), "plain", str(numbers[0])),
+        ]
+        return *parts, Part("   A shows one", "dim", "all")
+    switch = switch_parts(numbers, numbers.index(step) if step in numbers else 0)
+    return Part("step "), *switch, Part(f"   {duration(dur_ns)}"), Part("   A all steps", "dim", "all")
+
+
+def switch_parts(numbers: Sequence[int], place: int, most: int = 7) -> list[Part]:
+    """Up to `most` numbers around the one at a place, which is in brackets, and arrows; each is a key to press."""
+    parts = [Part("◂ ", "key" if place else "dim", str(numbers[max(place - 1, 0)]))]
+    first = max(0, min(place - most // 2, len(numbers) - most))
+    for at, number in enumerate(numbers[first : first + most], first):
+        if at > first:
+            parts.append(Part(" · ", "dim"))
+        here = at == place
+        parts.append(Part(f"[{number}]" if here else str(number), "strong" if here else "plain", str(number)))
+    last = place == len(numbers) - 1
+    return [*parts, Part(" ▸", "dim" if last else "key", str(numbers[min(place + 1, len(numbers) - 1)]))]
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A tab: the pane's name, its title, how many rows it has, as text, and its key."""
+
+    name: str
+    title: str
+    count: str
+    key: str
+
+
+def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tuple[Part, ...]:
+    """The tabs with their keys; where the line is short without counts, then only those around the current one."""
+    here = next((place for place, tab in enumerate(tabs) if tab.name == current), 0)
+    room = width - len(remarks)
+    words = [_tab_words(tab, counted=True) for tab in tabs]
+    if sum(map(len, words)) > room:
+        words = [_tab_words(tab, counted=place == here) for place, tab in enumerate(tabs)]
+    first, last = _fitting([len(text) for text in words], here, room)
+    parts: list[Part] = [Part("‹ ", "dim", tabs[first - 1].name)] if first else []
+    for tab, text in zip(tabs[first:last], words[first:last], strict=True):
+        title = text[len(tab.key) : -1]
+        parts += [Part(tab.key, "dim", tab.name), Part(title, "current" if tab.name == current else "plain", tab.name)]
+        parts.append(Part(" "))
+    if last < len(tabs):
+        parts.append(Part("›", "dim", tabs[last].name))
+    return (*parts, Part(remarks, "warn"))
+
+
+def _tab_words(tab: Tab, counted: bool) -> str:
+    """Key and title with the spaces around them."""
+    return f"{tab.key} {tab.title}{f' {tab.count}' if tab.count and counted else ''}  "
+
+
+def _fitting(widths: Sequence[int], here: int, room: int) -> tuple[int, int]:
+    """The stretch of tabs, first and last (exclusive), that fits with the current one in it; marks take two cells."""
+    first, last, taken = here, here + 1, widths[here] + 4
+    while True:
+        # Those before come first: who walks along the tabs sees the next one appear.
+        if first and taken + widths[first - 1] <= room:
+            first -= 1
+            taken += widths[first]
+        elif last < len(widths) and taken + widths[last] <= room:
+            taken += widths[last]
+            last += 1
+        else:
+            break
+    whole = sum(widths) <= room
+    return (0, len(widths)) if whole else (first, last)
+
+
+def hint_parts(
+    commands: Iterable[Command], width: int, first: DOMNode | None = None, where: str = ""
+) -> tuple[Part, ...]:
+    """The key hints: `where` the keys go, then keys that share a hint together, as in `[ ] step`; `KEPT` is never cut.
+
+    Commands come in the order in which their keys are looked up; those of the node `first` are shown before others.
+    """
+    early: dict[str, list[str]] = {}
+    late: dict[str, list[str]] = {}
+    taken: set[str] = set()
+    for command in commands:
+        if not command.available:
+            # Its keys are those of what comes next.
+            continue
+        keys = [key for key in command.keys if key not in taken]
+        taken.update(keys)
+        group = command.binding.group
+        if keys and command.binding.show:
+            words = group.description if group is not None else command.binding.description.lower()
+            (early if command.node is first else late).setdefault(words, []).append(keys[0])
+    kept = [(words, early.pop(words, late.pop(words, []))) for words in KEPT if words in early or words in late]
+    parts: list[Part] = [Part(f"{where}: ", "dim")] if where else []
+    left = width - sum(len(" ".join(keys)) + len(words) + 3 for words, keys in kept) + 2 * bool(kept)
+    left -= len(where) + 2 * bool(where)
+    # What leads to another screen comes before what is done to the list.
+    late = {words: late[words] for words in sorted(late, key=lambda words: words != "compare")}
+    for words, keys in [*early.items(), *late.items()]:
+        text = " ".join(keys)
+        left -= len(text) + len(words) + 3
+        if left < 0:
+            break
+        parts += [Part(text, "key"), Part(f" {words}  ")]
+    for place, (words, keys) in enumerate(kept, start=1):
+        parts += [Part(" ".join(keys), "key"), Part(f" {words}{'  ' if place < len(kept) else ''}")]
+    return tuple(parts)
+
+
+def _devices(trace: Trace) -> list[str]:
+    names = list(dict.fromkeys(clean(device.name) for device in trace.devices if device.name))
+    number = f" x{len(trace.devices)}" if len(trace.devices) > 1 and len(names) == 1 else ""
+    return [", ".join(names[:2]) + number] if names else []
+
+
+def _runtime(trace: Trace) -> list[str]:
+    """`CUDA 13.0` from 13000, `HIP 6.4` from 60443483."""
+    cuda, hip = trace.metadata.get("cuda_runtime_version"), trace.metadata.get("hip_runtime_version")
+    if isinstance(cuda, int):
+        return [f"CUDA {cuda // 1000}.{cuda % 1000 // 10}"]
+    if isinstance(hip, int):
+        return [f"HIP {hip // 10_000_000}.{hip // 100_000 % 100}"]
+    return []
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, int | float):
+        return float(value)
+    found = re.fullmatch(r"([\d,]+(?:\.\d+)?)\s*%?", value) if isinstance(value, str) else None
+    return float(found[1].replace(",", "")) if found else None

@@ -1,0 +1,95 @@
+"""The help: the keys that work right now, from the focused part up, and what the columns of the list mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from tracetui.model.table import Table, texts
+from tracetui.ui.base.commands import command, commands_in_focus
+from tracetui.ui.base.overlay import Overlay
+from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.table_view import TableView
+
+_PARTS = {
+    "TableView": "list",
+    "PaneList": "list",
+    "LanesView": "lanes",
+    "Details": "details",
+    "CompareList": "list",
+    "CompareLanes": "timelines",
+    "CompareView": "everywhere",
+    "CompareScreen": "everywhere",
+    "TraceView": "everywhere",
+    "TraceScreen": "everywhere",
+    "TraceApp": "everywhere",
+}
+
+Row = tuple[str, str, str, str]
+"""Keys, title, where, and what it does."""
+
+
+class HelpScreen(Overlay[None]):
+    """Commands and columns as one list that scrolls."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("escape,q,question_mark", "close", "Close the help", "", "close"),
+    ]
+
+    def __init__(self, rows: list[Row], title: str) -> None:
+        super().__init__()
+        self._rows = rows
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        """A title, the list and how to leave."""
+        yield Bar(id="title")
+        yield TableView()
+        yield Bar(id="hints")
+
+    def on_mount(self) -> None:
+        """Fill in the rows."""
+        keys, titles, where, helps = zip(*self._rows, strict=True)
+        table = Table((texts("keys", keys), texts("does", titles), texts("where", where), texts("help", helps)))
+        self.query_one("#title", Bar).parts = (Part(self._title, "strong"),)
+        view = self.query_one(TableView)
+        view.show("help", table, np.arange(len(table)))
+        view.focus()
+        self.query_one("#hints", Bar).parts = (
+            Part("esc", "key"),
+            Part(" close   "),
+            Part("j k", "key"),
+            Part(" scroll"),
+        )
+
+    @on(TableView.RowHighlighted)
+    def _say_help(self, message: TableView.RowHighlighted) -> None:
+        """The last line has the whole sentence, which the list may have to cut."""
+        self.query_one("#hints", Bar).parts = (Part(self._rows[message.row][3]),)
+
+    def action_close(self) -> None:
+        """Back to the trace."""
+        self.dismiss()
+
+
+def help_rows(screen: Screen[Any], table: Table | None, titles: Mapping[str, str]) -> list[Row]:
+    """The rows of the help for what has the focus, and for the columns of a table; `titles` are those on screen."""
+    rows: list[Row] = []
+    taken: set[str] = set()
+    for node, commands in commands_in_focus(screen):
+        where = _PARTS.get(type(node).__name__, "")
+        for found in commands:
+            title = found.binding.description + ("" if found.available else "  (not now)")
+            keys = [key for key in found.keys if key not in taken]
+            taken.update(keys)
+            if keys:
+                rows.append((" ".join(keys), title, where, found.binding.tooltip))
+    if table is not None:
+        rows += [(titles.get(column.name, ""), column.name, "column", column.help) for column in table.columns]
+    return rows

@@ -1,0 +1,399 @@
+"""The timeline: time axis, lanes with their slices, and the keys and the mouse that move about in it.
+
+What is drawn is decided in `tracetui.drawing`; here is what a person does to it. The widget changes its own
+window and selection at once and tells its parent, so a key is answered without a round trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from textual.binding import BindingType
+from textual.events import (
+    MouseDown,
+    MouseEvent,
+    MouseMove,
+    MouseScrollDown,
+    MouseScrollLeft,
+    MouseScrollRight,
+    MouseScrollUp,
+    MouseUp,
+)
+from textual.message import Message
+from textual.reactive import reactive
+
+from tracetui.drawing.timeline.cells import Frame
+from tracetui.drawing.timeline.layout import Layout
+from tracetui.drawing.timeline.outside_shading import Stretch
+from tracetui.drawing.timeline.raster import Picture, Window
+from tracetui.drawing.timeline.scene import Scene, View, label_width
+from tracetui.model.trace import Trace
+from tracetui.ui.base.commands import command
+from tracetui.ui.widgets.surface import Surface
+
+ZOOM = 1.6
+"""How much one key or wheel notch magnifies."""
+
+PAN = 6
+"""One key pans by the width over this."""
+
+LIT_SHOWN = 8
+"""Of so many lit slices at most the rows are scrolled into sight."""
+
+
+class LanesView(Surface, can_focus=True):
+    """The lanes of one trace."""
+
+    DEFAULT_CSS = """
+    LanesView { height: 1fr; min-height: 3; }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("h,a,left", "pan(-1)", "Pan left", "Earlier, by a sixth of the window.", "pan"),
+        command("l,d,right", "pan(1)", "Pan right", "Later, by a sixth of the window.", "pan"),
+        command("plus,equals_sign,w", "zoom(1)", "Zoom in", "About the selection, or the middle.", "zoom"),
+        command("minus,s", "zoom(-1)", "Zoom out", "About the selection, or the middle.", "zoom"),
+        command("0", "fit_trace", "Fit the trace", "The whole of it in the window."),
+        command("f", "fit_selection", "Fit the selection", "The selected slice in the middle of the window."),
+        command("j,down", "lane(1)", "Row below", "The nearest slice of the next row that has one.", "row"),
+        command("k,up", "lane(-1)", "Row above", "The nearest slice of the next row that has one.", "row"),
+        command("full_stop", "slice(1)", "Next slice", "On this row of the thread, or stream.", "slice"),
+        command("comma", "slice(-1)", "Previous slice", "On this row of the thread, or stream.", "slice"),
+        command("greater_than_sign", "same(1)", "Next of the name", "On any lane like it.", "same"),
+        command("less_than_sign", "same(-1)", "Previous of the name", "On any lane like it.", "same"),
+        command("x", "measure", "Set a measuring point", "Distances are shown from the selection's start."),
+        command("z", "fold", "Fold the lane", "One row, its first rows, or all of them.", "fold"),
+    ]
+
+    window: reactive[Window | None] = reactive(None, repaint=False, init=False)
+    """The stretch of time on screen; None before anything is shown."""
+    selected: reactive[int] = reactive(-1, repaint=False, init=False)
+    """Row of the selected slice, -1 for none."""
+    lit: reactive[frozenset[int]] = reactive(frozenset(), repaint=False, init=False)
+    """Rows of the slices that belong with the selected one."""
+    mark_ns: reactive[int | None] = reactive(None, repaint=False, init=False)
+    """The measuring point."""
+    origin_ns: reactive[int] = reactive(0, repaint=False, init=False)
+    """The moment that the axis calls 0."""
+    origin: reactive[str] = reactive("", repaint=False, init=False)
+    """What that moment is called."""
+
+    @dataclass
+    class Selected(Message):
+        """The user selected a slice here."""
+
+        row: int
+        lanes: LanesView
+
+        @property
+        def control(self) -> LanesView:
+            """The lanes, for `@on` selectors."""
+            return self.lanes
+
+    @dataclass
+    class Panned(Message):
+        """The window changed by a key, the mouse or `reveal`."""
+
+        window: Window
+
+    class Folded(Message):
+        """A lane was folded or unfolded, so that another height may suit the lanes."""
+
+    def __init__(self, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self._scene: Scene | None = None
+        self._width = 0
+        self._drawn_marks: frozenset[int] = frozenset()
+        self._inside: tuple[Stretch, Stretch] | None = None
+        self._grip: tuple[int, int, Window] | None = None
+        self._dragged = False
+
+    @property
+    def cells(self) -> int:
+        """Width of the tracks; before the first layout that of the whole screen."""
+        width = self.size.width or self.app.size.width
+        return max(width - label_width(width), 1)
+
+    def show(self, trace: Trace, picture: Picture) -> None:
+        """Show a trace; the window and the selection are the parent's to set."""
+        self.show_scene(Scene(picture, Layout(picture)))
+
+    def show_scene(self, scene: Scene) -> None:
+        """Show a trace as a scene arranges it."""
+        self._scene = scene
+        self.selected, self.lit, self.mark_ns, self.window = -1, frozenset(), None, None
+        self.changed()
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The stretch of time in ns that the window stays near: all of the trace."""
+        return self._scene.picture.trace.window if self._scene is not None else (0, 1)
+
+    def wanted_height(self, limit: int) -> int:
+        """Lines that it takes to show the axis and every lane, at most `limit`."""
+        if self._scene is None:
+            return limit
+        above = self._scene.axis_lines
+        return above + self._scene.layout.wanted(max(limit - above, 1))
+
+    def reveal(self, row: int, zoom: bool = False) -> None:
+        """Scroll and pan as little as it takes to have a slice on screen.
+
+        With `zoom`, also magnify when it is narrower than half a cell.
+        """
+        if self._scene is None or row < 0:
+            return
+        slices = self._scene.picture.trace.slices
+        begin, end = int(slices.start[row]), int(slices.end[row])
+        self._move(self._current().showing(begin, end, self.cells, zoom))
+        if self._scene.layout.reveal(row):
+            self.changed()
+
+    def draw(self, last: Frame | None) -> Frame | None:
+        """The whole grid, or a copy of the last one with the lines of the selection drawn anew."""
+        if self._scene is None:
+            return None
+        width, height = self.size
+        view = View(self._current(), self.selected, self.lit, self.mark_ns, self.origin_ns, self.origin, self.has_focus)
+        view = replace(view, inside=self._inside)
+        marks = self.lit | {self.selected} if self.selected >= 0 else self.lit
+        if last is None or not self._scene.fits(height):
+            frame = self._scene.draw(view, width, height, self.colours)
+        else:
+            frame = last.copy()
+            self._scene.draw_lines(frame, self._lines_of(marks ^ self._drawn_marks), view, self.colours)
+            self._scene.draw_axis(frame, view, self.colours)
+        self._drawn_marks = marks
+        return frame
+
+    def on_resize(self) -> None:
+        """Go on showing the same stretch of time."""
+        before, self._width = self._width, self.cells
+        if self.window is not None and before not in (0, self._width):
+            self._move(self.window.stretched(before, self._width))
+
+    def watch_window(self) -> None:
+        """Everything moves."""
+        self.changed()
+
+    def watch_selected(self) -> None:
+        """Only the lines of the old and the new selection are drawn again."""
+        self.changed(everything=False)
+
+    def watch_lit(self, lit: frozenset[int]) -> None:
+        """Have the lit slices on screen, as far as the selected one stays there."""
+        if self._scene is not None:
+            layout = self._scene.layout
+            moved = [layout.reveal(row, unfold=False) for row in sorted(lit)[:LIT_SHOWN]]
+            if any(moved):
+                layout.reveal(self.selected, unfold=False)
+                self.changed()
+        self.changed(everything=False)
+
+    def watch_mark_ns(self) -> None:
+        """The line of the measuring point crosses every lane."""
+        self.changed()
+
+    def watch_origin_ns(self) -> None:
+        """The axis counts from elsewhere."""
+        self.changed(everything=False)
+
+    def on_focus(self) -> None:
+        """The axis shows which part has the keys."""
+        self.changed(everything=False)
+
+    def on_blur(self) -> None:
+        """The axis shows which part has the keys."""
+        self.changed(everything=False)
+
+    def action_pan(self, direction: int) -> None:
+        """Pan by a part of the width."""
+        self._move(self._current().pan(direction * max(self.cells // PAN, 1)))
+
+    def action_zoom(self, direction: int) -> None:
+        """Magnify or shrink about the selection."""
+        self._zoom(direction, self._cursor_cell())
+
+    def action_fit_trace(self) -> None:
+        """Show all of the trace."""
+        if self._scene is not None:
+            self._move(Window.fit(*self.reach, self.cells))
+
+    def action_fit_selection(self) -> None:
+        """Show the selected slice with as much around it."""
+        if self._scene is not None and self.selected >= 0:
+            slices = self._scene.picture.trace.slices
+            begin, end = int(slices.start[self.selected]), int(slices.end[self.selected])
+            self._move(Window.fit(begin, end, self.cells, 0.5))
+
+    def action_lane(self, direction: int) -> None:
+        """Select the nearest slice on the next line that has one on screen."""
+        if self._scene is None:
+            return
+        tracks = self._scene.layout.tracks
+        own = self._scene.picture.tracks_of(self.selected) if self.selected >= 0 else ()
+        outside = -1 if direction > 0 else len(tracks)
+        here = next((i for i, track in enumerate(tracks) if track in own), outside)
+        self._select_on(tracks[here + 1 :] if direction > 0 else tracks[:here][::-1])
+
+    def action_slice(self, direction: int) -> None:
+        """Select the next or previous slice of the row or stream."""
+        if self._scene is None:
+            return
+        if self.selected < 0:
+            layout = self._scene.layout
+            self._select_on([*layout.device_tracks, *layout.tracks])
+            return
+        self._walk_to(self._scene.picture.next_in_lane(self.selected, direction), direction)
+
+    def action_same(self, direction: int) -> None:
+        """Select the next or previous slice of the same name."""
+        if self._scene is not None and self.selected >= 0:
+            self._walk_to(self._scene.picture.next_of_name(self.selected, direction), direction)
+
+    def action_measure(self) -> None:
+        """Put the measuring point at the start of the selection, or take it away from there."""
+        if self._scene is None or self.selected < 0:
+            self.mark_ns = None
+            return
+        moment = int(self._scene.picture.trace.slices.start[self.selected])
+        self.mark_ns = None if self.mark_ns == moment else moment
+
+    def action_fold(self) -> None:
+        """Fold or unfold the lane of the selection, or the first one."""
+        if self._scene is not None:
+            self._fold(self._scene.layout.lane_at(max(self._scene.layout.line_of(self.selected), 0)))
+
+    def on_mouse_down(self, event: MouseDown) -> None:
+        """Take hold of the lanes."""
+        if event.button == 1 and self._scene is not None:
+            self._grip, self._dragged = (event.x, event.y, self._current()), False
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: MouseMove) -> None:
+        """Drag them along."""
+        if self._grip is not None and (self._dragged or event.x != self._grip[0]):
+            self._dragged = True
+            self._move(self._grip[2].pan(self._grip[0] - event.x))
+
+    def on_mouse_up(self, event: MouseUp) -> None:
+        """Let go; without a drag it was a click."""
+        grip, self._grip = self._grip, None
+        self.release_mouse()
+        if grip is not None and not self._dragged:
+            self._click(event.x, event.y)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Zoom in, pan with shift or ctrl, scroll over the lane names."""
+        self._wheel(event, -1)
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Zoom out, pan with shift or ctrl, scroll over the lane names."""
+        self._wheel(event, 1)
+
+    def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
+        """Pan left."""
+        event.stop()
+        self.action_pan(-1)
+
+    def on_mouse_scroll_right(self, event: MouseScrollRight) -> None:
+        """Pan right."""
+        event.stop()
+        self.action_pan(1)
+
+    def _wheel(self, event: MouseEvent, direction: int) -> None:
+        event.stop()
+        left = label_width(self.size.width)
+        if event.shift or event.ctrl:
+            self.action_pan(direction)
+        elif event.x >= left:
+            self._zoom(-direction, event.x - left)
+        elif self._scene is not None:
+            self._scene.layout.scroll(event.y - self._scene.axis_lines, direction * 3)
+            self.changed()
+
+    def _click(self, x: int, y: int) -> None:
+        if self._scene is None:
+            return
+        number = y - self._scene.axis_lines
+        left = label_width(self.size.width)
+        lines = self._scene.layout.lines
+        if not 0 <= number < len(lines):
+            return
+        if x < left:
+            self._fold(lines[number].lane)
+            return
+        begin, end = self._current().pan(x - left).edges(1).tolist()
+        self._select(self._scene.picture.slice_at(lines[number].track, begin, end))
+
+    def _fold(self, lane: int) -> None:
+        if self._scene is not None and lane >= 0:
+            self._scene.layout.fold(lane)
+            self.post_message(self.Folded())
+            self.changed()
+
+    def _select(self, row: int) -> None:
+        """Select a slice, bring it on screen and tell the parent; -1 leaves all as it is."""
+        if row >= 0:
+            self.tell(self.Selected(row, self))
+            self.reveal(row)
+            self.selected = row
+
+    def _walk_to(self, row: int, direction: int) -> None:
+        """Select what comes next in a direction; -1 for nothing."""
+        self._select(row)
+
+    def _select_on(self, tracks: Iterable[int]) -> None:
+        """Select the slice nearest to the cursor on the first of some tracks that has one in the window."""
+        window = self._current()
+        moment = window.moment_at(self._cursor_cell())
+        row = next((row for track in tracks if (row := self._visible_near(track, moment)) >= 0), -1)
+        self._select(row)
+
+    def _visible_near(self, track: int, moment: float) -> int:
+        """The slice of a track nearest to a moment if any part of it is in the window, else -1."""
+        if self._scene is None or track < 0:
+            return -1
+        row = self._scene.picture.nearest(track, moment)
+        slices, window = self._scene.picture.trace.slices, self._current()
+        if row < 0 or slices.start[row] >= window.end_ns(self.cells) or slices.end[row] < window.start_ns:
+            return -1
+        return row
+
+    def _zoom(self, direction: int, cell: float) -> None:
+        self._move(self._current().zoom(ZOOM**direction, cell))
+
+    def _cursor_cell(self) -> float:
+        """The cell of the selection's middle where that is on screen, else the middle of the screen."""
+        if self._scene is not None and self.selected >= 0:
+            slices, window = self._scene.picture.trace.slices, self._current()
+            begin = max(float(slices.start[self.selected]), window.start_ns)
+            end = min(float(slices.end[self.selected]), window.end_ns(self.cells))
+            if begin <= end:
+                return window.position((begin + end) / 2) - 0.5
+        return self.cells / 2
+
+    def _current(self) -> Window:
+        """The window, or all of the trace while there is none."""
+        if self.window is not None:
+            return self.window
+        return Window.fit(*self.reach, self.cells)
+
+    def _move(self, window: Window) -> None:
+        """Show another window, kept near the trace, and tell the parent."""
+        if self._scene is None:
+            return
+        window = window.within(*self.reach, self.cells)
+        if window != self.window:
+            self.tell(self.Panned(window))
+            self.window = window
+
+    def _lines_of(self, rows: Iterable[int]) -> list[int]:
+        """The lines on which slices stand."""
+        if self._scene is None:
+            return []
+        picture = self._scene.picture
+        tracks = {track for row in rows for track in picture.tracks_of(row)}
+        return [i for i, line in enumerate(self._scene.layout.lines) if line.track in tracks]

@@ -1,0 +1,80 @@
+"""A titled list to pick one thing from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar
+
+import numpy as np
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from tracetui.model.table import Table
+from tracetui.ui.base.commands import command, commands_in_focus
+from tracetui.ui.base.overlay import Overlay
+from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.headline import hint_parts
+from tracetui.ui.widgets.table_view import TableView
+
+Choice = TypeVar("Choice")
+
+
+class Picker(Overlay[Choice | None]):
+    """A titled list; enter takes the row under the cursor, escape none."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("escape", "dismiss_none", "Close", "", "close"),
+        command("q", "dismiss_none", "Close"),
+        command("question_mark", "help", "Help", "Keys of this list.", "help"),
+    ]
+
+    TITLE_TEXT = ""
+    PANE = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choices: Sequence[Choice] = ()
+
+    def compose(self) -> ComposeResult:
+        """A title, the list and the key hints."""
+        yield Bar(id="title")
+        yield TableView()
+        yield Bar(id="hints")
+
+    def on_mount(self) -> None:
+        """Show what there is."""
+        self.query_one("#title", Bar).parts = (Part(self.TITLE_TEXT, "strong"),)
+        view = self.query_one(TableView)
+        view.focus()
+        self.call_after_refresh(self._show_hints)
+
+    def offer(self, choices: Sequence[Choice], table: Table, note: str) -> None:
+        """List choices, one per row of the table."""
+        self.choices = choices
+        self.query_one(TableView).show(self.PANE, table, np.arange(len(table)), note=note)
+
+    def action_help(self) -> None:
+        """Show what the keys do."""
+        # The help is needed only once it is asked for.
+        from tracetui.ui.widgets.help import HelpScreen, help_rows
+
+        self.app.push_screen(HelpScreen(help_rows(self, None, {}), "Help: keys"))
+
+    def action_dismiss_none(self) -> None:
+        """Pick nothing."""
+        self.dismiss(None)
+
+    def take(self, choice: Choice) -> None:
+        """Act on the choice: this screen closes with it."""
+        self.dismiss(choice)
+
+    @on(TableView.RowChosen)
+    def _pick(self, message: TableView.RowChosen) -> None:
+        # A second enter in the same burst comes when the choice has been made.
+        if self.is_active:
+            self.take(self.choices[message.row])
+
+    def _show_hints(self) -> None:
+        commands = [found for _, group in commands_in_focus(self) for found in group]
+        self.query_one("#hints", Bar).parts = hint_parts(commands, self.size.width - 2)

@@ -1,0 +1,368 @@
+"""A list over a `Table`: one row of cells per line, one cursor, drawn from columns and an order array.
+
+No object per row is ever made, so a million rows cost what ten do: only lines on screen are turned into text,
+and a cursor move repaints two of them. Textual's DataTable holds every cell.
+"""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import BindingType
+from textual.color import Color
+from textual.events import Click
+from textual.geometry import Region
+from textual.message import Message
+from textual.reactive import reactive
+from textual.strip import Strip
+
+from tracetui.model.table import Table
+from tracetui.ui.base.commands import command
+from tracetui.ui.widgets.columns import GAP, fitted, header_text, layout_of, placed, row_text, scrolled
+from tracetui.ui.widgets.layouts import Shown
+from tracetui.ui.widgets.scroller import Scroller
+
+_TONES = {"+": "better", "-": "worse"}
+
+
+class TableView(Scroller, can_focus=True):
+    """A scrolling list with a header line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("j,down", "move(1)", "Next row"),
+        command("k,up", "move(-1)", "Previous row"),
+        command("g,home", "go(0)", "First row"),
+        command("G,end", "go(-1)", "Last row"),
+        command("ctrl+d,pagedown", "page(1)", "Page down"),
+        command("ctrl+u,pageup", "page(-1)", "Page up"),
+        command("l,right", "columns(1)", "Columns to the right", "Where › says that there are more than fit."),
+        command("h,left", "columns(-1)", "Columns to the left", "Back to those that come first."),
+        command("enter", "choose", "Go into the row", "Shows what the row stands for.", "go into"),
+    ]
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "table--header",
+        "table--cursor",
+        "table--resting",
+        "table--elsewhere",
+        "table--note",
+        "table--better",
+        "table--worse",
+    }
+    DEFAULT_CSS = """
+    TableView {
+        height: 1fr;
+        .table--header { color: $text-muted; text-style: bold; }
+        .table--cursor { background: $primary; color: $background; text-style: bold; }
+        .table--resting { background: $primary-muted; color: $foreground; }
+        .table--elsewhere { color: $text-muted; text-style: italic; }
+        .table--note { color: $text-muted; }
+        .table--better { color: $primary; text-style: bold; }
+        .table--worse { color: $warning; text-style: bold; }
+    }
+    """
+
+    cursor: reactive[int] = reactive(0, repaint=False, init=False)
+    """Place of the current row in the list, from 0."""
+
+    located: reactive[bool] = reactive(True, repaint=False, init=False)
+    """Whether the current row stands for what is selected; if not it is only where the list was left."""
+
+    class RowHighlighted(Message):
+        """The user moved the cursor."""
+
+        def __init__(self, view: TableView, slice_row: int, row: int) -> None:
+            super().__init__()
+            self.view = view
+            self.table = view.table
+            """What is listed; by the time that the message is read the view may list something else."""
+            self.slice_row = slice_row
+            """Row in `Trace.slices`, -1 when the row stands for none."""
+            self.row = row
+            """Row of the table."""
+
+        @property
+        def control(self) -> TableView:
+            """The list, for `@on` selectors."""
+            return self.view
+
+    class RowChosen(RowHighlighted):
+        """The user pressed enter or clicked the current row again."""
+
+    class HeaderClicked(Message):
+        """The user clicked a column's title."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.table: Table | None = None
+        self.order: NDArray[np.int64] = np.empty(0, np.int64)
+        self.note = ""
+        """What is said in place of rows when there are none."""
+        self._layout: list[Shown] = []
+        self._columns: list[tuple[Shown, int]] = []
+        self._fitted = 0
+        self._skipped = 0
+        self._more_columns = False
+        self._sort: tuple[str | None, bool] = (None, False)
+        self._strips: dict[tuple[int, str], Strip] = {}
+
+    def show(
+        self,
+        pane: str,
+        table: Table | None,
+        order: NDArray[np.int64],
+        cursor: int = 0,
+        sort: tuple[str | None, bool] = (None, False),
+        note: str = "",
+        by: str | None = None,
+    ) -> None:
+        """Show rows of a table in the given order, the cursor on a place; without a table only the note."""
+        self.table, self.order, self.note, self._sort = table, order, note, sort
+        before, self._layout = self._layout, layout_of(pane, table, by) if table is not None else []
+        if [shown.name for shown in before] != [shown.name for shown in self._layout]:
+            self._skipped = 0
+        self._fit()
+        with self.prevent(TableView.RowHighlighted):
+            self.set_reactive(TableView.cursor, max(0, min(cursor, len(order) - 1)))
+        self.set_length(len(order) + 1 if len(order) else 0)
+        self._reveal()
+        self.refresh()
+
+    @property
+    def row(self) -> int:
+        """The current row of the table, -1 when the list is empty."""
+        return int(self.order[self.cursor]) if self.cursor < len(self.order) else -1
+
+    @property
+    def slice_row(self) -> int:
+        """The slice behind the current row, -1 when there is none."""
+        return self._slice_of(self.row)
+
+    @property
+    def text(self) -> str | None:
+        """The first column of the current row, where that is text."""
+        if self.table is None or self.row < 0:
+            return None
+        found = self.table.columns[0].cell(self.row)
+        return found if isinstance(found, str) else None
+
+    def place(self, cursor: int) -> None:
+        """Move the cursor without telling anyone: the selection already is there."""
+        self.cursor = max(0, min(cursor, len(self.order) - 1))
+
+    def tell(self) -> None:
+        """Tell which row is current, as if the user had moved there."""
+        if self.row >= 0:
+            self.located = True
+            self.post_message(self.RowHighlighted(self, self.slice_row, self.row))
+
+    def place_on_slice(self, slice_row: int) -> bool:
+        """Move the cursor to the row of a slice, silently; False when no row stands for it."""
+        if self.table is None or self.table.slices is None:
+            return False
+        if slice_row < 0 or self.slice_row == slice_row:
+            return slice_row >= 0
+        found = np.flatnonzero(self.table.slices[self.order] == slice_row)
+        if len(found):
+            self.place(int(found[0]))
+        return bool(len(found))
+
+    @property
+    def shown_columns(self) -> list[str]:
+        """Names of the columns that are on screen."""
+        return [shown.name for shown, _ in self._columns]
+
+    def validate_cursor(self, cursor: int) -> int:
+        """Keep the cursor on the list."""
+        return max(0, min(cursor, len(self.order) - 1))
+
+    def watch_cursor(self, old: int, new: int) -> None:
+        """Scroll when the row is not on screen, else repaint the two lines."""
+        if self._reveal():
+            return
+        top = self.scroll_offset.y
+        width = self.size.width
+        self.refresh(Region(0, old - top + 1, width, 1), Region(0, new - top + 1, width, 1))
+
+    def watch_located(self) -> None:
+        """Repaint the line of the cursor."""
+        self.refresh(Region(0, self.cursor - self.scroll_offset.y + 1, self.size.width, 1))
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor by some rows."""
+        self._move_to(self.cursor + rows)
+
+    def action_page(self, pages: int) -> None:
+        """Move the cursor by pages."""
+        self._move_to(self.cursor + pages * max(self.size.height - 2, 1))
+
+    def action_go(self, place: int) -> None:
+        """Move the cursor to a place, -1 for the last."""
+        self._move_to(place if place >= 0 else len(self.order) - 1)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Columns are scrolled while there are some that do not fit."""
+        if action == "columns":
+            return self._more_columns if parameters[0] == 1 else self._skipped > 0
+        return True
+
+    def action_columns(self, direction: int) -> None:
+        """Scroll by a column; the names stay."""
+        self._skipped = max(self._skipped + direction, 0)
+        self._fit()
+        self.refresh()
+
+    def action_choose(self) -> None:
+        """Tell that the current row was chosen."""
+        if self.row >= 0:
+            self.post_message(self.RowChosen(self, self.slice_row, self.row))
+
+    def on_click(self, event: Click) -> None:
+        """Select the row, choose it when it is current already, or sort by the title."""
+        if event.y == 0:
+            self._click_header(event.x)
+            return
+        place = self.scroll_offset.y + event.y - 1
+        if place >= len(self.order):
+            return
+        if event.chain > 1:
+            self.action_choose()
+        else:
+            self._move_to(place)
+
+    def on_resize(self) -> None:
+        """Fit the columns to the new width."""
+        self._fit()
+        self._reveal()
+
+    def notify_style_update(self) -> None:
+        """Forget what was drawn in other colours."""
+        super().notify_style_update()
+        self._strips.clear()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines of a region of the widget, straight from the columns."""
+        if self._fitted != self.size.width:
+            # A style that hides the neighbour may widen the list after its last resize was told.
+            self._fit()
+        lines = [self._line(y) for y in range(crop.y, crop.bottom)]
+        filters = self.get_line_filters()
+        if filters:
+            background = self.background_colors[1]
+            lines = [self._filtered(line, background) for line in lines]
+        if crop.column_span == (0, self.size.width):
+            return lines
+        return [line.crop(*crop.column_span) for line in lines]
+
+    def _move_to(self, place: int) -> None:
+        before = self.cursor
+        self.place(place)
+        if self.cursor != before or place == before:
+            self.tell()
+
+    def _slice_of(self, row: int) -> int:
+        if row < 0 or self.table is None or self.table.slices is None:
+            return -1
+        return int(self.table.slices[row])
+
+    def _fit(self) -> None:
+        """Choose the columns for the width that there is."""
+        self._strips.clear()
+        self._fitted = self.size.width
+        layout = scrolled(self._layout, self._skipped)
+        self._columns = fitted(layout, self._fitted - 2)
+        self._more_columns = len(self._columns) < len(layout)
+        if self._more_columns:
+            # One cell for the mark that says so.
+            self._columns = fitted(layout, self._fitted - 3)
+
+    def _reveal(self) -> bool:
+        """Scroll so that the cursor is on screen; True when that moved anything."""
+        height = max(self.size.height - 1, 1)
+        top = self.scroll_offset.y
+        wanted = min(max(top, self.cursor - height + 1), self.cursor)
+        if wanted == top:
+            return False
+        self.scroll_to(y=wanted, animate=False, force=True, immediate=True)
+        return True
+
+    def _click_header(self, x: int) -> None:
+        left = 1
+        for shown, width in self._columns:
+            if left <= x < left + width + GAP:
+                self.post_message(self.HeaderClicked(shown.name))
+                return
+            left += width + GAP
+
+    def _line(self, y: int) -> Strip:
+        width = self.size.width
+        if not len(self.order) or self.table is None:
+            return self._note_line(y, width)
+        if y == 0:
+            text = ("‹" if self._skipped else " ") + header_text(self.table, self._columns, *self._sort)
+            if self._more_columns:
+                text = f"{placed(text, width - 2, right=False)}›"
+            return _strip(text, width, self._style("header"))
+        place = self.scroll_offset.y + y - 1
+        if place >= len(self.order):
+            return Strip.blank(width, self.rich_style)
+        current = place == self.cursor
+        look = self._look() if current else ""
+        strip = self._strips.get((place, look))
+        if strip is None:
+            if len(self._strips) > 1000:
+                self._strips.clear()
+            text = ("·" if look == "elsewhere" else "▸" if current else " ") + row_text(
+                self.table, int(self.order[place]), self._columns
+            )
+            strip = _strip(text, width, self._style(look)) if look else self._plain_strip(text, width)
+            self._strips[place, look] = strip
+        return strip
+
+    def _plain_strip(self, text: str, width: int) -> Strip:
+        """A line that is not the current one: what begins with a sign is coloured."""
+        segments, left, done = [], 1, 0
+        for shown, cells in self._columns:
+            tone = _TONES.get(text[left : left + 1]) if shown.signed else None
+            if tone is not None:
+                segments += [Segment(text[done:left], self.rich_style)]
+                segments += [Segment(text[left : left + cells], self._style(tone))]
+                done = left + cells
+            left += cells + GAP
+        return Strip([*segments, Segment(text[done:], self.rich_style)]).adjust_cell_length(width, self.rich_style)
+
+    def _look(self) -> str:
+        """How the current row is drawn."""
+        if not self.located:
+            return "elsewhere"
+        return "cursor" if self.has_focus else "resting"
+
+    def _note_line(self, y: int, width: int) -> Strip:
+        lines = _wrapped(self.note, max(width - 4, 10))
+        text = "  " + lines[y - 1] if 0 < y <= len(lines) else ""
+        return _strip(text, width, self._style("note"))
+
+    def _style(self, name: str) -> Style:
+        return self.get_component_rich_style(f"table--{name}")
+
+    def _filtered(self, line: Strip, background: Color) -> Strip:
+        for each in self.get_line_filters():
+            line = line.apply_filter(each, background)
+        return line
+
+
+def _strip(text: str, width: int, style: Style) -> Strip:
+    return Strip([Segment(text, style)]).adjust_cell_length(width, style)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """A note as lines; it is our own text with plain letters, so letters are cells."""
+    return [line for paragraph in text.split("\n") for line in wrap(paragraph, width) or [""]]

@@ -1,0 +1,176 @@
+"""Both products of a GeGLU block and the GeGLU itself in one kernel: gelu(x @ gate.T) * (x @ up.T), forward only.
+
+Each program holds two tiles of sums, one per product, in registers, loads a tile of x once for both, and writes their
+GeGLU: the products never go through memory. Weights stay as a linear layer has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+from workloads.programs.kernels.geglu import tanh_of_gelu
+
+
+class Tiles(NamedTuple):
+    """How the work is cut, and how many warps and stages of loading a program has."""
+
+    rows: int
+    columns: int
+    depth: int
+    warps: int
+    stages: int
+    group: int = 8
+    """Tiles of rows that run side by side, so that they share weights in the L2 cache."""
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.columns}x{self.depth}, {self.warps} warps, {self.stages} stages"
+
+
+CANDIDATES = (
+    Tiles(128, 128, 64, 8, 3),
+    Tiles(128, 128, 64, 8, 4),
+    Tiles(128, 128, 32, 8, 4),
+    Tiles(128, 64, 64, 4, 4),
+    Tiles(64, 128, 64, 4, 4),
+    Tiles(64, 64, 64, 4, 4),
+    Tiles(64, 64, 32, 4, 3),
+)
+"""Two tiles of 128 x 128 sums take the registers of one of 128 x 256, the usual size on Hopper; the last ones fit in
+the shared memory of smaller GPUs, also with float32."""
+
+
+@triton.jit
+def gateup_forward(
+    x_at: tl.tensor,
+    gate_at: tl.tensor,
+    up_at: tl.tensor,
+    out_at: tl.tensor,
+    height: tl.tensor,
+    width: tl.tensor,
+    depth: tl.tensor,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    GROUP: tl.constexpr,
+) -> None:
+    """Write gelu(x @ gate.T) * (x @ up.T); all contiguous, x is (height, depth), the weights (width, depth)."""
+    program = tl.program_id(0)
+    row_tiles, column_tiles = tl.cdiv(height, ROWS), tl.cdiv(width, COLUMNS)
+    in_group = GROUP * column_tiles
+    first_row = program // in_group * GROUP
+    group_rows = tl.minimum(row_tiles - first_row, GROUP)
+    row = (first_row + program % in_group % group_rows) * ROWS + tl.arange(0, ROWS)
+    column = program % in_group // group_rows * COLUMNS + tl.arange(0, COLUMNS)
+    step = tl.arange(0, DEPTH)
+
+    # Rows and columns beyond the edge load others again, which costs no mask, and are not stored.
+    x_tile = x_at + (row % height).to(tl.int64)[:, None] * depth + step[None, :]
+    weight = (column % width).to(tl.int64)[None, :] * depth + step[:, None]
+    gate_tile, up_tile = gate_at + weight, up_at + weight
+    gate = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    up = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+    for done in range(0, depth, DEPTH):
+        left = depth - done
+        x = tl.load(x_tile, mask=step[None, :] < left, other=0.0)
+        gate = tl.dot(x, tl.load(gate_tile, mask=step[:, None] < left, other=0.0), gate, input_precision="ieee")
+        up = tl.dot(x, tl.load(up_tile, mask=step[:, None] < left, other=0.0), up, input_precision="ieee")
+        x_tile += DEPTH
+        gate_tile += DEPTH
+        up_tile += DEPTH
+
+    out = 0.5 * gate * (1.0 + tanh_of_gelu(gate)) * up
+    out_tile = out_at + row.to(tl.int64)[:, None] * width + column[None, :]
+    inside = (row < height)[:, None] & (column < width)[None, :]
+    tl.store(out_tile, out.to(out_at.dtype.element_ty), mask=inside)
+
+
+class GateUpFunction(torch.autograd.Function):
+    """gelu(x @ gate.T) * (x @ up.T); a trace shows it as one operator of this name. It has no backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, tiles: Tiles) -> torch.Tensor:
+        """Shapes: (rows, depth), (columns, depth) twice, to (rows, columns)."""
+        x, gate, up = x.contiguous(), gate.contiguous(), up.contiguous()
+        (height, depth), width = x.shape, gate.shape[0]
+        out = torch.empty(height, width, device=x.device, dtype=x.dtype)
+        programs = triton.cdiv(height, tiles.rows) * triton.cdiv(width, tiles.columns)
+        gateup_forward[(programs,)](
+            x,
+            gate,
+            up,
+            out,
+            height,
+            width,
+            depth,
+            ROWS=tiles.rows,
+            COLUMNS=tiles.columns,
+            DEPTH=tiles.depth,
+            GROUP=tiles.group,
+            num_warps=tiles.warps,
+            num_stages=tiles.stages,
+        )
+        return out
+
+
+def gateup(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, tiles: Tiles = CANDIDATES[0]) -> torch.Tensor:
+    """gelu(x @ gate.T) * (x @ up.T) in one kernel; (..., depth) to (..., columns), without a gradient.
+
+    Raises: ValueError when shapes or types do not fit.
+    """
+    if gate.shape != up.shape or gate.dim() != 2 or x.shape[-1] != gate.shape[1]:
+        shapes = " and ".join(str(tuple(each.shape)) for each in (x, gate, up))
+        raise ValueError(f"x, gate and up do not fit: {shapes}")
+    if not x.dtype == gate.dtype == up.dtype:
+        raise ValueError(f"x, gate and up are {x.dtype}, {gate.dtype} and {up.dtype}")
+    apply: Callable[..., torch.Tensor] = GateUpFunction.apply
+    out = apply(x.reshape(-1, x.shape[-1]), gate, up, tiles)
+    return out.view(*x.shape[:-1], gate.shape[0])
+
+
+class GateUpMlp(nn.Module):
+    """A feed-forward block of three linear layers without bias, the first two and their GeGLU in one kernel."""
+
+    def __init__(self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, tiles: Tiles = CANDIDATES[0]) -> None:
+        super().__init__()
+        self.gate, self.up, self.down, self.tiles = gate, up, down, tiles
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Shapes: (..., dim) to the same."""
+        return cast(torch.Tensor, self.down(gateup(x, self.gate.weight, self.up.weight, self.tiles)))
+
+
+Timer = Callable[[Callable[[], object]], float]
+
+
+def fastest_tiles(
+    x: torch.Tensor,
+    gate: torch.Tensor,
+    up: torch.Tensor,
+    candidates: Sequence[Tiles] = CANDIDATES,
+    timer: Timer | None = None,
+) -> Tiles:
+    """The candidate that takes the least time for these shapes on this device, of those that fit there.
+
+    Raises: the last refusal when none fits.
+    """
+    from triton.runtime.errors import OutOfResources
+    from triton.testing import do_bench
+
+    times: dict[Tiles, float] = {}
+    refusal: Exception | None = None
+    with torch.no_grad():
+        for tiles in candidates:
+            try:
+                times[tiles] = (timer or do_bench)(partial(gateup, x, gate, up, tiles))
+            except OutOfResources as error:
+                refusal = error
+    if not times:
+        raise refusal or ValueError("there are no candidates")
+    return min(times, key=times.__getitem__)

@@ -1,0 +1,74 @@
+"""One `nn.Linear`: where the addition of the bias went, and what the operators around the product cost.
+
+From part 2 of "Profiling in PyTorch".
+"""
+
+from __future__ import annotations
+
+from workloads.api import Context, Expect, Param, Prepared, Workload
+
+LESSON = """\
+One kernel per forward: the bias is added where the product is finished, inside the same kernel, and there is no
+aten::add. aten::t only rewrites shape and strides, and puts nothing on the GPU. Compiled, aten::t is gone and rows of
+the compiler's own have come (five of torch 2.13), while the kernel bears the same name: the same name is the same
+work."""
+
+WORKLOAD = Workload(
+    name="linear",
+    summary="one linear layer with a bias",
+    prepare="workloads.programs.linear:prepare",
+    params=(
+        Param("batch", 1024, "rows of the input", minimum=1, grows_memory=True),
+        Param("in_dim", 32, "features of the input", minimum=1, grows_memory=True),
+        Param("out_dim", 64, "features of the output", minimum=1, grows_memory=True),
+    ),
+    studies="overhead",
+    lesson=LESSON,
+    expects=(
+        Expect(
+            "GPU kernels per forward", "kernels_per_forward", 1, "cuda", "the bias is the end of the product's kernel"
+        ),
+        Expect("separate additions per step", "calls_per_step", 0, "any", "the bias is part of addmm", of="aten::add"),
+        Expect(
+            "transpositions per step", "calls_per_step", 1, "any eager", "the weight is stored transposed", of="aten::t"
+        ),
+        Expect(
+            "transpositions per step",
+            "calls_per_step",
+            0,
+            "compile backend=inductor",
+            "the compiler knows the strides beforehand",
+            of="aten::t",
+        ),
+        Expect("CPU operators per step", "ops_per_step", 10, "cpu eager torch=2.13", "one of them multiplies"),
+    ),
+    see=("https://huggingface.co/blog/torch-mlp-fusion",),
+    variants=(("eager", {}), ("compile", {"compile": True})),
+)
+
+
+def prepare(context: Context, batch: int, in_dim: int, out_dim: int) -> Prepared:
+    """The layer and one batch of inputs."""
+    import torch
+    from torch import nn
+
+    from workloads.programs.numeric_check import same_as
+
+    layer = nn.Linear(in_dim, out_dim, device=context.device, dtype=context.dtype).eval()
+    x = torch.randn(batch, in_dim, device=context.device, dtype=context.dtype)
+    compiled = context.compile(layer)
+
+    def step() -> torch.Tensor:
+        with torch.no_grad():
+            output: torch.Tensor = compiled(x)
+            return output
+
+    traffic = batch * in_dim + in_dim * out_dim + out_dim + batch * out_dim
+    return Prepared(
+        step,
+        label="linear_fwd",
+        flops=2 * batch * in_dim * out_dim,
+        bytes=traffic * x.element_size(),
+        check=same_as(lambda: layer(x), step) if context.compiled else None,
+        operands={"layer": layer, "x": x},
+    )

@@ -1,0 +1,97 @@
+"""A matrix product and an addition: the smallest program whose trace has everything in it.
+
+From part 1 of "Profiling in PyTorch". All three operands are square, also the one that is added.
+"""
+
+from __future__ import annotations
+
+from workloads.api import Context, Expect, Param, Prepared, Workload
+
+LESSON = """\
+At 64 the GPU works for microseconds and waits for the rest: launching costs more than computing (overhead-bound).
+At 4096 the same two operators keep it busy: compute-bound. Compiled, one operator (addmm) replaces two, and yet the GPU
+still does two things: it copies the matrix that is added to where the product is accumulated. The fusion took place in
+the dispatcher only, and the CPU works more than before."""
+
+WORKLOAD = Workload(
+    name="matmul_add",
+    summary="a matrix product and an addition",
+    prepare="workloads.programs.matmul_add:prepare",
+    params=(
+        Param("size", 64, "rows and columns of all three matrices", minimum=1, grows_memory=True),
+        Param("batch", 0, "matrices in a batch, 0 for no batch", minimum=0, grows_memory=True),
+    ),
+    studies="overhead",
+    lesson=LESSON,
+    expects=(
+        Expect(
+            "GPU kernels and copies per forward",
+            "kernels_per_forward",
+            2,
+            "cuda",
+            "a product and an addition; compiled, a copy and a product",
+        ),
+        Expect(
+            "share of the time in which the GPU is busy, %",
+            "gpu_busy_pct",
+            (0, 10),
+            "cuda eager size=64 batch=0",
+            "a kernel of microseconds ends before the next is launched",
+        ),
+        Expect(
+            "share of the time in which the GPU is busy, %",
+            "gpu_busy_pct",
+            (80, 100),
+            "cuda warm size=4096 batch=0",
+            "a kernel of half a millisecond hides the launch of the next",
+        ),
+        Expect(
+            "CPU operators per step",
+            "ops_per_step",
+            6,
+            "cpu eager torch=2.13 batch=0",
+            "matmul calls mm; three of the others only look whether a tensor is conjugated",
+        ),
+        Expect(
+            "separate additions per step",
+            "calls_per_step",
+            0,
+            "compile backend=inductor batch=0",
+            "addmm adds while it multiplies",
+            of="aten::add",
+        ),
+        Expect(
+            "the product is a batched one",
+            "op_named",
+            "^aten::bmm$",
+            "any eager batch=8",
+            "a third axis changes the operator",
+        ),
+    ),
+    see=("https://huggingface.co/blog/torch-profiler",),
+    variants=(("eager", {}), ("compile", {"compile": True}), ("cold", {"cold": True})),
+)
+
+
+def prepare(context: Context, size: int, batch: int) -> Prepared:
+    """Three random matrices, or batches of them, on the device."""
+    import torch
+
+    from workloads.programs.numeric_check import same_as
+
+    shape = (batch, size, size) if batch else (size, size)
+    x, w, b = (torch.randn(shape, device=context.device, dtype=context.dtype) for _ in range(3))
+
+    def eager() -> torch.Tensor:
+        return torch.add(torch.matmul(x, w), b)
+
+    step = context.compile(eager)
+    products = max(batch, 1)
+    return Prepared(
+        step,
+        label="matmul_add",
+        flops=products * (2 * size**3 + size**2),
+        bytes=products * 4 * size**2 * x.element_size(),
+        check=same_as(eager, step) if context.compiled else None,
+        operands={"x": x, "w": w, "b": b},
+    )

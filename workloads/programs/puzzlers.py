@@ -1,0 +1,196 @@
+"""GPU puzzler 7, "To Fuse or Not to Fuse?": the same arithmetic in sixteen small pieces, and in one.
+
+https://gpupuzzlers.com/posts/fusion. The modules are built once and on the device, which the page leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from workloads.api import Context, Expect, Param, Prepared, Workload
+
+if TYPE_CHECKING:
+    import torch
+
+LESSON = """\
+Both compute the same. In sixteen pieces the GPU runs 36 kernels and idles between them, as each is over before the next
+is launched. In one piece it runs 5, and the layer norm is long enough to hide the next launch: horizontal fusion cuts
+launches and fills the GPU. Compiling fuses vertically, layer norm with tanh, which halves the traffic; on the GPU it
+does not put the sixteen together. The copy in front of the product is the bias, spread out because a product with one
+column cannot add it on the way."""
+
+SEE = ("https://gpupuzzlers.com/posts/fusion",)
+
+PARAMS = (
+    Param("num_inputs", 16, "pieces", minimum=1, grows_memory=True),
+    Param("batch_size", 1024, "rows of a piece", minimum=1, grows_memory=True),
+    Param("input_dim", 256, "columns", minimum=1, grows_memory=True),
+)
+
+FUSED = (
+    Expect(
+        "a fused kernel with layer_norm and tanh in its name",
+        "kernel_named",
+        "fused_.*layer_norm.*tanh",
+        "cuda compile backend=inductor",
+        "vertical fusion",
+    ),
+    Expect(
+        "a fused kernel with layer_norm and tanh in its name",
+        "op_named",
+        "fused_.*layer_norm.*tanh",
+        "cpu compile backend=inductor",
+        "vertical fusion, here in C++",
+    ),
+)
+"""What compiling either of them should show."""
+
+SPLIT_STACK = Workload(
+    name="split_stack",
+    summary="puzzler 7: layer norm and tanh on sixteen pieces, then a linear layer",
+    prepare="workloads.programs.puzzlers:prepare_split_stack",
+    params=PARAMS,
+    studies="overhead",
+    dtype="fp32",
+    lesson=LESSON,
+    expects=(
+        Expect(
+            "GPU kernels per forward",
+            "kernels_per_forward",
+            36,
+            "cuda eager num_inputs=16",
+            "16 layer norms, 16 tanh, cat, copy, product, relu",
+        ),
+        Expect(
+            "GPU kernels per forward",
+            "kernels_per_forward",
+            (2, 35),
+            "cuda compile backend=inductor",
+            "layer norm and tanh are one kernel; the pieces stay pieces",
+        ),
+        *FUSED,
+        Expect(
+            "layer norms per step",
+            "calls_per_step",
+            16,
+            "any eager num_inputs=16",
+            "one for each piece",
+            of="aten::native_layer_norm",
+        ),
+        Expect(
+            "CPU operators per step",
+            "ops_per_step",
+            # Where cat has several threads, it looks at a slice of the result first: narrow, slice, as_strided.
+            (210, 213),
+            "cpu eager torch=2.13 num_inputs=16",
+            "for 36 that compute",
+        ),
+    ),
+    see=SEE,
+    variants=(
+        ("eager", {}),
+        ("compile", {"compile": True}),
+        ("combined", {"workload": "combined"}),
+        ("combined_compile", {"workload": "combined", "compile": True}),
+    ),
+)
+
+COMBINED = Workload(
+    name="combined",
+    summary="puzzler 7: the same arithmetic on one tensor",
+    prepare="workloads.programs.puzzlers:prepare_combined",
+    params=PARAMS,
+    studies="overhead",
+    dtype="fp32",
+    lesson=LESSON,
+    expects=(
+        Expect(
+            "GPU kernels per forward", "kernels_per_forward", 5, "cuda eager", "layer norm, tanh, copy, product, relu"
+        ),
+        Expect(
+            "GPU kernels per forward",
+            "kernels_per_forward",
+            (2, 4),
+            "cuda compile backend=inductor",
+            "layer norm and tanh are one kernel",
+        ),
+        *FUSED,
+        Expect("layer norms per step", "calls_per_step", 1, "any eager", "one for all", of="aten::native_layer_norm"),
+        Expect("CPU operators per step", "ops_per_step", 23, "cpu eager torch=2.13", "a ninth of split_stack's"),
+    ),
+    see=SEE,
+    variants=(
+        ("eager", {}),
+        ("compile", {"compile": True}),
+        ("split_stack", {"workload": "split_stack"}),
+        ("split_stack_compile", {"workload": "split_stack", "compile": True}),
+    ),
+)
+
+
+class Parts:
+    """The input and the layers that both programs share, with the same weights for the same seed."""
+
+    def __init__(self, context: Context, num_inputs: int, batch_size: int, input_dim: int) -> None:
+        import torch
+        from torch import nn
+
+        device, dtype = context.device, context.dtype
+        self.shape = (num_inputs, batch_size, input_dim)
+        self.x = torch.rand(num_inputs * batch_size * input_dim, device=device, dtype=dtype)
+        self.norm = nn.LayerNorm(input_dim, eps=0, elementwise_affine=False, device=device, dtype=dtype)
+        self.linear = nn.Linear(input_dim, 1, device=device, dtype=dtype)
+
+    def split_stack(self, x: torch.Tensor) -> torch.Tensor:
+        """Piece by piece, then stacked."""
+        import torch
+
+        _, rows, columns = self.shape
+        pieces = torch.split(x, rows * columns)
+        outputs = [torch.tanh(self.norm(piece.view(rows, columns))) for piece in pieces]
+        return torch.relu(self.linear(torch.stack(outputs)))
+
+    def combined(self, x: torch.Tensor) -> torch.Tensor:
+        """All at once."""
+        import torch
+
+        return torch.relu(self.linear(torch.tanh(self.norm(x.view(self.shape)))))
+
+
+def prepare_split_stack(context: Context, num_inputs: int, batch_size: int, input_dim: int) -> Prepared:
+    """The program in pieces, checked against the one in one piece."""
+    parts = Parts(context, num_inputs, batch_size, input_dim)
+    return _prepared(context, parts, parts.split_stack, "split_stack", is_checked=True)
+
+
+def prepare_combined(context: Context, num_inputs: int, batch_size: int, input_dim: int) -> Prepared:
+    """The program in one piece."""
+    parts = Parts(context, num_inputs, batch_size, input_dim)
+    return _prepared(context, parts, parts.combined, "combined", is_checked=context.compiled)
+
+
+def _prepared(
+    context: Context, parts: Parts, program: Callable[[torch.Tensor], torch.Tensor], label: str, is_checked: bool
+) -> Prepared:
+    """A program on its input."""
+    import torch
+
+    from workloads.programs.numeric_check import same_as
+
+    compiled = context.compile(program)
+
+    def step() -> torch.Tensor:
+        with torch.no_grad():
+            return compiled(parts.x)
+
+    pieces, rows, columns = parts.shape
+    elements = pieces * rows * columns
+    return Prepared(
+        step,
+        label=label,
+        flops=2 * elements,
+        bytes=(elements + pieces * rows) * parts.x.element_size(),
+        check=same_as(lambda: parts.combined(parts.x), step) if is_checked else None,
+        operands={"linear": parts.linear, "x": parts.x},
+    )

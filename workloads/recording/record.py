@@ -1,0 +1,187 @@
+"""Recording inside a program of one's own: a context manager around its loop.
+
+    import tracetui
+
+    with tracetui.record("train.json.gz", label="train") as step:
+        for batch in batches:
+            train(batch)
+            step()
+
+The schedule, the trace and what it says of itself are those of `tracetui run`; the process is one's own, so nothing
+is recorded in isolation, and a crash is one's own, too. torch is imported when the recording begins.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from workloads.recording import devices, profiling, trace_file
+from workloads.recording import profiling as provenance
+from workloads.recording.exceptions import Incomplete
+from workloads.recording.request import Options
+
+
+@contextmanager
+def record(
+    out: str | os.PathLike[str],
+    *,
+    label: str = "train",
+    wait: int = 1,
+    warmup: int = 1,
+    active: int = 3,
+    shapes: bool = True,
+    stack: bool = False,
+    memory: bool = False,
+    params: Mapping[str, Any] | None = None,
+) -> Iterator[Recorder]:
+    """Record some iterations of a loop; call what it yields at the end of each of them.
+
+    Args:
+        out: where the trace goes, compressed when it ends in `.gz`; folders are made.
+        label: the annotation around each recorded iteration.
+        wait: iterations that pass before the profiler starts.
+        warmup: iterations of which the profiler throws away what it saw.
+        active: iterations that are recorded; the trace is written after the last of them, and the loop may go on.
+        params: kept in the trace, to tell recordings apart.
+
+    A loop that ends earlier gives a trace of the iterations that were recorded, with a warning.
+
+    Raises: BadRequest for an impossible schedule; Incomplete when no iteration was recorded; NotWritten when the
+    trace cannot be written. What the program raises goes through, and nothing is written.
+    """
+    options = Options(
+        wait=wait, warmup=warmup, active=active, shapes="on" if shapes else "off", stack=stack, memory=memory
+    )
+    # The program may go to another folder meanwhile.
+    recorder = Recorder(Path(out).absolute(), label, options, params or {})
+    try:
+        recorder.start()
+        yield recorder
+        recorder.finish()
+    finally:
+        recorder.abandon()
+
+
+class Recorder:
+    """Counts iterations; writes the trace after the last that is recorded, and does nothing from then on."""
+
+    def __init__(self, out: Path, label: str, options: Options, params: Mapping[str, Any]) -> None:
+        self.path = out
+        self.written = False
+        """Whether the trace is in its place."""
+        self._label = label
+        self._options = options
+        self._target = devices.current()
+        self._text = profiling.as_text(about(label, options, params, self._target))
+        self._profiler = profiling.new_profiler(self._target, options, options.shapes == "on")
+        self._annotation: AbstractContextManager[Any] | None = None
+        self._is_running = False
+        self._done = 0
+        self._token = trace_file.new_token()
+        self._owner = os.getpid()
+
+    def __call__(self) -> None:
+        """End an iteration."""
+        if not self._is_running:
+            return
+        self._close_annotation()
+        if self._done == self._options.wait + self._options.warmup:
+            profiling.explain(self._profiler, self._text)
+        self._done += 1
+        self._profiler.step()
+        if self._done == self._options.steps:
+            self.finish()
+        else:
+            self._open_annotation()
+
+    def start(self) -> None:
+        """Begin with the first iteration."""
+        profiling.load_profiler()
+        self._profiler.start()
+        self._is_running = True
+        self._open_annotation()
+
+    def finish(self) -> None:
+        """Write what was recorded, unless that was done.
+
+        Raises: Incomplete or NotWritten.
+        """
+        if not self._is_running or os.getpid() != self._owner:
+            # A process that the program forked and that came here, too, is not to write a second time.
+            return
+        self._stop()
+        recorded = self._done - self._options.wait - self._options.warmup
+        if recorded < 1:
+            raise Incomplete(
+                f"The loop made {self._done} steps, and the first {self._options.wait + self._options.warmup} of them "
+                "are not recorded: there is no trace."
+            )
+        if recorded < self._options.active:
+            warnings.warn(
+                f"The loop ended after {self._done} steps: the trace holds {recorded} of {self._options.active}, "
+                "and the beginning of the next.",
+                stacklevel=4,
+            )
+        self._write(recorded)
+
+    def abandon(self) -> None:
+        """Stop without a trace, and leave no file behind; nothing happens where the trace is written."""
+        if os.getpid() != self._owner:
+            return
+        if self._is_running:
+            self._stop()
+        trace_file.remove_parts(self.path, self._token)
+
+    def _stop(self) -> None:
+        self._is_running = False
+        self._close_annotation()
+        self._target.synchronize()
+        self._profiler.stop()
+
+    def _write(self, recorded: int) -> None:
+        raw, part = trace_file.part_paths(self.path, self._token)
+        trace_file.claim(raw)
+        profiling.export(self._profiler, raw)
+        contents = trace_file.look_through(raw)
+        if contents.steps < recorded:
+            raise Incomplete(f"The trace holds {contents.steps} of {recorded} steps.")
+        trace_file.keep(raw, part, self.path)
+        trace_file.require_writable(self.path)
+        os.replace(part, self.path)
+        self.written = True
+
+    def _open_annotation(self) -> None:
+        from torch.profiler import record_function
+
+        self._annotation = cast(AbstractContextManager[Any], record_function(self._label))
+        self._annotation.__enter__()
+
+    def _close_annotation(self) -> None:
+        if self._annotation is not None:
+            self._annotation.__exit__(None, None, None)
+            self._annotation = None
+
+
+def about(label: str, options: Options, params: Mapping[str, Any], target: devices.Target) -> dict[str, Any]:
+    """What the trace says of itself; how the program compiles and what it was seeded with is its own affair."""
+    return {
+        "workload": label,
+        "label": label,
+        "params": dict(params),
+        "options": {
+            "wait": options.wait,
+            "warmup": options.warmup,
+            "active": options.active,
+            "shapes": options.shapes == "on",
+            "stack": options.stack,
+            "memory": options.memory,
+        },
+        "argv": list(sys.argv),
+        **provenance.machine(target),
+    }
