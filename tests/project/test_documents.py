@@ -186,3 +186,9 @@ def test_pictures_are_small_and_fetch_nothing(name):
 
 def test_the_readme_is_short():
     assert len(TEXTS[ROOT / "README.md"].splitlines()) <= 130
+
+
+def test_every_folder_of_the_code_is_on_the_map():
+    text = TEXTS[ROOT / "CONTRIBUTING.md"]
+    folders = [file.parent for top in ("tracetui", "workloads") for file in (ROOT / top).glob("*/**/__init__.py")]
+    assert [name_of(each) for each in folders if f"{each.name}/`" not in text] == []
