@@ -5,9 +5,9 @@ TracetuiError
 │   ├── NotFound        no such file, or it cannot be read
 │   ├── NotATrace       the bytes are something else, or nothing
 │   └── NoEvents        a trace without one usable event
-├── CannotWrite         the disk is full, or nothing may be written there (1)
+├── CannotWrite         the disk is full, or nothing may be written in that folder (1)
 ├── Unanswerable        the trace is fine but does not hold what was asked (1)
-├── UsageError          the command was not understood (2)
+├── UsageError          the command was not understood, or the output file exists, has no folder or is an input (2)
 ├── CannotRun           torch, a GPU or a compiler is missing (3)
 └── RunFailed           the recording failed (4)
 
@@ -48,7 +48,7 @@ class Unanswerable(TracetuiError):
 
 
 class UsageError(TracetuiError):
-    """The command line names a pane, column, step or option that does not exist."""
+    """The command line names a pane, column, step or option that does not exist, or a file that may not be written."""
 
     exit_code = 2
 

@@ -19,8 +19,9 @@ from tests.support.comparing.played import compiled, eager, played
 from tests.support.comparing.recording import write
 from tests.support.paths import ROOT, SAMPLES
 from tracetui.cli.main import main
-from tracetui.cli.sides import Written, split, written_sides
+from tracetui.cli.sides import named_pair, split
 from tracetui.errors import UsageError
+from tracetui.opening import SideName
 
 EAGER, COMPILED = SAMPLES / "mlp_eager_cpu.json.gz", SAMPLES / "mlp_compile_cpu.json.gz"
 
@@ -75,7 +76,7 @@ def here(tmp_path, monkeypatch):
     ],
 )
 def test_path_and_scope(here, word, path, scope):
-    assert split(word) == Written(path, scope)
+    assert split(word) == SideName(path, scope)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_path_and_scope(here, word, path, scope):
     ],
 )
 def test_two_sides(here, words, sides):
-    assert [tuple(side) for side in written_sides(words)] == sides
+    assert [tuple(side) for side in named_pair(words)] == sides
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_two_sides(here, words, sides):
 )
 def test_words_that_name_no_two_sides(here, words):
     with pytest.raises(UsageError, match=r"A\.json B\.json"):
-        written_sides(words)
+        named_pair(words)
 
 
 def test_the_statement_stands_on_top_of_the_tables(capsys, pair):
@@ -125,9 +126,9 @@ def test_two_steps_of_one_trace_are_read_once(capsys, monkeypatch):
 
     load = loading.load
 
-    def noted(path: str, **more):
+    def noted(path: str, *more):
         read.append(path)
-        return load(path, **more)
+        return load(path, *more)
 
     monkeypatch.setattr(loading, "load", noted)
     found = told(capsys, EAGER, "#3", "#4")

@@ -120,7 +120,7 @@ def test_what_cannot_be_done_is_said_and_leaves_no_file(words, code, told, tmp_p
 
 def test_a_folder_that_is_not_there(tmp_path):
     result = tracetui("cut", EAGER, "-o", tmp_path / "no" / "out.json")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "no folder" in result.stderr
 
 

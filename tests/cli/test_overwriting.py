@@ -1,26 +1,22 @@
-"""Where results may be written: never over what a check reads, and over nothing that another has made."""
+"""One rule for every file that a command writes: what exists stays without --force, and an input stays always."""
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from tests.support.paths import ROOT, SAMPLES
 from tracetui.cli.main import main
-from tracetui.drawing.text.check_results import is_result
 from tracetui.files import open_already, write_whole
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 LIMITS = "cpu_ops == 35\n"
-BY_OTHERS = '<?xml version="1.0" encoding="utf-8"?><testsuites name="pytest tests"><testsuite/></testsuites>\n'
 
 
 @pytest.fixture
@@ -73,62 +69,114 @@ def test_two_results_do_not_share_a_file(folder, other, is_there, capsys):
     (folder / "link").symlink_to("X")
     if is_there:
         (folder / "X").touch()
-    assert main(["check", "t.gz", "cpu_ops == 35", "--junit", "X", "-o", other]) == 2
+    assert main(["check", "t.gz", "cpu_ops == 35", "--junit", "X", "-o", other, "--force"]) == 2
     assert "one file" in capsys.readouterr().err
     assert (folder / "X").exists() == is_there
     assert main(["check", "t.gz", "cpu_ops == 35", "--junit", os.devnull, "-o", os.devnull]) == 0
 
 
-@pytest.mark.parametrize("form", ["text", "json", "md", "junit"])
-@pytest.mark.parametrize("expression", ["cpu_ops == 35", "cpu_ops == 3", "kernels == 3"])
-def test_an_earlier_result_is_replaced(folder, form, expression):
-    words = ["check", "t.gz", "--format", form, "-o", "out", "--baseline", "b.gz"]
-    codes = [main([*words, expression]), main([*words, expression, "dur_us < 1s"])]
-    assert set(codes) <= {0, 1}
-    assert "dur_us" in (folder / "out").read_text()
-    codes = [main(["check", "t.gz", expression, "--junit", "x.xml"]) for _ in range(2)]
-    assert set(codes) <= {0, 1}
-    assert ElementTree.parse("x.xml").getroot().tag == "testsuites"
+WRITERS = {
+    "check -o": ["check", "t.gz", "cpu_ops == 35", "-o"],
+    "check --junit": ["check", "t.gz", "cpu_ops == 35", "--junit"],
+    "names": ["check", "t.gz", "--names", "-o"],
+    "cut": ["cut", "t.gz", "--steps", "3", "-o"],
+    "repair": ["repair", "t.gz", "-o"],
+    "report": ["report", "t.gz", "-o"],
+    "report of two": ["report", "t.gz#3", "b.gz#3", "-o"],
+}
+"""A command for each way to write a file, without the file."""
 
 
-@pytest.mark.parametrize("form", ["text", "json", "md"])
-def test_an_earlier_list_of_names_is_replaced(folder, form):
-    assert [main(["check", "t.gz", "--names", "--format", form, "-o", "names"]) for _ in range(2)] == [0, 0]
-    assert "cpu_ops" in (folder / "names").read_text()
+@pytest.fixture(params=WRITERS)
+def words(request, folder):
+    return WRITERS[request.param]
+
+
+def test_what_exists_stays_unless_forced(folder, words, capsys):
+    (folder / "mine.json").write_text("mine")
+    assert main([*words, "mine.json"]) == 2
+    output = capsys.readouterr()
+    assert output.err == "tracetui: mine.json exists already: name another file, or --force replaces it.\n"
+    assert output.out == ""
+    assert (folder / "mine.json").read_text() == "mine"
+    assert main([*words, "mine.json", "--force"]) == 0
+    assert (folder / "mine.json").read_text() != "mine"
+
+
+def test_an_earlier_output_is_no_exception(folder, words):
+    assert [main([*words, "out.json", *more]) for more in ([], [], ["--force"])] == [0, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("path", "says"), [("sub", "sub is a folder: name a file in it."), ("no/x.json", "there is no folder no.")]
+)
+def test_no_file_can_be_there(folder, words, path, says, capsys):
+    (folder / "sub").mkdir()
+    for force in ([], ["--force"]):
+        assert main([*words, path, *force]) == 2
+        output = capsys.readouterr()
+        assert says in output.err and output.out == ""
+    assert list((folder / "sub").iterdir()) == []
+    assert not (folder / "no").exists()
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_an_input_is_never_written_to(folder, words, force, capsys):
+    (folder / "link.gz").symlink_to("t.gz")
+    os.link("t.gz", "hard.gz")
+    for name in ("t.gz", "./t.gz", "link.gz", "hard.gz"):
+        assert main([*words, name, *force]) == 2
+        assert "the trace itself" in capsys.readouterr().err
+    assert (folder / "t.gz").read_bytes() == EAGER.read_bytes()
+
+
+def test_a_link_to_nothing_is_not_followed(folder, words, capsys):
+    (folder / "link.json").symlink_to("elsewhere.json")
+    assert main([*words, "link.json"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main([*words, "link.json", "--force"]) == 0
+    assert not (folder / "link.json").is_symlink()
+    assert (folder / "link.json").stat().st_size > 0
+    assert not (folder / "elsewhere.json").exists()
+
+
+def test_a_link_to_a_file_stays_one(folder, words):
+    (folder / "file.json").write_text("old")
+    (folder / "link.json").symlink_to("file.json")
+    assert main([*words, "link.json", "--force"]) == 0
+    assert (folder / "link.json").is_symlink()
+    assert (folder / "file.json").read_text() != "old"
+
+
+def test_a_file_that_is_replaced_keeps_its_mode(folder, words):
+    (folder / "out.json").write_text("old")
+    (folder / "out.json").chmod(0o600)
+    assert main([*words, "out.json", "--force"]) == 0
+    assert stat.S_IMODE((folder / "out.json").stat().st_mode) == 0o600
+
+
+def test_the_default_name_of_a_report_is_numbered(folder):
+    (folder / "t.gz.report.html").symlink_to("elsewhere")
+    assert [main(["report", "t.gz"]) for _ in range(2)] == [0, 0]
+    assert main(["report", "t.gz", "--force"]) == 0
+    names = {path.name for path in folder.glob("*.html")}
+    assert names == {"t.gz.report.html", "t.gz.report-2.html", "t.gz.report-3.html"}
+    assert not (folder / "elsewhere").exists()
+    assert not (folder / "t.gz.report.html").is_symlink()
 
 
 @pytest.mark.parametrize("option", ["-o", "--junit"])
-@pytest.mark.parametrize("content", ["notes\n", BY_OTHERS, "2 of 3 hold\n", "ok then\n", '{"passes":1}', "\x00"])
-def test_a_file_of_another_stays_unless_forced(folder, option, content, capsys):
-    (folder / "mine").write_text(content)
-    words = ["check", "t.gz", "cpu_ops == 35", option, "mine"]
-    assert main(words) == 2
-    assert "--force" in capsys.readouterr().err
-    assert (folder / "mine").read_text() == content
-    assert main([*words, "--force"]) == 0
-    with open("mine", "rb") as file:
-        assert is_result(file)
+def test_results_are_printed_even_where_they_cannot_be_written(folder, option, capsys, monkeypatch):
+    def full(*_, **more):
+        raise OSError(28, "No space left on device")
 
-
-def test_an_empty_file_is_nobodys(folder):
-    (folder / "mine").touch()
-    assert main(["check", "t.gz", "cpu_ops == 35", "-o", "mine"]) == 0
-    assert (folder / "mine").read_text().endswith("1 of 1 holds\n")
-
-
-def test_the_end_of_a_long_result_is_looked_at():
-    text = "".join(f"ok  kernels == {number}\n" for number in range(1000))
-    assert is_result(io.BytesIO(f"{text}1000 of 1000 hold\n".encode()))
-    assert not is_result(io.BytesIO(f"{text}and so on\n".encode()))
-
-
-@pytest.mark.parametrize("option", ["-o", "--junit"])
-def test_results_are_told_even_where_they_cannot_be_written(folder, option, capsys):
-    assert main(["check", "t.gz", "cpu_ops == 35", option, "absent/x"]) == 1
+    monkeypatch.setattr(os, "replace", full)
+    monkeypatch.setattr(os, "link", full)
+    assert main(["check", "t.gz", "cpu_ops == 35", option, "x"]) == 1
     output = capsys.readouterr()
     assert output.out.endswith("1 of 1 holds\n")
-    assert "absent/x cannot be written" in output.err
-    assert main(["check", "t.gz", "cpu_ops == 35", option, str(folder)]) == 2
+    assert "x cannot be written: No space left on device" in output.err
+    assert not (folder / "x").exists()
 
 
 def test_a_dash_is_standard_output(folder, capsys):
@@ -175,10 +223,3 @@ def test_a_circle_of_links_and_plain_files_are_not_open_already(folder):
         assert open_already(Path(name)) is None
     write_whole(Path("7"), "text")
     assert (folder / "7").read_text() == "text"
-
-
-def test_the_json_of_a_check_is_known_again(folder):
-    main(["check", "t.gz", "cpu_ops == 35", "--format", "json", "-o", "out.json"])
-    assert json.loads((folder / "out.json").read_text())["passes"] is True
-    with open("out.json", "rb") as file:
-        assert is_result(file)

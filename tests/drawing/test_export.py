@@ -63,6 +63,14 @@ def test_floats_have_three_decimals(trace):
     assert rows == [{"share_pct": 33.333}, {"share_pct": None}]
 
 
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-2+3", "@SUM(A1)", '=HYPERLINK("http://x","y")'])
+def test_a_text_in_csv_is_no_formula_and_a_number_stays_one(trace, name):
+    table = Table((texts("name", [name, "a=b"], ""), numbers("difference", [-1.5, 2.0], "us", "")))
+    rows = list(csv.reader(io.StringIO(render(table, trace, "kernels", "csv"))))
+    assert rows[1:] == [[f"'{name}", "-1.5"], ["a=b", "2.0"]]
+    assert name in render(table, trace, "kernels", "json").replace("\\", "")
+
+
 def test_csv_has_the_same_header_and_nothing_for_null(trace):
     rows = list(csv.DictReader(io.StringIO(render(TABLE, trace, "kernels", "csv"))))
     assert list(rows[0]) == TABLE.column_names

@@ -241,7 +241,8 @@ def test_a_full_disk_leaves_nothing(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "replace", full)
+    for name in ("link", "replace"):
+        monkeypatch.setattr(os, name, full)
     assert written(tmp_path, "-o", str(tmp_path / "r.html")) == 1
     assert "cannot be written" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

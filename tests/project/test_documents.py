@@ -13,9 +13,9 @@ import pytest
 
 from tests.support.paths import ROOT, SAMPLES
 from tracetui.cli.main import COMMANDS, build_parser, main
+from tracetui.opening import SideName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import all_commands
-from tracetui.ui.base.messages import SideName
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), SAMPLES / "README.md"])
 TEXTS = {path: path.read_text() for path in DOCUMENTS}

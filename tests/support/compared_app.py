@@ -9,8 +9,8 @@ from textual.pilot import Pilot
 
 from tests.support.app import settle
 from tests.support.waiting import until
+from tracetui.opening import SideName
 from tracetui.ui.app import TraceApp
-from tracetui.ui.base.messages import SideName
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.compare.compare_view import CompareView
 from tracetui.ui.widgets.bar import Bar

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
-from tracetui.ui.base.messages import SideName
+from tracetui.opening import SideName
 from tracetui.ui.recording import recording_screen, workload_picker
 from workloads import registry
 from workloads.recording.failures import Failure

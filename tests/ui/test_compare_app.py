@@ -12,9 +12,9 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
 from tracetui.errors import UsageError
 from tracetui.model.trace import Trace
+from tracetui.opening import SideName
 from tracetui.ui.app import DEEPEST, TraceApp
 from tracetui.ui.base.commands import all_commands
-from tracetui.ui.base.messages import SideName
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.compare.statement_view import StatementView
 from tracetui.ui.opening.trace_picker import TracePicker

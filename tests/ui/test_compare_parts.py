@@ -12,7 +12,6 @@ from tracetui.analysis.comparing.comparison import comparison
 from tracetui.analysis.comparing.matching.match import match
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.open import _sides
-from tracetui.cli.sides import Written
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
@@ -20,6 +19,7 @@ from tracetui.errors import UsageError
 from tracetui.importers.load import load
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
+from tracetui.opening import SideName
 from tracetui.ui.compare.change_lines import change_lines
 from tracetui.ui.compare.change_words import grouped, readable_changes, readable_totals
 from tracetui.ui.compare.instances import change_of, instances_of
@@ -247,7 +247,7 @@ class Options:
 )
 def test_which_words_are_compared(words: list[str], told: object) -> None:
     made = _sides(words, Options())  # type: ignore[arg-type]
-    assert made == (None if told is None else tuple(Written(*each) for each in told))  # type: ignore[attr-defined]
+    assert made == (None if told is None else tuple(SideName(*each) for each in told))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("words", [["a.json#3"], ["#3", "#4"], ["a.json", "b.json", "#3"]])

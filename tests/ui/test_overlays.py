@@ -15,9 +15,9 @@ from tracetui.drawing.timeline.raster import Picture
 from tracetui.importers import load as importer
 from tracetui.model.table import Table
 from tracetui.model.viewpoint import Viewpoint
+from tracetui.opening import SideName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import commands_of
-from tracetui.ui.base.messages import SideName
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TracePicker

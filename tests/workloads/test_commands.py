@@ -15,7 +15,7 @@ from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
 from tests.support.workloads.faults import light
 from tracetui.cli import run as run_command
 from tracetui.cli.main import build_parser, main
-from tracetui.cli.recording import RecordingBar, position
+from tracetui.cli.progress import RecordingProgress, stage_index
 from workloads.recording import launcher, request
 from workloads.recording.launcher import Device, LogLine, Note, Outcome, Progress, Stage
 
@@ -65,7 +65,10 @@ def test_standard_output_is_the_path_and_nothing_else(launched, capsys, tmp_path
     assert main(["run", "mlp", "--batch", "2"]) == 0
     output = capsys.readouterr()
     assert output.out == f"{tmp_path / 'x.json'}\n"
-    assert output.err.splitlines() == ["tracetui: No GPU ?[31mhere", "tracetui: recorded mlp on cpu in 1.5 s, 0 kB"]
+    assert output.err.splitlines() == [
+        "tracetui: No GPU \N{REPLACEMENT CHARACTER}[31mhere",
+        "tracetui: recorded mlp on cpu in 1.5 s, 0 kB",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ def test_the_exit_code_of_a_failure(launched, capsys, kind, code, form):
     launched[1][0] = launcher.Failure(kind, "Something \x07odd.", "Do this.", "Traceback\nof it")
     assert main(["run", "mlp", *form]) == code
     output = capsys.readouterr()
-    assert "tracetui: Something ?odd. Do this.\n" in output.err
+    assert "tracetui: Something \N{REPLACEMENT CHARACTER}odd. Do this.\n" in output.err
     assert "Traceback" not in output.err
     if form:
         assert json.loads(output.out)["failure"]["kind"] == kind
@@ -208,29 +211,29 @@ def test_the_bar_shows_stages_and_keeps_remarks(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "200")
     stream = Terminal()
-    with RecordingBar("[bold]mlp", stream) as bar:
+    with RecordingProgress("[bold]mlp", stream) as bar:
         for event in (Stage("recording", 5), Progress("recording", 2, 5), Note("info", "[red]odd\x1b[0m")):
             bar.hear(event)
         bar.hear(LogLine("[dim]compiling"))
         assert bar._bar
         bar._bar.refresh()
     told = stream.getvalue()
-    for words in ("[bold]mlp: recording 2/5", "tracetui: [red]odd?[0m", "[dim]compiling"):
+    for words in ("[bold]mlp: recording 2/5", "tracetui: [red]odd\N{REPLACEMENT CHARACTER}[0m", "[dim]compiling"):
         assert words in told
 
 
 def test_without_a_terminal_there_is_no_bar():
     stream = io.StringIO()
-    with RecordingBar("mlp", stream) as bar:
+    with RecordingProgress("mlp", stream) as bar:
         bar.hear(Stage("recording", 5))
         bar.hear(Note("info", "odd"))
     assert stream.getvalue() == "tracetui: odd\n"
 
 
 def test_stages_never_go_back():
-    positions = [position(stage) for stage in launcher.STAGES]
+    positions = [stage_index(stage) for stage in launcher.STAGES]
     assert positions == sorted(positions)
-    assert position("compiling") == position("first call")
+    assert stage_index("compiling") == stage_index("first call")
 
 
 def test_the_list(capsys):

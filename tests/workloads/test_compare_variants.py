@@ -183,7 +183,7 @@ def test_standard_output_is_the_paths_and_nothing_else(machine, capsys, tmp_path
     output = capsys.readouterr()
     assert output.out.splitlines() == [str(tmp_path / "eager.json"), str(tmp_path / "compile.json")]
     lines = output.err.splitlines()
-    assert lines[0] == "tracetui: No GPU ?[31mhere", "once, not for each variant"
+    assert lines[0] == "tracetui: No GPU \N{REPLACEMENT CHARACTER}[31mhere", "once, not for each variant"
     assert lines[1].startswith("tracetui: recorded linear eager on cpu")
     assert lines[2].startswith("tracetui: recorded linear compile on cpu")
     assert lines[3] == "tracetui: The weights and inputs are the same in all variants: w, x."
@@ -339,16 +339,16 @@ def test_at_a_terminal_all_are_opened_and_nobody_is_asked(machine, monkeypatch, 
 
 
 def test_which_of_how_many_is_on_the_bar(machine, monkeypatch):
-    from tracetui.cli import recording
+    from tracetui.cli import progress
 
     titles = []
 
-    class Bar(recording.RecordingBar):
+    class Bar(progress.RecordingProgress):
         def __init__(self, title, **more):
             titles.append(title)
             super().__init__(title, **more)
 
-    monkeypatch.setattr(recording, "RecordingBar", Bar)
+    monkeypatch.setattr(progress, "RecordingProgress", Bar)
     assert main(["run", "mlp", "--compare", "eager,compile"]) == 0
     assert main(["run", "mlp", "--no-open"]) == 0
     assert titles == ["mlp eager 1/2", "mlp compile 2/2", "mlp"]

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
 from tests.support.workloads.faults import SOON, contents, light, own
-from tracetui.cli.recording import RecordingBar
+from tracetui.cli.progress import RecordingProgress
 from workloads.recording.launcher import Note, Stage, record
 
 FAMILY = """
@@ -199,7 +199,7 @@ def test_remarks_that_nobody_reads_cost_no_recording():
     ours, theirs = os.pipe()
     os.close(ours)
     stream = os.fdopen(theirs, "w", buffering=1)
-    with RecordingBar("x", stream) as bar:
+    with RecordingProgress("x", stream) as bar:
         bar.hear(Note("info", "No GPU here"))
     with pytest.raises(BrokenPipeError):
         stream.close()

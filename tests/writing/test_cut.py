@@ -19,8 +19,8 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import PANES
 from tracetui.errors import UsageError
 from tracetui.importers.load import load
+from tracetui.writing.anonymizing.events import Anonymizer
 from tracetui.writing.cut import Cut
-from tracetui.writing.hashed_names import NameHider
 from tracetui.writing.selection import Wanted
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
@@ -397,12 +397,12 @@ def test_half_a_character_of_a_damaged_event_is_written_as_a_sign(tmp_path):
         ('"args":{"dtype":["Half",1e999]}', "args", {"dtype": ["Half", None]}),
         (f'"args":{{"dtype":["Half",{"9" * 5000}]}}', "args", {"dtype": ["Half", None]}),
         ('"id2":{"local":1e999}', "id2", {"local": None}),
-        ('"scope":1e999', "scope", NameHider(b"salt").hide("1e999")),
+        ('"scope":1e999', "scope", Anonymizer(b"salt").stand_in("1e999")),
     ],
     ids=["args", "digits", "id2", "scope"],
 )
 def test_numbers_out_of_range_where_names_are_hidden(field, key, left, tmp_path):
     trace = trace_of(tmp_path, f"[{json.dumps(x('mine', 0, 1))[:-1]},{field}}}]")
     sink = io.BytesIO()
-    Cut(trace, Wanted(), NameHider(b"salt")).write(sink)
+    Cut(trace, Wanted(), Anonymizer(b"salt")).write(sink)
     assert [event[key] for event in json.loads(sink.getvalue())] == [left]

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 import zstandard
@@ -64,6 +65,32 @@ def ask(server, method="GET", path=None, host=None, **headers):
         return answer.status, answer.headers, answer.read()
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET\r\n\r\n", b"400"),
+        (b"GET / HTTP/x.y\r\n\r\n", b"400"),
+        (b"GET / b c HTTP/1.1\r\n\r\n", b"400"),
+        (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", b"400"),
+        (b"GET / HTTP/9.0\r\n\r\n", b"505"),
+        (b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 101 + b"\r\n", b"431"),
+        (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", b"414"),
+    ],
+)
+def test_a_malformed_request_gets_an_answer(serving, request_bytes, status):
+    server, told, _ = serving()
+    with socket.create_connection(("127.0.0.1", server.port), 10) as connection:
+        connection.sendall(request_bytes)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b""
+        with suppress(ConnectionResetError):
+            while part := connection.recv(4096):
+                answer += part
+    assert answer.split(b" ")[1] == status
+    assert told == []
+    assert ask(server)[0] == 200
 
 
 def test_the_page_gets_the_bytes_of_the_file(serving):

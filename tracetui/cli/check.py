@@ -15,31 +15,33 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.cli.check_files import STANDARD, lines, refuse_outputs, write_results
-from tracetui.cli.completion import completes_files
-from tracetui.cli.reading import printable, read
-from tracetui.cli.sides import split
-from tracetui.errors import TracetuiError, UsageError
+from tracetui.cli.arguments import add_force, add_opening, completes_files, opening
+from tracetui.cli.sides import read_sides, split
+from tracetui.errors import CannotWrite, TracetuiError, UsageError
+from tracetui.opening import SideName
+from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
     from tracetui.analysis.checking.mistake import Mistake
     from tracetui.analysis.checking.report import Report
     from tracetui.analysis.checking.verdict import Assertion
     from tracetui.analysis.comparing.sides.side import Side
-    from tracetui.model.trace import Trace
 
 HELP = "check assertions about a trace, for a CI"
 
 FORMATS = ("text", "json", "junit", "md")
 DOES_NOT_HOLD = 1
 """Exit code when an assertion does not hold."""
-MOST = 1000
-"""Assertions of one check."""
-TOLD = 20
-"""So many that are not understood are told."""
+MAX_ASSERTIONS = 1000
+"""Maximum number of assertions in one check."""
+MAX_MISTAKES = 20
+"""Maximum number of expressions that are not understood and explained."""
+STANDARD_STREAM = "-"
+"""Stands for standard input or output in place of a path."""
 
 EXAMPLES = """\
 examples:
@@ -50,7 +52,8 @@ examples:
   tracetui check --names trace.json.gz                                what can be asked
 
 exit codes:
-  0 all hold; 1 one does not, or the trace does not hold what it asks for; 2 an expression was not understood"""
+  0 all hold; 1 one does not, or the trace does not hold what it asks for, or a result cannot be written;
+  2 an expression was not understood, or a file for results exists already (without --force) or has no folder"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,8 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--names", action="store_true", help="list the names of this trace with value, unit and help")
     _add_baseline(parser.add_argument_group("beside another trace"))
     _add_output(parser.add_argument_group("output"))
-    parser.add_argument("--steps-by", metavar="NAME", help="an annotation that marks the steps, where there are none")
-    parser.add_argument("--device", metavar="NAME", help="what the GPU is, where the trace does not say: H100")
+    add_opening(parser)
 
 
 def _add_baseline(group: argparse._ArgumentGroup) -> None:
@@ -89,7 +91,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--format", choices=FORMATS, default="text", help="what to print (default: text)")
     completes_files(group.add_argument("-o", dest="output", metavar="FILE", help="print into a file"))
     completes_files(group.add_argument("--junit", metavar="FILE", help="also write JUnit XML, whatever is printed"))
-    group.add_argument("--force", action="store_true", help="overwrite files that are no earlier result of a check")
+    add_force(group)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -105,7 +107,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         return _names(options) if options.names else _check(options)
     except Mistake as mistake:
-        _tell([mistake, *mistake.others])
+        _explain([mistake, *mistake.others])
         return mistake.exit_code
 
 
@@ -116,12 +118,12 @@ def _check(options: argparse.Namespace) -> int:
     assertions, mistakes = _assertions(options)
     if options.tolerance is not None:
         tolerance_of(options.tolerance)
-    refuse_outputs(options)
+    _require_writable(options)
     if mistakes:
-        _tell(mistakes)
-        return _others_too(options, assertions)
+        _explain(mistakes)
+        return _explain_others(options, assertions)
     made = _report(options, assertions)
-    write_results(render_check(made, options.format), junit(made) if options.junit else None, options)
+    _write_results(render_check(made, options.format), junit(made) if options.junit else None, options)
     return 0 if made.passes else DOES_NOT_HOLD
 
 
@@ -134,17 +136,17 @@ def _report(options: argparse.Namespace, assertions: list[Assertion]) -> Report:
     return report(side, assertions, baseline, options.tolerance, options.strict)
 
 
-def _others_too(options: argparse.Namespace, assertions: list[Assertion]) -> int:
-    """Tell what else is wrong, once some expressions could not be read; names are known by the trace alone."""
+def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) -> int:
+    """Explain what else is wrong, once some expressions could not be read; names are known by the trace alone."""
     from tracetui.analysis.checking.mistake import Mistake
 
     try:
         if assertions:
             _report(options, assertions)
     except Mistake as mistake:
-        _tell([mistake, *mistake.others])
+        _explain([mistake, *mistake.others])
     except TracetuiError as error:
-        print(f"tracetui: {printable(str(error))}", file=sys.stderr)
+        print(f"tracetui: {clean(str(error))}", file=sys.stderr)
     return UsageError.exit_code
 
 
@@ -156,14 +158,14 @@ def _names(options: argparse.Namespace) -> int:
 
     if options.format == "junit":
         raise UsageError("--names has no JUnit form: choose text, json or md.")
-    refuse_outputs(options)
+    _require_writable(options)
     side, _ = _sides(options)
     table = names(side)
     if options.format == "text":
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() and not options.output else None
-        write_results(names_text(table, width), None, options)
+        _write_results(names_text(table, width), None, options)
     else:
-        write_results(render(table, side.trace, "names", options.format), None, options)
+        _write_results(render(table, side.trace, "names", options.format), None, options)
     return 0
 
 
@@ -178,29 +180,29 @@ def _assertions(options: argparse.Namespace) -> tuple[list[Assertion], list[Mist
 
     texts = [(text, "") for text in (*options.expressions, *options.parameters)]
     for path in options.files:
-        texts += lines(path, options.trace)
+        texts += _lines(path, options.trace)
     _require_a_question(options, len(texts))
-    found: list[Assertion] = []
+    assertions: list[Assertion] = []
     mistakes: list[Mistake] = []
-    for text, place in texts:
+    for text, source in texts:
         try:
-            found.append(assertion(text, place))
+            assertions.append(assertion(text, source))
         except Mistake as mistake:
             mistakes.append(mistake)
     if mistakes:
         _require_quotes(options)
-    found += map(beside, options.not_slower)
+    assertions += map(beside, options.not_slower)
     # Readers of JUnit take two cases of one name for one.
-    return list(dict.fromkeys(found)), mistakes
+    return list(dict.fromkeys(assertions)), mistakes
 
 
 def _require_a_question(options: argparse.Namespace, count: int) -> None:
     """Raises: UsageError where nothing is asked, or too much, or what needs a baseline that there is not."""
-    strange = [word for word in options.parameters if word.startswith("-") and " " not in word]
-    if strange:
-        raise UsageError(f"There is no option {strange[0]}; tracetui check --help lists them.")
-    if count > MOST:
-        raise UsageError(f"{count:,} expressions are too many for one check: at most {MOST:,}.")
+    unknown = [word for word in options.parameters if word.startswith("-") and " " not in word]
+    if unknown:
+        raise UsageError(f"There is no option {unknown[0]}; tracetui check --help lists them.")
+    if count > MAX_ASSERTIONS:
+        raise UsageError(f"{count:,} expressions are too many for one check: at most {MAX_ASSERTIONS:,}.")
     if (options.not_slower or options.tolerance or options.strict) and options.baseline is None:
         raise UsageError("--not-slower, --tolerance and --strict need a trace to compare with: --baseline B.")
     if not (count or options.not_slower or options.baseline):
@@ -213,7 +215,7 @@ def _require_the_trace_first(options: argparse.Namespace) -> None:
     """Raises: UsageError for a trace that stands among the expressions, or an expression where a trace should."""
     words = [*options.expressions, *options.parameters]
     files = [word for word in words if os.path.isfile(split(word).path)]
-    if os.path.exists(split(options.trace).path) or options.trace == STANDARD:
+    if os.path.exists(split(options.trace).path) or options.trace == STANDARD_STREAM:
         if files:
             raise UsageError(f"{files[0]} is a file, and no expression: a trace to compare with is --baseline B.")
         return
@@ -244,39 +246,106 @@ def _is_understood(text: str) -> bool:
 
 
 def _sides(options: argparse.Namespace) -> tuple[Side, Side | None]:
-    """The trace and the baseline; one file is read once."""
-    from tracetui.analysis.comparing.sides.side import side
-
+    """The trace and the baseline."""
     first = split(options.trace)
-    trace = _loaded(first.path, options)
     if options.baseline is None:
-        return side(trace, first.scope), None
-    same = options.baseline.startswith("#") and not os.path.exists(options.baseline)
-    second = split(first.path + options.baseline if same else options.baseline)
-    if os.path.realpath(first.path) == os.path.realpath(second.path):
-        return side(trace, first.scope), side(trace, second.scope)
-    return side(trace, first.scope), side(_loaded(second.path, options), second.scope)
+        return read_sides([first], opening(options))[0], None
+    is_scope = options.baseline.startswith("#") and not os.path.exists(options.baseline)
+    second = SideName(first.path, options.baseline[1:]) if is_scope else split(options.baseline)
+    side, baseline = read_sides([first, second], opening(options))
+    return side, baseline
 
 
-def _loaded(path: str, options: argparse.Namespace) -> Trace:
-    from tracetui.analysis.devices.limits import with_device
-    from tracetui.analysis.linking.markers import with_steps
+def _lines(path: str, trace: str) -> list[tuple[str, str]]:
+    """The expressions in a file, one a line and without those that are only a remark, each with file and line.
 
-    trace = read(path)
-    if options.device is not None:
-        trace = with_device(trace, options.device)
-    return trace if options.steps_by is None else with_steps(trace, options.steps_by)
+    Raises: UsageError for a file that cannot be read.
+    """
+    if path == STANDARD_STREAM and split(trace).path == STANDARD_STREAM:
+        raise UsageError("Standard input cannot be both the trace and the assertions.")
+    try:
+        data = sys.stdin.buffer.read() if path == STANDARD_STREAM else Path(path).read_bytes()
+        every = data.decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is no text in UTF-8 (byte {error.start:,}): assertions stand one a line.") from None
+    title = "standard input" if path == STANDARD_STREAM else path
+    numbered = ((line, f"{title}, line {number}") for number, line in enumerate(every, 1))
+    expressions = [(line, source) for line, source in numbered if line.split("#", 1)[0].strip()]
+    if not expressions:
+        raise UsageError(f"{path} holds no assertions.")
+    return expressions
 
 
-def _tell(mistakes: Sequence[Mistake]) -> None:
-    """Each as a sentence with its place, and the expression with a caret below."""
+def _require_writable(options: argparse.Namespace) -> None:
+    """Find out before any work whether `-o` and `--junit` may be written.
+
+    Raises: UsageError for a file that may not be written, and for two results in one file.
+    """
+    from tracetui.writing.output import require_writable
+
+    if options.junit == STANDARD_STREAM:
+        raise UsageError("JUnit XML on standard output is --format junit; --junit takes a file.")
+    paths = [path for path in (options.output, options.junit) if path and path != STANDARD_STREAM]
+    for path in paths:
+        require_writable(path, _inputs(options), options.force)
+    if len(paths) == 2 and _is_one_file(*paths):
+        raise UsageError(f"-o and --junit are one file, {options.junit}: name two, or leave -o out.")
+
+
+def _inputs(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Every file that the check reads, and what a sentence calls it."""
+    yield split(options.trace).path, "the trace"
+    if options.baseline is not None:
+        yield split(options.baseline).path, "the baseline"
+    for path in options.files:
+        yield path, "the file of assertions"
+
+
+def _is_one_file(a: str, b: str) -> bool:
+    from tracetui.files import open_already
+
+    if os.path.exists(a) and os.path.exists(b):
+        is_device = not os.path.isfile(a) or open_already(Path(a)) is not None
+        return not is_device and os.path.samefile(a, b)
+    return os.path.realpath(a) == os.path.realpath(b)
+
+
+def _write_results(text: str, junit: str | None, options: argparse.Namespace) -> None:
+    """Print or write the results, and as JUnit where that is asked; text that cannot be written is printed.
+
+    Raises: CannotWrite for what could not be written.
+    """
+    from tracetui.writing.output import write_text
+
+    failures: list[str] = []
+    is_printed = not options.output or options.output == STANDARD_STREAM
+    for path, content in ((options.junit, junit), (None if is_printed else options.output, text)):
+        if path is None or content is None:
+            continue
+        try:
+            write_text(path, content, options.force)
+        except (CannotWrite, UsageError) as error:
+            failures.append(str(error))
+            is_printed = is_printed or content is text
+    if is_printed:
+        sys.stdout.write(text)
+        # What follows on standard error shall stand below it.
+        sys.stdout.flush()
+    if failures:
+        raise CannotWrite(" ".join(failures))
+
+
+def _explain(mistakes: Sequence[Mistake]) -> None:
+    """Print each as a sentence with its place, and the expression with a caret below."""
     from tracetui.analysis.checking.mistake import pointed
 
-    for mistake in mistakes[:TOLD]:
-        place = f"{mistake.place}: " if mistake.place else ""
-        print(f"tracetui: {printable(place + str(mistake))}", file=sys.stderr)
+    for mistake in mistakes[:MAX_MISTAKES]:
+        source = f"{mistake.place}: " if mistake.place else ""
+        print(f"tracetui: {clean(source + str(mistake))}", file=sys.stderr)
         if mistake.text:
             text, caret = pointed(mistake.text, mistake.at)
-            print(f"  {printable(text)}\n  {caret}", file=sys.stderr)
-    if len(mistakes) > TOLD:
-        print(f"tracetui: {len(mistakes) - TOLD:,} more are not understood.", file=sys.stderr)
+            print(f"  {clean(text)}\n  {caret}", file=sys.stderr)
+    if len(mistakes) > MAX_MISTAKES:
+        print(f"tracetui: {len(mistakes) - MAX_MISTAKES:,} more are not understood.", file=sys.stderr)

@@ -12,29 +12,38 @@ microseconds."""
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tracetui.cli import several
-from tracetui.cli.completion import completes_files
-from tracetui.cli.show import FORMATS, narrowed, whole_number
-from tracetui.cli.sides import one_side, read_all, written
+from tracetui.cli.arguments import add_opening, add_sort, completes_files, opening, row_count
+from tracetui.cli.show import FORMATS, narrowed
+from tracetui.cli.sides import missing_side, named_sides, read_sides
+from tracetui.cli.streams import console
 from tracetui.errors import UsageError
+from tracetui.opening import SideName
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from tracetui.analysis.comparing.comparison import Comparison
+    from tracetui.analysis.comparing.sides.side import Side
     from tracetui.drawing.text.comparison_text import Shown
+    from tracetui.drawing.text.several_text import SeveralShown
     from tracetui.model.table import Table
 
 HELP = "compare two traces, or two steps or stretches of one"
 
 SHOWN = ("all", "totals", "kernels", "ops")
 """What `--show` takes; after the first the names of the tables."""
-SHORT, SHORTEST = 12, 5
+DEFAULT_ROWS, MIN_ROWS = 12, 5
 """Rows of each of three tables where there is no terminal to measure, and at least."""
-LINES_AROUND = 10
+OTHER_LINES = 10
 """Lines of a terminal that titles, headers, remarks and the prompt take."""
+MAX_SIDES = 26
+"""Maximum number of sides, whose names are letters."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,11 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     completes_files(sides)
     parser.add_argument("--show", choices=SHOWN, default="all", help="one of the tables (default: all, cut to fit)")
     parser.add_argument("--unfold", action="store_true", help="view ops and occupancy queries as rows of their own")
-    parser.add_argument(
-        "--sort", metavar="COL", help="sort by a column, numbers largest first; COL:asc and COL:desc say how"
-    )
-    parser.add_argument("--limit", type=whole_number, metavar="N", help="print at most N rows of each table")
+    add_sort(parser)
+    parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows of each table")
     parser.add_argument("--where", metavar="TEXT", help="only rows in which some text holds TEXT")
+    add_opening(parser)
     parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
 
 
@@ -59,22 +67,40 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError for sides, scopes or columns that do not exist; TraceError for a file.
     """
     if len(options.sides) == 1:
-        raise UsageError(one_side(options.sides[0]))
-    sides = written(options.sides)
+        raise UsageError(missing_side(options.sides[0], opening(options)))
+    names = named_sides(options.sides)
+    _require_fitting(names, options)
+    sides = read_sides(names, opening(options))
     if len(sides) > 2:
-        return several.run(sides, options)
-    if options.format == "csv" and options.show == "all":
-        raise UsageError("CSV is one table: say which with --show totals, --show kernels or --show ops.")
-    a, b = read_all(sides)
+        _print_several(several_shown(sides, names, options), options.format)
+    else:
+        _print_two(sides[0], sides[1], options)
+    return 0 if all(side.trace.quality.truncated_at is None for side in sides) else 1
+
+
+def _require_fitting(names: Sequence[SideName], options: argparse.Namespace) -> None:
+    """Raises: UsageError for options that do not go with the number of sides."""
+    if len(names) == 2:
+        if options.format == "csv" and options.show == "all":
+            raise UsageError("CSV is one table: say which with --show totals, --show kernels or --show ops.")
+        return
+    if len(names) > MAX_SIDES:
+        raise UsageError(f"At most {MAX_SIDES} sides can be compared, not {len(names)}.")
+    if options.show in ("kernels", "ops"):
+        raise UsageError(f"--show {options.show} is for two sides: name the one to compare with the first.")
+    if options.unfold:
+        raise UsageError("--unfold is for the operators of two sides: name the one to compare with the first.")
+
+
+def _print_two(a: Side, b: Side, options: argparse.Namespace) -> None:
     # These load numpy, which `--help` must not wait for.
     from tracetui.analysis.comparing.comparison import comparison
 
-    told = comparison(a, b)
-    _write(told, _chosen(told, options), options.format)
-    return 0 if all(side.trace.quality.truncated_at is None for side in (a, b)) else 1
+    compared = comparison(a, b)
+    _print_tables(compared, _chosen_tables(compared, options), options.format)
 
 
-def _chosen(told: Comparison, options: argparse.Namespace) -> list[Shown]:
+def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Shown]:
     """The tables that were asked for, in the order and to the length that was asked for.
 
     Raises: UsageError for a column that none of them has.
@@ -82,20 +108,22 @@ def _chosen(told: Comparison, options: argparse.Namespace) -> list[Shown]:
     from tracetui.drawing.text.comparison_text import Shown
 
     names = SHOWN[1:] if options.show == "all" else (options.show,)
-    tables = {name: _table(told, name, options.unfold) for name in names}
+    tables = {name: _table(compared, name, options.unfold) for name in names}
     column = (options.sort or "").partition(":")[0]
-    able = [name for name in names if column in tables[name]] or list(names)
-    limit, short = _limit(options, len(told.statement)), options.show == "all" and options.sort is None
+    sortable = [name for name in names if column in tables[name]] or list(names)
+    limit, short = _limit(options, len(compared.statement)), options.show == "all" and options.sort is None
     return [
-        Shown(name, narrowed(table, options.where, options.sort if name in able else None), limit, short)
+        Shown(name, narrowed(table, options.where, options.sort if name in sortable else None), limit, short)
         for name, table in tables.items()
     ]
 
 
-def _table(told: Comparison, name: str, unfold: bool) -> Table:
-    found = {"totals": lambda: told.totals, "kernels": lambda: told.kernels}
-    found["ops"] = lambda: told.all_ops if unfold else told.ops
-    return found[name]()
+def _table(compared: Comparison, name: str, unfold: bool) -> Table:
+    if name == "totals":
+        return compared.totals
+    if name == "kernels":
+        return compared.kernels
+    return compared.all_ops if unfold else compared.ops
 
 
 def _limit(options: argparse.Namespace, sentences: int) -> int | None:
@@ -104,27 +132,76 @@ def _limit(options: argparse.Namespace, sentences: int) -> int | None:
         given: int | None = options.limit
         return given
     if not sys.stdout.isatty():
-        return SHORT
-    return max((shutil.get_terminal_size().lines - 2 * sentences - LINES_AROUND) // 3, SHORTEST)
+        return DEFAULT_ROWS
+    return max((shutil.get_terminal_size().lines - 2 * sentences - OTHER_LINES) // 3, MIN_ROWS)
 
 
-def _write(told: Comparison, tables: list[Shown], form: str) -> None:
+def _print_tables(compared: Comparison, tables: list[Shown], form: str) -> None:
     from tracetui.drawing.text import comparison_text, export
 
     if form == "json":
-        sys.stdout.write(comparison_text.as_json(told, tables))
+        sys.stdout.write(comparison_text.as_json(compared, tables))
     elif form == "csv":
-        sys.stdout.write(export.render(tables[0].cut, told.a.trace, tables[0].name, "csv"))
+        sys.stdout.write(export.render(tables[0].cut, compared.a.trace, tables[0].name, "csv"))
     elif form == "md":
-        sys.stdout.write(comparison_text.as_markdown(told, tables))
+        sys.stdout.write(comparison_text.as_markdown(compared, tables))
     elif sys.stdout.isatty():
-        # rich is 60 ms that a pipe need not pay for.
-        from rich.console import Console
-
-        width = shutil.get_terminal_size().columns
-        Console(width=width, highlight=False).print(comparison_text.as_rich(told, tables, width))
+        _draw(comparison_text.as_rich(compared, tables, shutil.get_terminal_size().columns))
     else:
-        sys.stdout.write(comparison_text.as_plain(told, tables))
+        sys.stdout.write(comparison_text.as_plain(compared, tables))
     if len(tables) == 1 and form != "md" and tables[0].left_out:
         shown = tables[0]
         print(f"tracetui: {len(shown.cut)} of {len(shown.table)} rows; --limit shows more.", file=sys.stderr)
+
+
+def several_shown(
+    sides: Sequence[Side], names: Sequence[SideName], options: argparse.Namespace | None = None
+) -> SeveralShown:
+    """What is printed of three sides or more that have been read; without options the short table.
+
+    Raises: UsageError for a column that does not exist.
+    """
+    # `--help` must not wait for these.
+    import numpy as np
+
+    from tracetui.analysis.comparing.several import Several
+    from tracetui.drawing.text.several_text import SeveralShown, key_rows
+
+    several = Several(tuple(sides))
+    commands = [pair_command(names[0], other) for other in names[1:]]
+    if options is None:
+        short = key_rows(several.totals)
+        return SeveralShown(several, short, commands, left_out=len(several.totals) - len(short))
+    every_row = options.show == "totals" or options.where or options.sort or options.format in ("json", "csv")
+    table = narrowed(several.totals if every_row else key_rows(several.totals), options.where, options.sort)
+    table = table if options.limit is None else table.take(np.arange(min(options.limit, len(table))))
+    alone = options.show == "totals"
+    return SeveralShown(several, table, commands, alone, 0 if options.where else len(several.totals) - len(table))
+
+
+def pair_command(first: SideName, other: SideName) -> str:
+    """The command that prints two of the sides in full."""
+    words = [f"{each.path}#{each.scope}" if each.scope else each.path for each in (first, other)]
+    if first.path == other.path and other.scope:
+        words[1] = f"#{other.scope}"
+    return shlex.join(["tracetui", "compare", *words])
+
+
+def _print_several(shown: SeveralShown, form: str) -> None:
+    from tracetui.drawing.text import export, several_text
+
+    if form == "csv":
+        sys.stdout.write(export.render(shown.table, shown.told.sides[0].trace, "totals", "csv"))
+    elif form == "json":
+        sys.stdout.write(several_text.as_json(shown))
+    elif form == "md":
+        sys.stdout.write(several_text.as_markdown(shown))
+    elif sys.stdout.isatty():
+        _draw(several_text.as_rich(shown, shutil.get_terminal_size().columns))
+    else:
+        sys.stdout.write(several_text.as_plain(shown))
+
+
+def _draw(drawn: RenderableType) -> None:
+    """Print what rich draws, as wide as the terminal."""
+    console(sys.stdout, width=shutil.get_terminal_size().columns).print(drawn)

@@ -30,8 +30,3 @@ class PrintCompletion(argparse.Action):
 
         print(shtab.complete(parser, shell=values[1]))
         parser.exit()
-
-
-def completes_files(action: argparse.Action) -> None:
-    """Mark an argument as a path."""
-    action.complete = FILES  # type: ignore[attr-defined]

@@ -27,15 +27,14 @@ import secrets
 import sys
 from typing import TYPE_CHECKING
 
-from tracetui.cli.completion import completes_files
-from tracetui.cli.reading import read
-from tracetui.cli.writing import write_trace
+from tracetui.cli.arguments import add_output, add_steps_by, add_trace, opening
+from tracetui.cli.traces import read_trace, write_trace
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
+    from tracetui.writing.anonymizing.events import Anonymizer
     from tracetui.writing.cut import Kept
-    from tracetui.writing.hashed_names import NameHider
     from tracetui.writing.selection import Wanted
 
 HELP = "write a part of a trace as a smaller trace"
@@ -43,28 +42,23 @@ HELP = "write a part of a trace as a smaller trace"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui cut`."""
-    trace = parser.add_argument("trace", metavar="TRACE", help="a trace, or - for standard input")
-    completes_files(trace)
-    out = parser.add_argument(
-        "-o", "--output", metavar="OUT", required=True, help="where to; .gz and .zst are packed, - is standard output"
-    )
-    completes_files(out)
-    add_choice(parser)
+    add_trace(parser)
+    add_output(parser, "OUT", "where to; .gz and .zst are packed, - is standard output", required=True)
+    add_part(parser)
     parser.add_argument("--lanes", action="append", default=[], metavar="TEXT", help="only lanes with TEXT in the name")
     parser.add_argument("--without", action="append", default=[], metavar="TEXT", help="no lanes with TEXT in the name")
     parser.add_argument("--no-stacks", action="store_true", help="without Python frames and call stacks")
     parser.add_argument("--no-memory", action="store_true", help="without the events of the allocator")
     parser.add_argument("--hash-names", action="store_true", help="with stand-ins for names of your own, see above")
     parser.add_argument("--salt", metavar="TEXT", help="a secret, to get the same stand-ins in several files")
-    parser.add_argument("--force", action="store_true", help="overwrite OUT")
 
 
-def add_choice(parser: argparse.ArgumentParser) -> None:
+def add_part(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments that choose a stretch of a trace."""
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--steps", metavar="N[:M]", help="the step with this number, or these and all between")
     choice.add_argument("--window", metavar="A:B", help="from A to B, as 1.2ms:3.4ms; either may be left out")
-    parser.add_argument("--steps-by", metavar="NAME", help="an annotation that marks the steps, where there are none")
+    add_steps_by(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -74,17 +68,18 @@ def run(options: argparse.Namespace) -> int:
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui.writing.cut import Cut
-    from tracetui.writing.output import refuse_output
+    from tracetui.writing.output import refuse_terminal, require_writable
 
-    wanted, hider = wanted_of(options), _hider(options)
-    refuse_output(options.output, options.trace, options.force)
-    trace = chosen_trace(options)
-    kept, size = write_trace(options.output, trace, Cut(trace, wanted, hider).write)
+    wanted, anonymizer = wanted_part(options), _anonymizer(options)
+    refuse_terminal(options.output)
+    require_writable(options.output, [(options.trace, "the trace")], options.force)
+    trace = read_trace(options.trace, opening(options))
+    kept, size = write_trace(options.output, trace, Cut(trace, wanted, anonymizer).write, options.force)
     print(f"tracetui: {_summary(trace, kept, size)}", file=sys.stderr)
     return 0 if trace.quality.truncated_at is None else 1
 
 
-def wanted_of(options: argparse.Namespace) -> Wanted:
+def wanted_part(options: argparse.Namespace) -> Wanted:
     """What the options of a command ask for.
 
     Raises: UsageError when a step or a time cannot be understood.
@@ -101,14 +96,6 @@ def wanted_of(options: argparse.Namespace) -> Wanted:
     )
 
 
-def chosen_trace(options: argparse.Namespace) -> Trace:
-    """The trace, with the steps that were asked for."""
-    from tracetui.analysis.linking.markers import with_steps
-
-    trace = read(options.trace)
-    return trace if options.steps_by is None else with_steps(trace, options.steps_by)
-
-
 def _summary(trace: Trace, kept: Kept, size: int) -> str:
     from tracetui.drawing.format import size as as_size
 
@@ -118,14 +105,14 @@ def _summary(trace: Trace, kept: Kept, size: int) -> str:
     return f"kept {kept.events:,} of {trace.events:,} events{beside}, {sizes}{lines}"
 
 
-def _hider(options: argparse.Namespace) -> NameHider | None:
-    from tracetui.writing.hashed_names import NameHider
+def _anonymizer(options: argparse.Namespace) -> Anonymizer | None:
+    from tracetui.writing.anonymizing.events import Anonymizer
 
     if options.salt is not None and not options.hash_names:
         raise UsageError("--salt is the secret of --hash-names: give both, or neither.")
     if not options.hash_names:
         return None
-    return NameHider(secrets.token_bytes(32) if options.salt is None else options.salt.encode())
+    return Anonymizer(secrets.token_bytes(32) if options.salt is None else options.salt.encode())
 
 
 def _steps(text: str) -> tuple[int | None, int | None]:

@@ -7,8 +7,8 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING
 
-from tracetui.cli.reading import printable
-from tracetui.cli.verify import ABSENT, Verification, aligned, found, verify, workload_of
+from tracetui.cli.verify import ABSENT, Verification, aligned, found_text, verify, workload_of
+from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
     from tracetui.model.table import Cell
@@ -33,9 +33,9 @@ def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
         guesses = ask(verification)
         if not guesses:
             return None
-        print("\n".join(told(verification, guesses)))
+        print("\n".join(answers(verification, guesses)))
         if workload.lesson:
-            print(textwrap.fill(printable(" ".join(workload.lesson.split())), shutil.get_terminal_size().columns))
+            print(textwrap.fill(clean(" ".join(workload.lesson.split())), shutil.get_terminal_size().columns))
         return _chosen(verification) if is_opened else None
     except EOFError:
         print()
@@ -50,8 +50,8 @@ def ask(verification: Verification) -> dict[int, str]:
     asked = questions(verification)
     if asked:
         print("Guess first, then look. Enter skips a question.", file=sys.stderr)
-    answers = {line: input(printable(f"  {question} ")).strip() for line, question in asked.items()}
-    return {line: answer for line, answer in answers.items() if answer}
+    given = {line: input(clean(f"  {question} ")).strip() for line, question in asked.items()}
+    return {line: guess for line, guess in given.items() if guess}
 
 
 def questions(verification: Verification) -> dict[int, str]:
@@ -63,13 +63,13 @@ def questions(verification: Verification) -> dict[int, str]:
     return asked | dict.fromkeys(fused[:1], FUSES)
 
 
-def told(verification: Verification, guesses: dict[int, str]) -> list[str]:
+def answers(verification: Verification, guesses: dict[int, str]) -> list[str]:
     """The lines, numbered: what was asked, the guess, what was expected and why, and what was found."""
     cells = [("", "", "guess", "expected", "found", "")]
     for line, row in enumerate(verification.table.rows()):
         remark = str(row["why"] or "") if row["holds"] else "not as expected"
         guess = guesses.get(line, ABSENT)
-        cells.append((str(line + 1), str(row["expectation"]), guess, str(row["wanted"]), found(row), remark))
+        cells.append((str(line + 1), str(row["expectation"]), guess, str(row["wanted"]), found_text(row), remark))
     return aligned(cells)
 
 
@@ -79,12 +79,12 @@ def _chosen(verification: Verification) -> str | None:
     Raises: EOFError for ctrl+d.
     """
     answer = input("Enter opens the trace, a number opens it where that line was found: ").strip()
-    places = verification.table.slices
-    if places is None or not (answer.isdecimal() and 0 < int(answer) <= len(places)) or places[int(answer) - 1] < 0:
+    rows = verification.table.slices
+    if rows is None or not (answer.isdecimal() and 0 < int(answer) <= len(rows)) or rows[int(answer) - 1] < 0:
         return None
     from tracetui.model.viewpoint import Viewpoint, view_string
 
-    return view_string(Viewpoint(event=int(verification.trace.slices.event[places[int(answer) - 1]])))
+    return view_string(Viewpoint(event=int(verification.trace.slices.event[rows[int(answer) - 1]])))
 
 
 def _is_fusion(row: dict[str, Cell]) -> bool:

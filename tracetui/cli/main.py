@@ -24,9 +24,10 @@ from tracetui.cli import run as run_command
 from tracetui.cli import show as show_command
 from tracetui.cli import workloads as workloads_command
 from tracetui.cli.completion import PrintCompletion
-from tracetui.cli.ending import ending_in_order
-from tracetui.cli.reading import printable
+from tracetui.cli.signals import ending_in_order
+from tracetui.cli.streams import drop_output, safe_streams
 from tracetui.errors import TracetuiError, UsageError
+from tracetui.safe_text import clean
 
 COMMANDS: dict[str, ModuleType] = {
     "open": open_command,
@@ -68,16 +69,19 @@ examples:
   tracetui workloads                                     what can be recorded here
 
 exit codes:
-  0 done; 1 the file holds nothing usable, or is cut off, or not what --verify looks for;
-  2 the command was not understood; 3 cannot record here; 4 the recording failed; 130 cancelled"""
+  0 done; 1 the trace holds nothing usable, is cut off, or not what check or --verify asks; the output cannot be
+  written; 2 the command was not understood, or an output file exists already, has no folder or is an input;
+  3 cannot record here; 4 the recording failed; 130 cancelled, 129, 131 or 143 ended by a signal"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; errors become one sentence on standard error."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if sys.stdout is None:
-        # Started with a closed standard output.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    with safe_streams():
+        return _run(words)
+
+
+def _run(words: list[str]) -> int:
     try:
         options = parsed(_with_command(words))
         with ending_in_order():
@@ -85,17 +89,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return code
     except TracetuiError as error:
-        print(f"tracetui: {printable(str(error))}", file=sys.stderr)
+        print(f"tracetui: {clean(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return CANCELLED
     except BrokenPipeError:
         # The reader, for example `head`, has seen enough; Python must not complain when it flushes at exit.
-        _forget_output()
+        drop_output()
         return 0
     except OSError as error:
         print(f"tracetui: The output cannot be written: {error.strerror}.", file=sys.stderr)
-        _forget_output()
+        drop_output()
         return 1
     except Exception as error:
         # Loads numpy, which only a defect makes necessary.
@@ -105,17 +109,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _forget_output() -> None:
-    """Drop what is still to be written, so that Python does not try again at its end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def parsed(words: list[str]) -> argparse.Namespace:
     """The words as options; what a command does not know itself goes to its `parameters`, where it has such."""
     parser = build_parser()
     options, unknown = parser.parse_known_args(words)
     if unknown and not hasattr(options, "parameters"):
-        parser.error(f"unrecognized arguments: {printable(' '.join(unknown))}")
+        parser.error(f"unrecognized arguments: {clean(' '.join(unknown))}")
     if unknown:
         options.parameters = unknown
     return options

@@ -10,10 +10,12 @@ import codecs
 import os
 import sys
 
-from tracetui.cli.completion import completes_files
-from tracetui.cli.reading import label_of
-from tracetui.cli.sides import Written, split, written_sides
+from tracetui.cli.arguments import completes_files
+from tracetui.cli.progress import label_of
+from tracetui.cli.sides import named_pair, split
 from tracetui.errors import NotFound, UsageError
+from tracetui.opening import SideName
+from tracetui.safe_text import clean
 
 HELP = "open traces in the app; what `tracetui TRACE` does"
 
@@ -40,17 +42,16 @@ def run(options: argparse.Namespace) -> int:
     if "-" in traces and sys.stdin.isatty():
         raise UsageError("Standard input is the terminal: pipe a trace in, as in `zcat t.json.gz | tracetui -`.")
     _keep_keyboard()
-    print(f"tracetui: opening {', '.join(map(label_of, traces)) or 'this folder'}", file=sys.stderr)
+    print(f"tracetui: opening {clean(', '.join(map(label_of, traces))) or 'this folder'}", file=sys.stderr)
     # Textual takes a third of a second to import; the line above is on the screen by then.
     from tracetui.ui.app import compare, run
-    from tracetui.ui.base.messages import SideName
 
     if sides is None:
         return run(traces, options.step, options.at)
-    return compare(SideName(*sides[0]), SideName(*sides[1]))
+    return compare(*sides)
 
 
-def _sides(traces: list[str], options: argparse.Namespace) -> tuple[Written, Written] | None:
+def _sides(traces: list[str], options: argparse.Namespace) -> tuple[SideName, SideName] | None:
     """The sides where two traces, or two parts of one, are to be compared; None for a list, or a trace alone.
 
     Raises: UsageError for a part of a trace without another one, and for options that place one trace.
@@ -62,7 +63,7 @@ def _sides(traces: list[str], options: argparse.Namespace) -> tuple[Written, Wri
         raise UsageError("Two traces are compared: write the step behind the path, as in `A.json#3 B.json#3`.")
     if len(traces) == 1:
         raise UsageError(f"{traces[0]} names a part of a trace to compare, but with nothing: --step N opens at a step.")
-    return written_sides(traces)
+    return named_pair(traces)
 
 
 def require_terminal() -> None:

@@ -18,10 +18,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tracetui.cli.completion import completes_files
-from tracetui.cli.cut import add_choice, chosen_trace, wanted_of
-from tracetui.cli.reading import printable
-from tracetui.cli.writing import write_trace
+from tracetui.cli.arguments import add_trace, opening
+from tracetui.cli.cut import add_part, wanted_part
+from tracetui.cli.traces import read_trace, write_trace
 from tracetui.errors import UsageError
 
 HELP = "serve a trace for ui.perfetto.dev"
@@ -29,9 +28,8 @@ HELP = "serve a trace for ui.perfetto.dev"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui perfetto`."""
-    trace = parser.add_argument("trace", metavar="TRACE", help="a trace; with --steps or --window also -")
-    completes_files(trace)
-    add_choice(parser)
+    add_trace(parser, "a trace; with --steps or --window also -")
+    add_part(parser)
     parser.add_argument("--once", action="store_true", help="end when the trace has been sent")
     parser.add_argument("--port", type=int, metavar="N", help="the port to serve at, to be forwarded to 9001")
 
@@ -54,8 +52,8 @@ def _part(options: argparse.Namespace, folder: str) -> str:
     # These load numpy, which serving a whole file does not need.
     from tracetui.writing.cut import Cut
 
-    wanted = wanted_of(options)
-    trace = chosen_trace(options)
+    wanted = wanted_part(options)
+    trace = read_trace(options.trace, opening(options))
     stem = Path("trace" if options.trace == "-" else options.trace).name.partition(".")[0] or "trace"
     path = os.path.join(folder, f"{stem}.cut.json.gz")
     kept, _ = write_trace(path, trace, Cut(trace, wanted).write)
@@ -70,16 +68,16 @@ def _serve(path: str, options: argparse.Namespace) -> int:
     port = PORT if options.port is None else options.port
     if not 0 < port < 1 << 16:
         raise UsageError(f"--port {port} is no port: name one from 1 to 65535.")
-    server = PerfettoServer(ServedFile(path), port, options.once, _tell)
-    forward = f"ssh -L {PORT}:{ADDRESS}:{port} {printable(socket.gethostname())}"
+    server = PerfettoServer(ServedFile(path), port, options.once, _say)
+    forward = f"ssh -L {PORT}:{ADDRESS}:{port} {socket.gethostname()}"
     print(server.link, flush=True)
     until = "it has been sent" if options.once else "ctrl+c"
-    _tell(f"serving {printable(server.file.name)} at {ADDRESS}:{port} until {until}; open the link in a browser")
+    _say(f"serving {server.file.name} at {ADDRESS}:{port} until {until}; open the link in a browser")
     if port == PORT:
-        _tell(f"if the browser is on another machine, run this there first: {forward}")
+        _say(f"if the browser is on another machine, run this there first: {forward}")
     else:
-        _tell(f"the page loads from port {PORT} alone, so run this where the browser is: {forward}")
-    _tell("the trace goes to the browser that asks for this link, and nowhere else")
+        _say(f"the page loads from port {PORT} alone, so run this where the browser is: {forward}")
+    _say("the trace goes to the browser that asks for this link, and nowhere else")
     try:
         server.serve()
     except KeyboardInterrupt:
@@ -88,5 +86,5 @@ def _serve(path: str, options: argparse.Namespace) -> int:
     return 0
 
 
-def _tell(sentence: str) -> None:
+def _say(sentence: str) -> None:
     print(f"tracetui: {sentence}", file=sys.stderr, flush=True)

@@ -9,9 +9,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from tracetui.cli.completion import completes_files
-from tracetui.cli.reading import printable
-from tracetui.cli.writing import write_trace
+from tracetui.cli.arguments import add_output, add_trace
+from tracetui.cli.traces import write_trace
+from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
@@ -23,14 +23,9 @@ FORMATS = ("text", "json")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui repair`."""
-    trace = parser.add_argument("trace", metavar="TRACE", help="a trace, or - for standard input")
-    completes_files(trace)
-    out = parser.add_argument(
-        "-o", "--output", metavar="OUT", required=True, help="where to; .gz and .zst are packed, - is standard output"
-    )
-    completes_files(out)
+    add_trace(parser)
+    add_output(parser, "OUT", "where to; .gz and .zst are packed, - is standard output", required=True)
     parser.add_argument("--format", choices=FORMATS, default="text", help="how the list is printed (default: text)")
-    parser.add_argument("--force", action="store_true", help="overwrite OUT")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,12 +35,13 @@ def run(options: argparse.Namespace) -> int:
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui.importers.load import load
-    from tracetui.writing.output import refuse_output
+    from tracetui.writing.output import refuse_terminal, require_writable
     from tracetui.writing.repair import Repair
 
-    refuse_output(options.output, options.trace, options.force)
+    refuse_terminal(options.output)
+    require_writable(options.output, [(options.trace, "the trace")], options.force)
     repair = Repair(load(options.trace))
-    count, size = write_trace(options.output, repair.trace, repair.write)
+    count, size = write_trace(options.output, repair.trace, repair.write, options.force)
     # With the trace on standard output the list goes elsewhere.
     stream = sys.stderr if options.output == "-" else sys.stdout
     if options.format == "json":
@@ -59,14 +55,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _line(mend: Mend) -> str:
     where = "the file" if mend.offset is None else f"byte {mend.offset:,}"
-    shown = f": {printable(mend.shown)}" if mend.shown else ""
-    return f"{where}: {printable(mend.what)}{shown}"
+    shown = f": {clean(mend.shown)}" if mend.shown else ""
+    return f"{where}: {clean(mend.what)}{shown}"
 
 
 def _document(repair: Repair, count: int) -> str:
     import orjson
 
-    done = [{"offset": mend.offset, "done": mend.what, "shown": printable(mend.shown)} for mend in repair.done]
+    done = [{"offset": mend.offset, "done": mend.what, "shown": clean(mend.shown)} for mend in repair.done]
     document = {"events": count, "done": done}
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
 

@@ -15,10 +15,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tracetui.cli import workloads as list_command
-from tracetui.cli.completion import completes_files
+from tracetui.cli.arguments import completes_files
 from tracetui.cli.open import require_terminal
-from tracetui.cli.reading import printable
 from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
+from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
     from workloads.recording.launcher import Failure, Options, Outcome, Request
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         return variants.run(options)
     # Loads dataclasses, which `--help` need not wait for.
     from tracetui.cli.verify import document as verify_document
-    from tracetui.cli.verify import require_promises, tell, verify
+    from tracetui.cli.verify import print_verification, require_promises, verify
 
     request = request_of(options)
     workload = require_promises(request.workload) if options.verify else None
@@ -97,10 +97,10 @@ def run(options: argparse.Namespace) -> int:
     if outcome.failure or outcome.path is None:
         return _fail(outcome, options)
     if not options.json:
-        print(printable(str(outcome.path)), flush=True)
+        print(clean(str(outcome.path)), flush=True)
     if verification:
         if not options.json:
-            tell(verification)
+            print_verification(verification)
         return 0 if verification.holds else DOES_NOT_HOLD
     if not options.json and not outcome.too_late and has_terminal():
         return _look(request.workload, outcome, options)
@@ -200,18 +200,18 @@ def parameters(pairs: list[str], unknown: list[str]) -> dict[str, int | float | 
 
 
 def record(
-    request: Request, options: argparse.Namespace, part: str = "", told_before: set[str] | None = None
+    request: Request, options: argparse.Namespace, part: str = "", remarks_before: set[str] | None = None
 ) -> Outcome:
     """Make the recording, with a progress bar on a terminal; `part` tells which of several it is, as in `1/2`."""
-    from tracetui.cli.recording import RecordingBar
+    from tracetui.cli.progress import RecordingProgress
     from workloads.recording.launcher import record_now
 
     what = f"{request.workload} {request.variant}".rstrip()
-    with RecordingBar(f"{what} {part}".rstrip(), told=told_before) as bar:
+    with RecordingProgress(f"{what} {part}".rstrip(), told=remarks_before) as bar:
         outcome = record_now(request, bar.hear, python=options.python, timeout=options.timeout or None)
     if outcome.path:
-        told = f"recorded {what} on {outcome.device} in {outcome.seconds:.1f} s, {outcome.bytes / 1e3:,.0f} kB"
-        print(f"tracetui: {printable(told)}", file=sys.stderr)
+        done = f"recorded {what} on {outcome.device} in {outcome.seconds:.1f} s, {outcome.bytes / 1e3:,.0f} kB"
+        print(f"tracetui: {clean(done)}", file=sys.stderr)
     return outcome
 
 
@@ -247,7 +247,7 @@ def _fail(outcome: Outcome, options: argparse.Namespace) -> int:
     assert failure is not None
     tell_details(failure, options)
     if options.json or outcome.exit_code not in ERRORS:
-        print(f"tracetui: {printable(str(failure))}", file=sys.stderr)
+        print(f"tracetui: {clean(str(failure))}", file=sys.stderr)
         return outcome.exit_code
     raise ERRORS[outcome.exit_code](str(failure))
 
@@ -256,7 +256,7 @@ def tell_details(failure: Failure, options: argparse.Namespace) -> None:
     """Print the traceback or the end of the log where they are asked for, and after a crash."""
     if failure.details and not options.json and (options.details or failure.kind == "crash"):
         for line in failure.details.splitlines():
-            print(f"  {printable(line)}", file=sys.stderr)
+            print(f"  {clean(line)}", file=sys.stderr)
 
 
 def has_terminal() -> bool:

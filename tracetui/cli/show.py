@@ -12,7 +12,9 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracetui.cli.completion import completes_files
+from tracetui.cli.arguments import add_opening, add_sort, add_trace, opening, row_count
+from tracetui.cli.streams import console
+from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,17 +49,13 @@ SCREENFUL = 200
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui show`."""
     parser.add_argument("pane", metavar="PANE", choices=PANE_NAMES, help="one of " + ", ".join(PANE_NAMES))
-    trace = parser.add_argument("trace", metavar="TRACE", help="a trace, or - for standard input")
-    completes_files(trace)
+    add_trace(parser)
     parser.add_argument("--step", type=int, metavar="N", help="only the step with this number")
-    parser.add_argument(
-        "--sort", metavar="COL", help="sort by a column, numbers largest first; COL:asc and COL:desc say how"
-    )
-    parser.add_argument("--limit", type=whole_number, metavar="N", help="print at most N rows")
+    add_sort(parser)
+    parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows")
     parser.add_argument("--where", metavar="TEXT", help="only rows in which some text holds TEXT")
     parser.add_argument("--by", metavar="GROUP", help="group rows, for example kernels by name")
-    parser.add_argument("--steps-by", metavar="NAME", help="an annotation that marks the steps, where there are none")
-    parser.add_argument("--device", metavar="NAME", help="what the GPU is, where the trace does not say: H100")
+    add_opening(parser)
     parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
     parser.add_argument(
         "--plain", action="store_true", help="one `name: value` per line, for a screen reader; so with TERM=dumb"
@@ -70,18 +68,11 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError for a step, column or grouping that does not exist; TraceError for the file.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.analysis.devices.limits import with_device
-    from tracetui.analysis.linking.markers import with_steps
     from tracetui.analysis.panes import pane_named
-    from tracetui.cli.reading import read
     from tracetui.drawing.text.origin import Extent
 
     form = "plain" if wants_plain(options) else options.format
-    trace = read(options.trace)
-    if options.device is not None:
-        trace = with_device(trace, options.device)
-    if options.steps_by is not None:
-        trace = with_steps(trace, options.steps_by)
+    trace = read_trace(options.trace, opening(options))
     table = pane_named(options.pane).build(trace, step=options.step, by=options.by)
     table = narrowed(table, options.where, options.sort)
     extent = Extent(options.step, options.by, options.where or "")
@@ -151,25 +142,11 @@ def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None, e
                 file=sys.stderr,
             )
     else:
-        # rich is 60 ms that a pipe need not pay for.
-        from rich.console import Console
-
         width = shutil.get_terminal_size().columns
         if pane == "roofline":
             sys.stdout.writelines(f"{line}\n" for line in scatter.roofline_lines(table, min(width, 100)))
-        Console(width=width, highlight=False).print(export.rich_table(shown, trace, pane, width))
+        console(sys.stdout, width=width).print(export.rich_table(shown, trace, pane, width))
     if cut:
         print(f"tracetui: {len(shown)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
     if table.note and form == "csv":
         print(f"tracetui: {table.note}", file=sys.stderr)
-
-
-def whole_number(text: str) -> int:
-    """An argument that is a whole number of rows, none being fine."""
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}") from None
-    if number < 0:
-        raise argparse.ArgumentTypeError("must not be negative")
-    return number

@@ -18,17 +18,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tracetui.cli import run as run_command
-from tracetui.cli.reading import printable
-from tracetui.cli.verify import Verification, require_promises, tell, verify
+from tracetui.cli.sides import read_sides
+from tracetui.cli.verify import Verification, print_verification, require_promises, verify
 from tracetui.cli.verify import document as verify_document
 from tracetui.errors import CannotRun, RunFailed, UsageError
+from tracetui.opening import SideName
+from tracetui.safe_text import clean
 from workloads.recording.launcher import OPTIONS, BadRequest, Outcome, Request, plan_variants
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOST_NAMES = 6
-"""Weights and inputs that are named in a sentence."""
+MAX_NAMES = 6
+"""Maximum number of weights and inputs named in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,8 @@ def run(options: argparse.Namespace) -> int:
     if not is_enough:
         return _give_up(takes)
     lines = beside(recorded) if is_told and len(recorded) > 2 else told(said)
-    for line in [f"tracetui: {operands_told(recorded)}", *lines]:
-        print(printable(line), file=sys.stderr)
+    for line in [f"tracetui: {operands_sentence(recorded)}", *lines]:
+        print(clean(line), file=sys.stderr)
     return (open_all([str(take.path) for take in recorded]) if is_opened else 0) or exit_code(takes)
 
 
@@ -122,12 +124,12 @@ def record_all(requests: Sequence[Request], options: argparse.Namespace) -> Iter
         verification = None
         if outcome.path is not None:
             if not options.json:
-                print(printable(str(outcome.path)), flush=True)
+                print(clean(str(outcome.path)), flush=True)
             if options.verify:
                 verification = _verified(request, outcome, options)
         elif outcome.failure and not ends(outcome):
             run_command.tell_details(outcome.failure, options)
-            print(f"tracetui: {printable(f'{request.variant}: {outcome.failure}')}", file=sys.stderr)
+            print(f"tracetui: {clean(f'{request.variant}: {outcome.failure}')}", file=sys.stderr)
         yield Take(request, outcome, verification)
         if outcome.too_late or (outcome.failure and outcome.failure.is_shared):
             return
@@ -146,21 +148,21 @@ def operands(recorded: Sequence[Take]) -> Operands:
     return Operands(same, [name for name in names if name not in same])
 
 
-def operands_told(recorded: Sequence[Take]) -> str:
+def operands_sentence(recorded: Sequence[Take]) -> str:
     """The same as a sentence."""
-    found = operands(recorded)
-    if found.different:
-        kept = f" The same: {in_words(found.same)}." if found.same else ""
-        return f"Weights or inputs that are not the same in all variants: {in_words(found.different)}.{kept}"
-    if found.same:
-        return f"The weights and inputs are the same in all variants: {in_words(found.same)}."
+    shared = operands(recorded)
+    if shared.different:
+        same = f" The same: {in_words(shared.same)}." if shared.same else ""
+        return f"Weights or inputs that are not the same in all variants: {in_words(shared.different)}.{same}"
+    if shared.same:
+        return f"The weights and inputs are the same in all variants: {in_words(shared.same)}."
     return "Whether weights and inputs are the same in all variants cannot be told: none is known by name."
 
 
 def in_words(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
-    shown = ", ".join(names[:MOST_NAMES])
-    return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
+    shown = ", ".join(names[:MAX_NAMES])
+    return f"{shown} and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else shown
 
 
 def statements(recorded: Sequence[Take]) -> list[Statement]:
@@ -170,10 +172,8 @@ def statements(recorded: Sequence[Take]) -> list[Statement]:
     """
     # These load numpy, which a recording need not wait for.
     from tracetui.analysis.comparing.comparison import comparison
-    from tracetui.analysis.comparing.sides.side import side
-    from tracetui.cli.reading import read
 
-    sides = [side(read(str(take.path))) for take in recorded]
+    sides = read_sides([SideName(str(take.path)) for take in recorded])
     pairs = zip(pairwise(recorded), pairwise(sides), strict=True)
     return [Statement(a, b, comparison(side_a, side_b).statement) for (a, b), (side_a, side_b) in pairs]
 
@@ -191,12 +191,11 @@ def beside(recorded: Sequence[Take]) -> list[str]:
     Raises: TraceError for a trace that cannot be read.
     """
     # These load numpy and rich, which a recording need not wait for.
-    from tracetui.cli.several import shown
-    from tracetui.cli.sides import Written, read_all
+    from tracetui.cli.compare import several_shown
     from tracetui.drawing.text.several_text import as_plain
 
-    sides = [Written(str(take.path), "") for take in recorded]
-    return as_plain(shown(read_all(sides), sides)).splitlines()
+    names = [SideName(str(take.path)) for take in recorded]
+    return as_plain(several_shown(read_sides(names), names)).splitlines()
 
 
 def document(takes: Sequence[Take], said: Sequence[Statement]) -> dict[str, object]:
@@ -226,7 +225,6 @@ def open_all(paths: list[str]) -> int:
     """Open the first two beside each other in the app; the others are in its list of traces."""
     # Textual takes a third of a second to import.
     from tracetui.ui.app import compare
-    from tracetui.ui.base.messages import SideName
 
     return compare(SideName(paths[0]), SideName(paths[1]), paths[2:])
 
@@ -238,22 +236,22 @@ def _give_up(takes: Sequence[Take]) -> int:
     """
     last = takes[-1].outcome
     if last.is_cancelled:
-        print(f"tracetui: {printable(str(last.failure or 'Cancelled.'))}", file=sys.stderr)
+        print(f"tracetui: {clean(str(last.failure or 'Cancelled.'))}", file=sys.stderr)
         return 128 + (last.stopped_by or signal.SIGINT)
     if last.exit_code == UsageError.exit_code:
         raise UsageError(f"{takes[-1].name}: {last.failure}")
-    found = [take.name for take in takes if take.outcome.path]
-    reason = f"Only {found[0]} was recorded" if found else "No variant was recorded"
-    sort = CannotRun if all(take.outcome.exit_code in (0, CannotRun.exit_code) for take in takes) else RunFailed
-    raise sort(f"{reason}: there is nothing to compare.")
+    recorded = [take.name for take in takes if take.outcome.path]
+    reason = f"Only {recorded[0]} was recorded" if recorded else "No variant was recorded"
+    cannot_run = all(take.outcome.exit_code in (0, CannotRun.exit_code) for take in takes)
+    raise (CannotRun if cannot_run else RunFailed)(f"{reason}: there is nothing to compare.")
 
 
 def _verified(request: Request, outcome: Outcome, options: argparse.Namespace) -> Verification:
     """What the variant's workload promises, looked up in its trace and told."""
-    found = verify(require_promises(request.workload), outcome)
+    verification = verify(require_promises(request.workload), outcome)
     if not options.json:
-        tell(found)
-    return found
+        print_verification(verification)
+    return verification
 
 
 def _document(take: Take) -> dict[str, object]:

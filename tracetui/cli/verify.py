@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tracetui.cli.reading import printable
+from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
+from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
     from tracetui.model.table import Cell, Table
@@ -71,17 +72,16 @@ def verify(workload: Workload, outcome: Outcome) -> Verification:
     """
     # These load numpy, which a recording that nobody looks into does not need.
     from tracetui.analysis.expectations import Expectation, expectations
-    from tracetui.cli.reading import read
 
     about = dict(outcome.about)
     wanted = [each for each in workload.expects if each.applies(about)]
     skipped = [(each.text, NEEDS_GPU) for each in workload.expects if each not in wanted and _on_gpu(each, about)]
     plain = [Expectation(each.text, each.metric, each.want, each.of, each.why) for each in wanted]
-    trace = read(str(outcome.path))
+    trace = read_trace(str(outcome.path))
     return Verification(trace, expectations(trace, plain, str(about.get("label", ""))), skipped)
 
 
-def tell(verification: Verification) -> None:
+def print_verification(verification: Verification) -> None:
     """Print a line for each promise: whether it holds, what was wanted and what was found."""
     rows = list(verification.table.rows())
     cells = [
@@ -89,14 +89,14 @@ def tell(verification: Verification) -> None:
             "holds" if row["holds"] else "FAILS",
             str(row["expectation"]),
             f"wanted {row['wanted']}",
-            f"found {found(row)}",
+            f"found {found_text(row)}",
         )
         for row in rows
     ]
     for line in aligned(cells):
         print(line)
     for text, reason in dict.fromkeys(verification.skipped):
-        print(printable(f"skipped  {text}: {reason}"))
+        print(clean(f"skipped  {text}: {reason}"))
     if not rows:
         print("tracetui: nothing is promised of this recording.", file=sys.stderr)
 
@@ -104,8 +104,8 @@ def tell(verification: Verification) -> None:
 def document(verification: Verification) -> dict[str, object]:
     """The same for a script; `event` is the number of the event in the file at which to look."""
     table, trace = verification.table, verification.trace
-    places = table.slices.tolist() if table.slices is not None else []
-    events = [int(trace.slices.event[row]) if row >= 0 else None for row in places]
+    rows = table.slices.tolist() if table.slices is not None else []
+    events = [int(trace.slices.event[row]) if row >= 0 else None for row in rows]
     return {
         "holds": verification.holds,
         "lines": [{**row, "event": event} for row, event in zip(table.rows(), events, strict=True)],
@@ -113,7 +113,7 @@ def document(verification: Verification) -> dict[str, object]:
     }
 
 
-def found(row: dict[str, Cell]) -> str:
+def found_text(row: dict[str, Cell]) -> str:
     """What was found, as a person reads it; names of kernels are shortened."""
     text = row["found"]
     if text is None:
@@ -127,7 +127,7 @@ def found(row: dict[str, Cell]) -> str:
 
 def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     """Rows of texts as lines with columns of equal width."""
-    safe = [[printable(text) for text in row] for row in cells]
+    safe = [[clean(text) for text in row] for row in cells]
     widths = [max(map(len, column)) for column in zip(*safe, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in safe]
 

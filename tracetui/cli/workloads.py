@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tracetui.cli.reading import printable
 from tracetui.errors import UsageError
+from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
     from workloads.api import Workload
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 def listed(rows: list[Entry]) -> list[str]:
     """A line for each workload: name, whether it runs here, what it is; no wider than the terminal."""
-    cells = [(printable(row.name), printable(row.reason) or HERE, summary_of(row)) for row in rows]
+    cells = [(clean(row.name), clean(row.reason) or HERE, summary_of(row)) for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in (0, 1)]
     lines = [f"{name:<{widths[0]}}  {here:<{widths[1]}}  {summary}".rstrip() for name, here, summary in cells]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -65,15 +65,15 @@ def listed(rows: list[Entry]) -> list[str]:
 
 def described(row: Entry) -> list[str]:
     """One workload with its parameters and sources."""
-    lines = [f"{printable(row.name)}: {summary_of(row)}", printable(row.reason) or HERE]
+    lines = [f"{clean(row.name)}: {summary_of(row)}", clean(row.reason) or HERE]
     if row.workload is None:
         return lines
     lines += ["", "parameters:"] if row.workload.params else []
     for param in row.workload.params:
         choices = f" ({', '.join(map(str, param.choices))})" if param.choices else ""
-        lines.append(printable(f"  --{param.name.replace('_', '-')} {param.default}  {param.help}{choices}"))
+        lines.append(clean(f"  --{param.name.replace('_', '-')} {param.default}  {param.help}{choices}"))
     lines += ["", "variants for --compare:", *(f"  {line}" for line in variant_lines(row.name))]
-    lines += ["", "from:", *(f"  {printable(source)}" for source in row.workload.see)] if row.workload.see else []
+    lines += ["", "from:", *(f"  {clean(source)}" for source in row.workload.see)] if row.workload.see else []
     return lines
 
 
@@ -81,7 +81,7 @@ def variant_lines(name: str) -> list[str]:
     """The variants of a workload that have a name, each with the options that make it."""
     variants = variants_as_words(name)
     width = max(map(len, variants))
-    return [printable(f"{variant:<{width}}  {words}".rstrip()) for variant, words in variants.items()]
+    return [clean(f"{variant:<{width}}  {words}".rstrip()) for variant, words in variants.items()]
 
 
 def variants_as_words(name: str) -> dict[str, str]:
@@ -116,7 +116,7 @@ def parameters_of(workload: Workload) -> list[dict[str, object]]:
 
 def summary_of(row: Entry) -> str:
     """What it is, in words."""
-    return printable(row.workload.summary) if row.workload else f"from {printable(row.source)}"
+    return clean(row.workload.summary) if row.workload else f"from {clean(row.source)}"
 
 
 def _words(name: str, changes: Mapping[str, Any]) -> Iterator[str]:

@@ -1,14 +1,13 @@
 """Numbers and names as people read them: one place for every `12.34 ms`, `1.2 GiB` and short kernel name.
 
-Whatever text comes out of a trace passes through `clean` before it reaches a terminal.
+Whatever text comes out of a trace passes through `safe_text.clean` before it reaches a terminal.
 """
 
 from __future__ import annotations
 
-import unicodedata
-
 from tracetui.analysis.kernel_names import Family, family, short_kernel
 from tracetui.model.table import Cell, Column
+from tracetui.safe_text import clean
 
 __all__ = [
     "ABSENT",
@@ -27,18 +26,6 @@ __all__ = [
 
 ABSENT = "–"
 """Stands where the trace holds no value; never 0."""
-
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_SPACES = str.maketrans(dict.fromkeys("\t\n\v\f\r\x85\u2028\u2029", " "))
-_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-
-
-def clean(text: str) -> str:
-    """Text that cannot steer a terminal: line breaks turn into spaces, control and bidi characters into �."""
-    if text.isascii() and text.isprintable():
-        return text
-    text = text.translate(_SPACES)
-    return "".join(REPLACEMENT if unicodedata.category(letter) in _UNSAFE else letter for letter in text)
 
 
 def duration(nanoseconds: float) -> str:

@@ -19,9 +19,10 @@ from tracetui.analysis.panes import PANES
 from tracetui.drawing.format import clean
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.viewpoint import Viewpoint, read_view_string
+from tracetui.opening import SideName
 from tracetui.ui.base.commands import CommandProvider, command
 from tracetui.ui.base.crash_safe_app import SturdyApp
-from tracetui.ui.base.messages import CompareAsked, Loaded, LoadFailed, SideName, SliceAsked
+from tracetui.ui.base.messages import CompareAsked, Loaded, LoadFailed, SliceAsked
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.base.themes import THEMES, first_theme, next_theme
 from tracetui.ui.open_comparison import Comparing, SidesFound

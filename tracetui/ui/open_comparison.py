@@ -11,7 +11,8 @@ from textual.message import Message
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import Side, side
 from tracetui.errors import TracetuiError, UsageError
-from tracetui.ui.base.messages import Loaded, SideName
+from tracetui.opening import SideName
+from tracetui.ui.base.messages import Loaded
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TracePicker

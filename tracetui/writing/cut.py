@@ -10,9 +10,9 @@ import numpy as np
 from tracetui.errors import UsageError
 from tracetui.importers.store import Container, Store
 from tracetui.model.trace import Trace
+from tracetui.writing.anonymizing.events import Anonymizer
 from tracetui.writing.choice import Choice, Fate
 from tracetui.writing.container import Sink, write_events
-from tracetui.writing.hashed_names import NameHider
 from tracetui.writing.selection import Wanted, select
 from tracetui.writing.stacks import without_stack
 
@@ -29,13 +29,13 @@ class Kept:
 class Cut:
     """A part of a trace, chosen and not yet written."""
 
-    def __init__(self, trace: Trace, wanted: Wanted, hider: NameHider | None = None) -> None:
+    def __init__(self, trace: Trace, wanted: Wanted, anonymizer: Anonymizer | None = None) -> None:
         """Choose the events.
 
         Raises: UsageError when there is no such step, or nothing is left.
         """
         assert isinstance(trace.store, Store), "only a trace that was read from somewhere can be cut"
-        self._trace, self._store, self._wanted, self._hider = trace, trace.store, wanted, hider
+        self._trace, self._store, self._wanted, self._anonymizer = trace, trace.store, wanted, anonymizer
         selection = select(trace, wanted)
         if selection.is_empty(trace):
             raise UsageError(
@@ -57,8 +57,8 @@ class Cut:
     def _container(self) -> Container:
         container = self._store.container
         metadata = dict(container.metadata)
-        if self._hider is not None:
-            return Container(container.kind, metadata=self._hider.metadata(metadata))
+        if self._anonymizer is not None:
+            return Container(container.kind, metadata=self._anonymizer.metadata(metadata))
         if not self._wanted.stacks and "stackFrames" in metadata:
             del metadata["stackFrames"]
             return Container(container.kind, metadata=metadata)
@@ -79,4 +79,4 @@ class Cut:
                 ]
             if not self._wanted.stacks:
                 kept = [without_stack(event) for event in kept]
-            yield from kept if self._hider is None else self._hider.events(kept)
+            yield from kept if self._anonymizer is None else self._anonymizer.events(kept)

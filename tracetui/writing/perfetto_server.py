@@ -139,6 +139,8 @@ def _refused(port: int, error: OSError) -> str:
 class _Handler(BaseHTTPRequestHandler):
     server: PerfettoServer
     protocol_version = "HTTP/1.1"
+    # Of a request whose version cannot be read; the usual 0.9 has answers without a status.
+    default_request_version = "HTTP/1.1"
     server_version = "tracetui"
     sys_version = ""
     timeout = _PATIENCE
@@ -231,7 +233,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def end_headers(self) -> None:
         """Every answer names the page, and none is kept."""
-        if self.headers.get("Origin") == PAGE:
+        # A request whose first line or headers cannot be read is refused before there are any headers.
+        headers = getattr(self, "headers", None)
+        if headers is not None and headers.get("Origin") == PAGE:
             self.send_header("Access-Control-Allow-Origin", PAGE)
         self.send_header("Vary", "Origin")
         self.send_header("Cache-Control", "no-store")

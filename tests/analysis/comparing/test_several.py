@@ -19,9 +19,10 @@ from tracetui.analysis.comparing.changes.totals_table import paired
 from tracetui.analysis.comparing.several import Several
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.main import main
-from tracetui.cli.sides import Written, written
+from tracetui.cli.sides import named_sides
 from tracetui.errors import UsageError
 from tracetui.importers.load import load
+from tracetui.opening import SideName
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
 FOUR = ("#unfused[1]", "#fused[1]", "#unfused[2]", "#fused[2]")
@@ -50,7 +51,7 @@ def printed(capsys, *words: object) -> str:
     ],
 )
 def test_how_sides_are_named(words, sides):
-    assert written(words) == tuple(Written(*each) for each in sides)
+    assert named_sides(words) == tuple(SideName(*each) for each in sides)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_how_sides_are_named(words, sides):
 )
 def test_what_names_no_sides(words, hint):
     with pytest.raises(UsageError, match=hint):
-        written(words)
+        named_sides(words)
 
 
 def test_each_is_held_against_the_first_as_a_pair_would_be():

@@ -25,6 +25,8 @@ from tracetui.model.trace import Trace
 
 __all__ = ["facts", "render", "rich_table", "versions"]
 
+FORMULA_SIGNS = ("=", "+", "-", "@")
+"""With one of these a text begins that a spreadsheet evaluates."""
 NARROWEST_NAME = 16
 """Characters to which names shrink before columns are dropped."""
 GAP = "  "
@@ -113,8 +115,16 @@ def _csv(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.column_names)
-    writer.writerows(zip(*map(_values, table.columns), strict=True))
+    writer.writerows(zip(*map(_csv_values, table.columns), strict=True))
     return out.getvalue()
+
+
+def _csv_values(column: Column) -> list[Cell]:
+    """The values of a column, with `'` before texts that a spreadsheet would take for a formula and evaluate."""
+    values = _values(column)
+    if not column.is_text:
+        return values
+    return [f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value for value in values]
 
 
 def _plain(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:

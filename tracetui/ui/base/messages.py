@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from textual.message import Message
 
@@ -11,6 +10,7 @@ from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import TracetuiError
 from tracetui.importers.load import LoadProgress
 from tracetui.model.trace import Trace
+from tracetui.opening import SideName
 
 
 @dataclass
@@ -39,13 +39,6 @@ class LoadFailed(Message):
 
     path: str
     error: TracetuiError
-
-
-class SideName(NamedTuple):
-    """A side of a comparison by its names: `PATH#SCOPE`."""
-
-    path: str
-    scope: str = ""
 
 
 @dataclass

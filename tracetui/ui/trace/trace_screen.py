@@ -10,8 +10,9 @@ from textual.binding import BindingType
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
+from tracetui.opening import SideName
 from tracetui.ui.base.commands import command
-from tracetui.ui.base.messages import CompareAsked, SideName
+from tracetui.ui.base.messages import CompareAsked
 from tracetui.ui.trace.trace_view import TraceView
 from tracetui.ui.widgets.columns import titles_of
 from tracetui.ui.widgets.sized_screen import SizedScreen

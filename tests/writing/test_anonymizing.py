@@ -16,8 +16,8 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import PANES
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind
+from tracetui.writing.anonymizing.events import PREFIX, Anonymizer
 from tracetui.writing.cut import Cut
-from tracetui.writing.hashed_names import PREFIX, NameHider
 from tracetui.writing.selection import Wanted
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
@@ -38,7 +38,7 @@ SLOW = sorted({path.name for path in SHARED.glob("d*.json*")} - {*FAST, *ALIKE})
 
 @pytest.fixture
 def hider():
-    return NameHider(b"salt")
+    return Anonymizer(b"salt")
 
 
 @pytest.mark.parametrize(
@@ -108,11 +108,11 @@ def test_what_is_ones_own_is_hidden(hider, kind, name, shown):
 
 
 def test_a_stand_in_belongs_to_the_name_and_to_the_secret():
-    one, same, other = NameHider(b"a"), NameHider(b"a"), NameHider(b"b")
-    assert one.hide("zebra") == same.hide("zebra") != one.hide("okapi")
-    assert one.hide("zebra") != other.hide("zebra")
-    assert one.hide("") == ""
-    assert len({one.hide(f"name {number}") for number in range(20_000)}) == 20_000
+    one, same, other = Anonymizer(b"a"), Anonymizer(b"a"), Anonymizer(b"b")
+    assert one.stand_in("zebra") == same.stand_in("zebra") != one.stand_in("okapi")
+    assert one.stand_in("zebra") != other.stand_in("zebra")
+    assert one.stand_in("") == ""
+    assert len({one.stand_in(f"name {number}") for number in range(20_000)}) == 20_000
 
 
 OWN = {
@@ -164,7 +164,7 @@ def hidden(tmp_path, document):
     path = tmp_path / "own.json"
     path.write_text(json.dumps(document))
     sink = io.BytesIO()
-    Cut(load(str(path)), Wanted(), NameHider(b"salt")).write(sink)
+    Cut(load(str(path)), Wanted(), Anonymizer(b"salt")).write(sink)
     return sink.getvalue().decode(), json.loads(sink.getvalue())
 
 
@@ -185,7 +185,7 @@ def test_nothing_of_ones_own_is_left_anywhere(tmp_path):
 def test_numbers_shapes_and_types_stay(tmp_path):
     _, document = hidden(tmp_path, {"traceEvents": own_events()})
     event = document["traceEvents"][0]
-    stand_in = NameHider(b"salt").hide
+    stand_in = Anonymizer(b"salt").stand_in
     assert event == {
         "ph": "X",
         "cat": "cpu_op",
@@ -224,7 +224,7 @@ def test_the_numbers_of_real_traces_stay(name, shared_trace, tmp_path):
     whole = load(str(shared_trace(name)))
     path = tmp_path / "hidden.json"
     with path.open("wb") as sink:
-        kept = Cut(whole, Wanted(), NameHider(b"salt")).write(sink)
+        kept = Cut(whole, Wanted(), Anonymizer(b"salt")).write(sink)
     assert kept.events == whole.events
     part = load(str(path))
     assert len(part.slices) == len(whole.slices)

@@ -1,4 +1,4 @@
-"""Arguments and metadata as they may be shown to strangers: a list of keys that stay, and of what may stand in them.
+"""Arguments and metadata without what is a user's own: which keys stay, and which values.
 
 Numbers, shapes and types stay. Every other argument, and all metadata that is not listed here, is left out.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tracetui.importers.decode import decoded
-from tracetui.writing.known_names import is_text_known
+from tracetui.writing.anonymizing.public_names import is_public_text
 
 _ARGUMENTS = """
     External id|external id|correlation|device|context|stream|queued|priority|channel|channel_type|cbid|cid|kind
@@ -42,7 +42,7 @@ _RANKS = frozenset({"rank", "world_size", "pg_count"})
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def shown_args(raw: bytes, hide: Callable[[str], str], hide_kernel: Callable[[str], str]) -> bytes:
+def anonymous_args(raw: bytes, stand_in: Callable[[str], str], kernel_name: Callable[[str], str]) -> bytes:
     """The arguments of an event that may stay; those that are numbers are the bytes that they were."""
     try:
         fields = _fields.decode(raw)
@@ -51,26 +51,28 @@ def shown_args(raw: bytes, hide: Callable[[str], str], hide_kernel: Callable[[st
     shown: dict[str, Any] = {}
     for key, value in fields.items():
         if key in ARGUMENTS:
-            shown[key] = value if b'"' not in bytes(value) else _shown_value(key, decoded(bytes(value)), hide)
+            shown[key] = value if b'"' not in bytes(value) else _anonymous_value(key, decoded(bytes(value)), stand_in)
         elif key == KERNEL:
             name = decoded(bytes(value))
             if isinstance(name, str):
-                shown[key] = hide_kernel(name)
+                shown[key] = kernel_name(name)
     return msgspec.json.encode(shown)
 
 
-def _shown_value(key: str, value: Any, hide: Callable[[str], str]) -> Any:
+def _anonymous_value(key: str, value: Any, stand_in: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return value if is_text_known(value) else hide(value)
+        return value if is_public_text(value) else stand_in(value)
     if isinstance(value, list):
-        return [_shown_value(key, item, hide) for item in value]
+        return [_anonymous_value(key, item, stand_in) for item in value]
     if isinstance(value, dict):
         # The only argument with keys of its own that the profiler writes.
-        return {name: _shown_value("", item, hide) for name, item in value.items()} if key == "occupancy" else {}
+        return (
+            {name: _anonymous_value("", item, stand_in) for name, item in value.items()} if key == "occupancy" else {}
+        )
     return value
 
 
-def shown_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def anonymous_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The keys beside the events that may stay: what was recorded with, and the devices."""
     shown = {key: value for key, value in metadata.items() if key in _FLAGS and is_number(value)}
     devices = metadata.get("deviceProperties")

@@ -16,9 +16,9 @@ import msgspec
 from tracetui.importers.decode import decoded
 from tracetui.importers.torch import kind_of
 from tracetui.model.trace import Kind
-from tracetui.writing.hidden_args import is_number, shown_args, shown_metadata
-from tracetui.writing.hidden_kernels import hidden_kernel
-from tracetui.writing.known_names import CATEGORIES, is_call, is_spoken
+from tracetui.writing.anonymizing.args import anonymous_args, anonymous_metadata, is_number
+from tracetui.writing.anonymizing.kernels import anonymous_kernel
+from tracetui.writing.anonymizing.public_names import CATEGORIES, is_call, is_public_name
 
 PREFIX = "anon_"
 _LETTERS = "bcdghjkmpqrtvwxz"
@@ -27,32 +27,37 @@ _BYTES = 6
 """Of a stand-in: a hundred thousand names have two of the same with a chance of one in fifty thousand."""
 
 _NUMERIC = re.compile(rb'-?\d+(\.\d+)?([eE][-+]?\d+)?|"(0x[0-9a-fA-F]+|-?\d+(\.\d+)?)"|null|true|false')
-_AS_THEY_ARE = ("ts", "dur", "tts", "tdur", "flow_in", "flow_out")
+_TIMES = ("ts", "dur", "tts", "tdur", "flow_in", "flow_out")
 _IDS = ("id", "bind_id")
-_LETTER = ("ph", "bp", "s")
-_PLACE = re.compile(r"|-?\d+|stream \d+|GPU \d+( Counters)?|Spans|Traces|PyTorch Profiler")
-_PROCESS = re.compile(r"(python|pt_main_thread)[\d.]*")
-_LABEL = re.compile(r"CPU|(GPU|XPU|MTIA|HPU|NPU) \d+")
-_THREAD = re.compile(r"stream \d+( *context| \(sync\))? *|thread -?\d+( \((python[\d.]*|pt_\w+)?\))?")
+_ONE_LETTER_FIELDS = ("ph", "bp", "s")
+_PUBLIC_ID = re.compile(r"|-?\d+|stream \d+|GPU \d+( Counters)?|Spans|Traces|PyTorch Profiler")
+_PUBLIC_PROCESS = re.compile(r"(python|pt_main_thread)[\d.]*")
+_PUBLIC_LABEL = re.compile(r"CPU|(GPU|XPU|MTIA|HPU|NPU) \d+")
+_PUBLIC_THREAD = re.compile(r"stream \d+( *context| \(sync\))? *|thread -?\d+( \((python[\d.]*|pt_\w+)?\))?")
 _NUMBERED_THREAD = re.compile(r"thread -?\d+")
-_TOLD = {"process_name": "name", "process_labels": "labels", "thread_name": "name"}
+_PUBLIC_LANES = {
+    "process_name": _PUBLIC_PROCESS,
+    "process_labels": _PUBLIC_LABEL,
+    "thread_name": _PUBLIC_THREAD,
+}
+_METADATA_TEXTS = {"process_name": "name", "process_labels": "labels", "thread_name": "name"}
 _FLOWS = (b"s", b"t", b"f")
-_ORDER = ("process_sort_index", "thread_sort_index")
+_SORT_INDEXES = ("process_sort_index", "thread_sort_index")
 _FRAME = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)", re.DOTALL)
-_FRAMED = (
+_PARTLY_PUBLIC = (
     (re.compile(r"(autograd::engine::evaluate_function: )(.+)()", re.DOTALL), True),
     (re.compile(r"(Optimizer\.(?:step|zero_grad)#)(.+)(\.(?:step|zero_grad))", re.DOTALL), False),
     (re.compile(r"(## Call CompiledFxGraph )(\w+)( ##)"), False),
     (re.compile(r"((?:nccl|gloo|mpi|ucc|xccl|hccl):)(.+)()", re.DOTALL), False),
 )
-"""Names of which only a part is a user's own, and whether that part may be a known name as well."""
+"""Names of which only a part is a user's own, and whether that part may be a public name as well."""
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encode = msgspec.json.encode
 
 
-class NameHider:
-    """Replaces names, one secret for all of a file."""
+class Anonymizer:
+    """Replaces the names that are a user's own by stand-ins, with one secret for all of a file."""
 
     def __init__(self, secret: bytes) -> None:
         self._key = hashlib.blake2b(secret, digest_size=32).digest()
@@ -60,7 +65,7 @@ class NameHider:
         self._names: dict[tuple[bytes, Kind], bytes] = {}
         self._categories: dict[bytes, tuple[bytes, str]] = {}
 
-    def hide(self, text: str) -> str:
+    def stand_in(self, text: str) -> str:
         """The stand-in for a text; the empty text stays."""
         if text and text not in self._stand_ins:
             digest = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=_BYTES, key=self._key).hexdigest()
@@ -68,50 +73,50 @@ class NameHider:
         return self._stand_ins[text] if text else text
 
     def name(self, text: str, kind: Kind) -> str:
-        """The name of a slice as it may be shown."""
+        """The name of a slice without what is a user's own."""
         if kind in (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET):
-            return hidden_kernel(text, self.hide)
+            return anonymous_kernel(text, self.stand_in)
         if kind == Kind.PYTHON:
             return self._frame(text)
-        if (kind == Kind.RUNTIME and is_call(text)) or is_spoken(text):
+        if (kind == Kind.RUNTIME and is_call(text)) or is_public_name(text):
             return text
-        for pattern, may_be_known in _FRAMED:
+        for pattern, may_be_public in _PARTLY_PUBLIC:
             if found := pattern.fullmatch(text):
-                inner = self.name(found[2], kind) if may_be_known else self.hide(found[2])
+                inner = self.name(found[2], kind) if may_be_public else self.stand_in(found[2])
                 return f"{found[1]}{inner}{found[3]}"
         # A generated kernel lends its name to the operator that launches it.
-        return hidden_kernel(text, self.hide) if text.isidentifier() else self.hide(text)
+        return anonymous_kernel(text, self.stand_in) if text.isidentifier() else self.stand_in(text)
 
     def events(self, events: Iterable[bytes]) -> Iterator[bytes]:
-        """The same events as they may be shown."""
+        """The same events without what is a user's own."""
         for event in events:
             try:
                 fields = _fields.decode(event)
             except msgspec.MsgspecError:
                 # No object, hence no event.
                 continue
-            yield _encode(self._shown(fields))
+            yield _encode(self._anonymous_event(fields))
 
     def metadata(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
-        """The keys beside the events as they may be shown."""
-        return shown_metadata(metadata)
+        """The keys beside the events without what is a user's own."""
+        return anonymous_metadata(metadata)
 
-    def _shown(self, fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    def _anonymous_event(self, fields: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
         shown: dict[str, Any] = {}
-        for key in _LETTER:
+        for key in _ONE_LETTER_FIELDS:
             if key in fields and len(text := bytes(fields[key])) == 3:
                 shown[key] = msgspec.Raw(text)
         phase = bytes(fields.get("ph", b""))[1:2]
-        shown_category, category = self._category(bytes(fields.get("cat", b'""')))
+        anonymous_category, category = self._category(bytes(fields.get("cat", b'""')))
         if "cat" in fields:
-            shown["cat"] = msgspec.Raw(shown_category)
+            shown["cat"] = msgspec.Raw(anonymous_category)
         for key in ("pid", "tid"):
             if key in fields:
-                shown[key] = self._place(bytes(fields[key]))
+                shown[key] = self._id_of_lane(bytes(fields[key]))
         if "name" in fields:
             kind = kind_of(category, _plain_text(fields.get("pid")))
             shown["name"] = msgspec.Raw(self._name(bytes(fields["name"]), kind, phase))
-        for key in _AS_THEY_ARE:
+        for key in _TIMES:
             if key in fields and _NUMERIC.fullmatch(bytes(fields[key])):
                 shown[key] = fields[key]
         self._add_ids(fields, shown)
@@ -120,90 +125,89 @@ class NameHider:
         return shown
 
     def _name(self, raw: bytes, kind: Kind, phase: bytes) -> bytes:
-        """A name as JSON; that of metadata is one of few, or hidden."""
-        known = self._names.get((raw, kind)) if phase != b"M" else None
-        if known is None:
+        """A name as JSON; that of metadata is one of few, or replaced."""
+        cached = self._names.get((raw, kind)) if phase != b"M" else None
+        if cached is None:
             text = _text(raw)
             if phase in _FLOWS and text in CATEGORIES:
                 return raw
             if phase == b"M":
-                return _encode(text if text in (*_TOLD, *_ORDER) else self.hide(text))
-            known = self._names[raw, kind] = _encode(self.name(text, kind))
-        return known
+                return _encode(text if text in (*_METADATA_TEXTS, *_SORT_INDEXES) else self.stand_in(text))
+            cached = self._names[raw, kind] = _encode(self.name(text, kind))
+        return cached
 
     def _category(self, raw: bytes) -> tuple[bytes, str]:
-        """A category as it may be shown, as JSON, and as it is."""
+        """A category without what is a user's own, as JSON, and as it is."""
         known = self._categories.get(raw)
         if known is None:
             text = _text(raw)
-            parts = [part if part.strip().lower() in CATEGORIES else self.hide(part) for part in text.split(",")]
+            parts = [part if part.strip().lower() in CATEGORIES else self.stand_in(part) for part in text.split(",")]
             known = self._categories[raw] = _encode(",".join(parts)), text
         return known
 
-    def _place(self, raw: bytes) -> msgspec.Raw:
+    def _id_of_lane(self, raw: bytes) -> msgspec.Raw:
         """A process or thread id: numbers and the profiler's own words stay."""
         if _NUMERIC.fullmatch(raw):
             return msgspec.Raw(raw)
         text = _text(raw)
-        return msgspec.Raw(raw if _PLACE.fullmatch(text.strip()) else _encode(self.hide(text)))
+        return msgspec.Raw(raw if _PUBLIC_ID.fullmatch(text.strip()) else _encode(self.stand_in(text)))
 
     def _add_ids(self, fields: Mapping[str, msgspec.Raw], shown: dict[str, Any]) -> None:
         for key in _IDS:
             if key in fields:
                 shown[key] = self._id(bytes(fields[key]))
         if "scope" in fields:
-            shown["scope"] = self.hide(_text(bytes(fields["scope"])))
+            shown["scope"] = self.stand_in(_text(bytes(fields["scope"])))
         double = decoded(bytes(fields["id2"])) if "id2" in fields else None
         if isinstance(double, dict):
-            told = {key: _encode(value) for key, value in double.items() if key in ("local", "global")}
-            shown["id2"] = {key: self._id(value) for key, value in told.items()}
+            ids = {key: _encode(value) for key, value in double.items() if key in ("local", "global")}
+            shown["id2"] = {key: self._id(value) for key, value in ids.items()}
 
     def _id(self, raw: bytes) -> msgspec.Raw:
-        return msgspec.Raw(raw if _NUMERIC.fullmatch(raw) else _encode(self.hide(_text(raw))))
+        return msgspec.Raw(raw if _NUMERIC.fullmatch(raw) else _encode(self.stand_in(_text(raw))))
 
     def _args(self, fields: Mapping[str, msgspec.Raw], phase: bytes) -> bytes:
         if phase == b"M":
-            return self._told(_text(bytes(fields.get("name", b'""'))), bytes(fields["args"]))
+            return self._metadata_args(_text(bytes(fields.get("name", b'""'))), bytes(fields["args"]))
         if phase == b"C":
-            return self._levels(bytes(fields["args"]))
-        return shown_args(bytes(fields["args"]), self.hide, lambda name: hidden_kernel(name, self.hide))
+            return self._counter_args(bytes(fields["args"]))
+        return anonymous_args(bytes(fields["args"]), self.stand_in, lambda name: anonymous_kernel(name, self.stand_in))
 
-    def _told(self, name: str, raw: bytes) -> bytes:
+    def _metadata_args(self, name: str, raw: bytes) -> bytes:
         """What metadata says about a process or a thread."""
         args = decoded(raw)
         if not isinstance(args, dict):
             return b"{}"
-        if name in _ORDER:
+        if name in _SORT_INDEXES:
             return _encode({key: value for key, value in args.items() if key == "sort_index" and is_number(value)})
-        key = _TOLD.get(name, "")
+        key = _METADATA_TEXTS.get(name, "")
         text = args.get(key)
         if not isinstance(text, str):
             return b"{}"
-        return _encode({key: self._lane(name, text)})
+        return _encode({key: self._lane_name(name, text)})
 
-    def _lane(self, name: str, text: str) -> str:
-        pattern = {"process_name": _PROCESS, "process_labels": _LABEL, "thread_name": _THREAD}[name]
-        if pattern.fullmatch(text.strip()) or not text.strip():
+    def _lane_name(self, name: str, text: str) -> str:
+        if _PUBLIC_LANES[name].fullmatch(text.strip()) or not text.strip():
             return text
         numbered = _NUMBERED_THREAD.match(text) if name == "thread_name" else None
-        return f"{numbered[0]} ({self.hide(text)})" if numbered else self.hide(text)
+        return f"{numbered[0]} ({self.stand_in(text)})" if numbered else self.stand_in(text)
 
-    def _levels(self, raw: bytes) -> bytes:
+    def _counter_args(self, raw: bytes) -> bytes:
         """The series of a counter, whose names are a user's own."""
         try:
             series = _fields.decode(raw)
         except msgspec.MsgspecError:
             return b"{}"
-        return _encode({self.hide(key): value for key, value in series.items() if _NUMERIC.fullmatch(bytes(value))})
+        return _encode({self.stand_in(key): value for key, value in series.items() if _NUMERIC.fullmatch(bytes(value))})
 
     def _frame(self, text: str) -> str:
-        """A frame of Python: its file, its function and its module are hidden, and what it is stays to be seen."""
+        """A Python frame with stand-ins for file, function and module; that it is one stays to be seen."""
         if found := _FRAME.fullmatch(text):
             function = f"{found['line']}: {found['function']}"
-            return f"{self.hide(found['file'])}.py(0): {self.hide(function)}"
+            return f"{self.stand_in(found['file'])}.py(0): {self.stand_in(function)}"
         if text.startswith("nn.Module: "):
-            return f"nn.Module: {self.hide(text)}"
-        return f"<built-in {self.hide(text)}>" if text.startswith("<built-in ") else self.hide(text)
+            return f"nn.Module: {self.stand_in(text)}"
+        return f"<built-in {self.stand_in(text)}>" if text.startswith("<built-in ") else self.stand_in(text)
 
 
 def _plain_text(raw: msgspec.Raw | None) -> str:

@@ -1,7 +1,7 @@
-"""Names that everybody knows: what PyTorch, CUDA, ROCm and their libraries call things.
+"""Names that are public: what PyTorch, CUDA, ROCm and their libraries call things.
 
-A name is known when all of it is made of words from these tables. What is missing here is taken for a user's own and
-hidden, which costs a name that could have stayed; a wide table would give one away that should not have.
+A name is public when all of it is made of words from these tables. What is missing here is taken for a user's own and
+replaced, which costs a name that could have stayed; a wide table would give one away that should not have.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ TEXTS = re.compile(
 """Values of arguments that say nothing about a program: numbers, types, kinds of copies and collectives."""
 
 
-def is_text_known(text: str) -> bool:
+def is_public_text(text: str) -> bool:
     """Whether the value of an argument may stay."""
     return all(TEXTS.fullmatch(part) for part in text.split("|"))
 
@@ -129,7 +129,7 @@ def is_vendor_name(name: str) -> bool:
     return _VENDOR.fullmatch(name) is not None
 
 
-def is_spoken(name: str) -> bool:
+def is_public_name(name: str) -> bool:
     """Whether PyTorch itself gives this name to operators, annotations, instants or its own cost."""
     if name in _PLAIN or _PATTERNS.fullmatch(name) or _COLLECTIVE.fullmatch(name):
         return True

@@ -1,0 +1,162 @@
+"""Progress on standard error: a bar on a terminal while a trace is read, written or recorded, remarks everywhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, TextIO
+
+from tracetui.cli.streams import console
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from tracetui.importers.load import LoadProgress
+    from workloads.recording.launcher import Event
+
+DELAY = 0.3
+"""Seconds of silence before the bar of a trace appears."""
+
+
+class _Progress:
+    """A bar on standard error; none where that is no terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._is_terminal = self._stream.isatty()
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+        self._cleanup = ExitStack()
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+        self._bar = None
+
+    def _show(self, description: str, total: float | None) -> None:
+        """Put the bar on the terminal."""
+        if self._is_terminal and self._bar is None:
+            self._bar = self._cleanup.enter_context(new_bar(self._stream))
+            self._task = self._bar.add_task(description, total=total, remark="")
+
+    def _update(self, **values: object) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, **values)  # type: ignore[arg-type]
+
+
+class TraceProgress(_Progress):
+    """How far a trace is read or written, once that takes longer than a moment."""
+
+    def __init__(self, path: str, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._label = label_of(path)
+        self._started = time.monotonic()
+
+    def __enter__(self) -> TraceProgress:
+        return self
+
+    def update(self, progress: LoadProgress) -> None:
+        """Show how far it is."""
+        seconds = time.monotonic() - self._started
+        if not self._is_terminal or seconds < DELAY:
+            return
+        description = f"{progress.stage} {self._label}"
+        self._show(description, progress.bytes_total)
+        self._update(
+            description=description,
+            completed=progress.bytes_done,
+            total=progress.bytes_total,
+            remark=rate(progress, seconds),
+        )
+
+
+class RecordingProgress(_Progress):
+    """How far a recording is: its stage, and the last line that was printed in it."""
+
+    def __init__(self, title: str, stream: TextIO | None = None, told: set[str] | None = None) -> None:
+        super().__init__(stream)
+        # Loads asyncio, which reading a trace does not need.
+        from workloads.recording.launcher import STAGES
+
+        self._title = title
+        self._stages = STAGES
+        self._stage = STAGES[0]
+        self._told = told
+        """Remarks of earlier recordings, which are not repeated; None repeats them."""
+
+    def __enter__(self) -> RecordingProgress:
+        self._show(self._description(), len(self._stages))
+        return self
+
+    def hear(self, event: Event) -> None:
+        """Show an event of the recording."""
+        from workloads.recording.launcher import LogLine, Note, Progress, Stage
+
+        match event:
+            case Stage(name):
+                self._stage = name
+                self._update(completed=stage_index(name), description=self._description(), remark="")
+            case Progress(_, done, total):
+                completed = stage_index(self._stage) + done / max(total, 1)
+                self._update(completed=completed, description=self._description(f" {done}/{total}"))
+            case LogLine(text):
+                self._update(remark=text[:60])
+            case Note(_, text) if self._told is None or text not in self._told:
+                if self._told is not None:
+                    self._told.add(text)
+                self._print(f"tracetui: {text}")
+
+    def _description(self, counted: str = "") -> str:
+        return f"{self._title}: {self._stage}{counted}"
+
+    def _print(self, line: str) -> None:
+        """Print a line, above the bar where there is one."""
+        if self._bar is None:
+            # That nobody can read the remarks any more is no reason to give the recording up.
+            with suppress(OSError):
+                print(line, file=self._stream, flush=True)
+        else:
+            from rich.text import Text
+
+            self._bar.console.print(Text(line))
+
+
+def label_of(path: str) -> str:
+    """A short name for a path."""
+    return "standard input" if path == "-" else os.path.basename(path) or path
+
+
+def rate(progress: LoadProgress, seconds: float) -> str:
+    """For example `120 MB, 410,000 events, 80 MB/s, 5 s left`."""
+    done, total = progress.bytes_done, progress.bytes_total
+    words = f"{done / 1e6:,.0f} MB, {progress.events:,} events, {done / 1e6 / max(seconds, 1e-6):,.0f} MB/s"
+    return f"{words}, {seconds * max(total - done, 0) / max(done, 1):.0f} s left" if total else words
+
+
+def stage_index(stage: str) -> int:
+    """The number of stages of a recording before this one."""
+    from workloads.recording.launcher import STAGES
+
+    name = "first call" if stage == "compiling" else stage
+    return STAGES.index(name) if name in STAGES else 0
+
+
+def new_bar(stream: TextIO) -> Bar:
+    """A bar of rich that vanishes at the end, and takes no text for markup."""
+    # rich is 60 ms that a pipe need not pay for.
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    return Bar(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[remark]}", style="dim", markup=False),
+        console=console(stream),
+        transient=True,
+        refresh_per_second=5,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

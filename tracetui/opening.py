@@ -1,0 +1,55 @@
+"""Opening a trace with what the user says about it: one way in for the commands and the app.
+
+A file may not say where its steps begin or which GPU it ran on. What the user says instead stands in the trace that is
+returned; the file is not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tracetui.importers.load import LoadProgress
+    from tracetui.model.trace import Trace
+
+
+class OpenOptions(NamedTuple):
+    """What the user says about a trace, beside its path."""
+
+    steps_by: str | None = None
+    """Name of the annotation that marks the steps, where the profiler recorded none."""
+    device: str | None = None
+    """Name of the GPU, where the trace does not describe it."""
+
+
+AS_RECORDED = OpenOptions()
+"""Nothing is said: steps and devices are those of the file."""
+
+
+class SideName(NamedTuple):
+    """A trace, or a part of one, by its names: `PATH#SCOPE`."""
+
+    path: str
+    scope: str = ""
+
+
+def open_trace(
+    path: str,
+    options: OpenOptions = AS_RECORDED,
+    progress: Callable[[LoadProgress], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Trace:
+    """Read a trace as `load` does, with the steps and the device that the user chose.
+
+    Raises: TraceError for the file; UsageError for an annotation or a device that the trace cannot have.
+    """
+    # These load numpy, which the names above can do without.
+    from tracetui.analysis.devices.limits import with_device
+    from tracetui.analysis.linking.markers import with_steps
+    from tracetui.importers.load import load
+
+    trace = load(path, progress, cancelled)
+    if options.device is not None:
+        trace = with_device(trace, options.device)
+    return trace if options.steps_by is None else with_steps(trace, options.steps_by)
