@@ -2,7 +2,7 @@
 PYTHON ?= python
 TEST ?= $(PYTHON) -m pytest
 
-.PHONY: check format-check lint types layers test format bench bench-gpu gpu fuzz audit pins pictures reliability
+.PHONY: check format-check lint types layers test format bench bench-gpu gpu fuzz mutants audit pins pictures reliability
 
 check: format-check lint types layers test
 
@@ -38,6 +38,10 @@ gpu:
 fuzz:
 	$(PYTHON) -m tests.fuzz opening --minutes 10
 	$(PYTHON) -m tests.fuzz panes --minutes 10
+
+# By night: pip install -e '.[mutants]' first. The share of small changes to the pure modules that their tests notice.
+mutants:
+	$(PYTHON) -m tests.mutants
 
 # Asks the advisory databases: pip install -e '.[audit]' first. What is ignored is told in SECURITY.md.
 audit:

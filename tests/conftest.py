@@ -6,13 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests.support import signals
 from tests.support.paths import SHARED
 
 # How long an example takes says more of what else the machine does.
 settings.register_profile("tracetui", settings.default, deadline=None)
+settings.register_profile(
+    "mutants", deadline=None, max_examples=20, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("tracetui")
 
 

@@ -1,0 +1,46 @@
+"""Which modules are mutated, and which tests are to notice it: short ones, for they run once for every mutant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutated:
+    """A module whose mutants its own tests are to notice."""
+
+    path: str
+    """From the root of the checkout."""
+    tests: tuple[str, ...]
+    """Files of tests or tests in them, those that notice most first."""
+
+
+IDLE, MATCHING = "tests/analysis/idle", "tests/analysis/comparing/matching"
+MODULES = {
+    "blocks": Mutated("tracetui/importers/blocks.py", ("tests/importers/test_blocks.py",)),
+    "intervals": Mutated("tracetui/model/intervals.py", ("tests/model/test_intervals.py",)),
+    "gap_causes": Mutated(
+        "tracetui/analysis/idle/gap_causes.py",
+        (
+            f"{IDLE}/test_gaps.py",
+            f"{IDLE}/test_gap_splits.py::test_small_traces_split_as_moment_by_moment",
+        ),
+    ),
+    "idleness": Mutated(
+        "tracetui/analysis/idle/idleness.py",
+        (
+            f"{IDLE}/test_gaps.py",
+            f"{IDLE}/test_gap_splits.py::test_small_traces_split_as_moment_by_moment",
+        ),
+    ),
+    "verdict": Mutated("tracetui/analysis/idle/verdict.py", (f"{IDLE}/test_verdict.py",)),
+    "key_averages": Mutated("tracetui/analysis/operators/key_averages.py", ("tests/analysis/operators/test_ops.py",)),
+    "layout": Mutated("tracetui/drawing/timeline/layout.py", ("tests/ui/test_lanes.py",)),
+    "match": Mutated(
+        "tracetui/analysis/comparing/matching/match.py",
+        (f"{MATCHING}/test_fusing.py", f"{MATCHING}/test_matching.py"),
+    ),
+    "occupancy": Mutated("tracetui/analysis/occupancy.py", ("tests/analysis/test_occupancy.py",)),
+    "residency": Mutated("tracetui/analysis/devices/residency.py", ("tests/analysis/devices/test_residency.py",)),
+}
+"""By name, the modules without input or output on whose arithmetic much rests."""
