@@ -8,7 +8,9 @@ import tomllib
 import tracetui
 from tests.support.paths import ROOT
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
+BUILD = PYPROJECT["tool"]["hatch"]["build"]["targets"]
 
 
 def package(requirement):
@@ -37,3 +39,19 @@ def test_every_development_dependency_is_named():
 def test_ci_runs_what_the_readme_says():
     command = re.findall(r"\.venv/bin/(python -m pytest\S*)", (ROOT / "README.md").read_text())[0]
     assert command in (ROOT / ".ci" / "run").read_text().splitlines()
+
+
+def test_the_source_package_has_what_the_readme_links_to():
+    included = {*BUILD["sdist"]["include"], "README.md", "LICENSE", "pyproject.toml"}
+    linked = {
+        link.partition("/")[0] for link in re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / "README.md").read_text())
+    }
+    assert linked <= included
+    assert all((ROOT / each).exists() for each in included)
+
+
+def test_the_classifiers_name_pythons_that_are_allowed():
+    named = [re.fullmatch(r"Programming Language :: Python :: 3\.(\d+)", each) for each in PROJECT["classifiers"]]
+    minors = [int(found[1]) for found in named if found]
+    assert PROJECT["requires-python"] == f">=3.{minors[0]}"
+    assert minors == list(range(minors[0], minors[-1] + 1))

@@ -1,4 +1,4 @@
-"""Whether two sets of numbers differ by more than they scatter.
+"""Whether two sets of numbers differ by more than they scatter (R3.53).
 
 Each side is told by its median. Its scatter is the distance between the quartiles of its parts; of fewer than four
 parts, between the least and the largest. A difference is believed when it exceeds the larger of the two scatters.
