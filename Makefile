@@ -2,7 +2,8 @@
 PYTHON ?= python
 TEST ?= $(PYTHON) -m pytest
 
-.PHONY: check format-check lint types layers test format bench bench-gpu gpu fuzz mutants audit pins pictures reliability
+.PHONY: check format-check lint types layers test test-rest test-all nightly format bench bench-gpu gpu fuzz mutants audit \
+	pins pictures reliability
 
 check: format-check lint types layers test
 
@@ -18,8 +19,19 @@ types:
 layers:
 	$(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
+# The quick tier: everything that needs no process of its own, and one test of each kind that does.
 test:
 	$(TEST)
+
+# What the quick tier leaves out of the full one.
+test-rest:
+	$(PYTHON) -m pytest -m "full and not (smoke or nightly)"
+
+test-all: test test-rest
+
+# What takes minutes, or looks for what nobody has thought of. Fuzzing needs the extra `fuzz`.
+nightly: fuzz
+	$(PYTHON) -m pytest -m nightly
 
 format:
 	$(PYTHON) -m ruff format .
@@ -60,7 +72,7 @@ pictures:
 # All of docs/reliability.md, the long parts too: about an hour. Needs the extra `fuzz`, and three TRACES to press keys on.
 TRACES ?= sample_traces/mlp_train_cpu.json.gz sample_traces/mlp_eager_cpu.json.gz sample_traces/linear_eager_cpu.json.gz
 reliability: fuzz
-	$(PYTHON) -m pytest tests/load tests/terminal tests/workloads tests/importers/test_damage.py tests/fuzz \
+	$(PYTHON) -m pytest -m "" tests/load tests/terminal tests/workloads tests/importers/test_damage.py tests/fuzz \
 		tests/analysis/test_random_traces.py tests/writing tests/cli/test_ending.py tests/drawing/test_plain.py \
 		tests/project/test_installed.py tests/browser
 	$(PYTHON) -m tests.load.monkey $(TRACES) --minutes 20

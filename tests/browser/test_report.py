@@ -22,7 +22,7 @@ from tests.support.reports import ATTACKS, check_tables, html_of, training
 from tracetui.importers.load import load
 from tracetui.model.trace import Trace
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.full
 
 POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
 CLICKS = """
@@ -70,6 +70,7 @@ def sortable(found: Page) -> bool:
     return any(attributes.get("data-sortable") == "yes" for attributes in found.named("html"))
 
 
+@pytest.mark.smoke
 def test_a_page_is_whole_and_silent(opened: Callable[[str], Page]) -> None:
     trace = training()
     found = opened(html_of(trace))

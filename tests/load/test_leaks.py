@@ -85,7 +85,7 @@ async def look_at(pilot, path: str) -> TraceScreen:
     return pilot.app.screen
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(ALONE in os.environ, reason="is what starts the other")
 def test_twenty_traces_leave_nothing_behind_in_a_process_of_their_own():
     # What other tests of this process have left would be measured along.
@@ -96,13 +96,15 @@ def test_twenty_traces_leave_nothing_behind_in_a_process_of_their_own():
         "-n0",
         "-p",
         "no:cacheprovider",
+        "-m",
+        "",
         f"{__file__}::test_twenty_traces_leave_nothing_behind",
     ]
     said = subprocess.run([sys.executable, *words], env={**os.environ, ALONE: "1"}, capture_output=True, text=True)
     assert said.returncode == 0 and "1 passed" in said.stdout, said.stdout[-3000:]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(ALONE not in os.environ, reason="is run in a process of its own by the test before")
 async def test_twenty_traces_leave_nothing_behind(tmp_path):
     paths = [tmp_path / f"{number}.json" for number in range(TRACES)]
@@ -214,7 +216,7 @@ async def walk(pilot, path):
         await settle(pilot)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_the_same_walk_again_takes_no_more_memory(tmp_path):
     paths = [tmp_path / name for name in ("mlp_train_cpu.json.gz", "made.json")]
     shutil.copy(SAMPLES / paths[0].name, paths[0])

@@ -11,8 +11,7 @@ SEED = 1
 """Of the keys; a longer run with others is for those who look for defects."""
 
 
-@pytest.mark.slow
-@pytest.mark.terminal
+@pytest.mark.nightly
 def test_no_key_breaks_the_app():
     traces = [str(path) for path in sorted(SAMPLES.glob("*.json.gz"))[:3]]
     diary = monkey.play(traces, 24, SEED)

@@ -15,7 +15,7 @@ import pytest
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.pins import lowest, project
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 SAMPLE = SAMPLES / "mlp_train_cpu.json.gz"
 WALK = """
 import asyncio, sys

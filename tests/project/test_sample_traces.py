@@ -220,7 +220,7 @@ def test_an_unknown_sample_is_refused(tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")
 def test_the_script_records_the_same_program_and_says_what_it_leaves_out(tmp_path):
     words = ["linear_eager", "mlp_train", "fused_mlp_geglu", "--device", "cpu", "-o", str(tmp_path)]

@@ -14,10 +14,10 @@ TINY = "d16_b300_tiny.json.gz"
 # What is in between is tested without a terminal: here the two layouts do, the wide one and the narrow one.
 SIZES = [(200, 50), (80, 24)]
 
-pytestmark = pytest.mark.terminal
+pytestmark = pytest.mark.full
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", [SIZES[0], pytest.param(SIZES[1], marks=pytest.mark.smoke)])
 def test_a_walk_through_a_cpu_trace(start, size):
     tmux = opened(start, size, EAGER)
     screen = tmux.wait_for("mlp_fwd", "aten::linear", "[3]")

@@ -31,8 +31,6 @@ ALIKE = {"tmux-256color": "xterm-256color", "screen-256color": "xterm-256color",
 _LOOKS = re.compile(rb"\x1b\[([\d;]*)m")
 _GARBAGE = re.compile(r"\?\d{4}|;default|\[\d|\\x1b|38;5|0m")
 
-pytestmark = pytest.mark.terminal
-
 
 @pytest.fixture
 def kernels(tmp_path):
@@ -63,6 +61,7 @@ def colours_sent(written):
     return most
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("terminal", [each for each in TERMINALS if each not in ALIKE])
 def test_a_terminal_is_sent_the_colours_that_it_has(terminal):
     number, environment = TERMINALS[terminal]
@@ -92,7 +91,7 @@ def test_terminals_that_are_treated_alike(monkeypatch, terminal, like):
     assert found[0][0] == {16: "standard", 256: "256"}[TERMINALS[terminal][0]]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("terminal", ["linux", "tmux-256color"])
 def test_nothing_odd_is_shown(start, terminal):
     tmux = start(100, 30)
@@ -106,6 +105,7 @@ def test_nothing_odd_is_shown(start, terminal):
     left(tmux)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("environment", ["NO_COLOR=1", "TERM=screen", "TRACETUI_THEME=ansi-light"])
 def test_where_colours_do_not_suffice_families_have_letters_and_the_cursor_is_in_reverse(start, kernels, environment):
     tmux = start(80, 24)
@@ -121,6 +121,7 @@ def test_where_colours_do_not_suffice_families_have_letters_and_the_cursor_is_in
     left(tmux)
 
 
+@pytest.mark.full
 def test_the_line_of_the_palette_is_seen_without_colours(start):
     tmux = start(100, 30)
     tmux.command("env", "NO_COLOR=1", sys.executable, "-m", "tracetui", str(EAGER))
@@ -136,6 +137,7 @@ def test_the_line_of_the_palette_is_seen_without_colours(start):
     left(tmux)
 
 
+@pytest.mark.full
 def test_ctrl_t_goes_through_the_themes_and_comes_back(start):
     tmux = start(100, 30)
     tmux.command(sys.executable, "-m", "tracetui", str(EAGER))

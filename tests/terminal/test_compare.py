@@ -10,7 +10,7 @@ from tests.support.paths import SAMPLES
 
 EAGER, COMPILED = SAMPLES / "mlp_eager_cpu.json.gz", SAMPLES / "mlp_compile_cpu.json.gz"
 
-pytestmark = pytest.mark.terminal
+pytestmark = pytest.mark.full
 
 
 @pytest.mark.parametrize("size", [(200, 50), (80, 24)])

@@ -44,7 +44,7 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-@pytest.mark.terminal
+@pytest.mark.full
 @pytest.mark.parametrize("place", PLACES)
 def test_a_crash_leaves_two_sentences_and_a_file(tmp_path, cache, place):
     name, key = PLACES[place]

@@ -16,7 +16,7 @@ EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 NO_ROOM = "No space left on device"
 FILLER = "filler"
 
-pytestmark = pytest.mark.terminal
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture
@@ -71,7 +71,6 @@ def test_what_a_command_prints(full):
 
 
 @needs_torch
-@pytest.mark.slow
 def test_what_is_recorded(full):
     out = full / "a.json.gz"
     command = [sys.executable, "-m", "tracetui", "run", "linear", "--no-open", "-o", str(out)]

@@ -21,7 +21,7 @@ KEYS = (
 """Through every pane and screen, out by every way."""
 TITLE = PAYLOADS["title"]
 
-pytestmark = pytest.mark.terminal
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture

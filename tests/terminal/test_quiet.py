@@ -17,7 +17,7 @@ IDLE = 3.0
 """Seconds in which nobody presses a key."""
 
 
-@pytest.mark.terminal
+@pytest.mark.full
 def test_nothing_is_written_while_nothing_happens():
     """Here and over SSH, both at once: most of it is waiting."""
     command = (sys.executable, "-m", "tracetui", EAGER)

@@ -19,7 +19,7 @@ EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 SOON = 5.0
 """Seconds within which everything is gone."""
 
-pytestmark = pytest.mark.terminal
+pytestmark = pytest.mark.full
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def interrupt(raw):
 
 ENDS = [(cut, 129), (term, 143)]
 # All signals are told in the same way, so that what else the app does is tried with one of them and without a line.
-ALL_ENDS = [*ENDS, *(pytest.param(*end, marks=pytest.mark.slow) for end in ((hup, 129), (interrupt, 130)))]
+ALL_ENDS = [(cut, 129), pytest.param(term, 143, marks=pytest.mark.smoke), (hup, 129), (interrupt, 130)]
 
 
 def is_over(raw, code):
@@ -93,7 +93,6 @@ def test_while_loading(run, tmp_path, end, code):
 
 
 @needs_torch
-@pytest.mark.slow
 @pytest.mark.parametrize(("end", "code"), ENDS)
 def test_while_the_app_records(run, tmp_path, end, code):
     raw = run(str(tmp_path))
@@ -104,8 +103,7 @@ def test_while_the_app_records(run, tmp_path, end, code):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("end", "code"), ALL_ENDS[:3])
+@pytest.mark.parametrize(("end", "code"), [*ENDS, (hup, 129)])
 def test_while_a_command_records(run, tmp_path, end, code):
     there, out = tmp_path / "there", tmp_path / "out"
     source = f"""
@@ -122,7 +120,6 @@ def step():
 
 
 @needs_torch
-@pytest.mark.slow
 def test_ctrl_c_while_a_command_compiles(run, tmp_path):
     out = tmp_path / "out"
     raw = run("run", "linear", "--compile", "--no-open", "-o", str(out / "a.json.gz"))
@@ -143,7 +140,6 @@ def is_stopped(raw, end, wanted, out):
 
 
 @needs_torch
-@pytest.mark.slow
 def test_ctrl_c_while_the_app_records_stops_the_recording(run, tmp_path):
     raw = run(str(tmp_path))
     begin(raw)
@@ -182,7 +178,6 @@ def test_ctrl_c_while_loading(run, tmp_path):
 
 
 @needs_torch
-@pytest.mark.slow
 def test_ctrl_c_at_a_question(run, tmp_path):
     raw = run("run", "linear", "-o", str(tmp_path / "a.json.gz"))
     raw.wait_for("Guess first", "? ")

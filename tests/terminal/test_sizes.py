@@ -13,7 +13,7 @@ from tests.support.terminal.walks import left, opened
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 SENTENCE = "too small"
 
-pytestmark = pytest.mark.terminal
+pytestmark = pytest.mark.full
 
 
 def fits(tmux, columns, rows):

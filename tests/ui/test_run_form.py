@@ -9,6 +9,7 @@ from textual.widgets import Input, Static
 
 from tests.support.app import keys, opened, settle
 from tests.support.recording_form import form, said, settle_recording
+from tests.support.workloads.children import needs_torch
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
 from tracetui.cli.run import request_of
@@ -259,8 +260,9 @@ async def test_an_app_that_ends_stops_the_recording(recordings, folder):
     assert not recording.cancelled()
 
 
+@pytest.mark.full
+@needs_torch
 async def test_a_real_recording_from_the_list_to_the_trace(folder, monkeypatch):
-    pytest.importorskip("torch", reason="recording needs torch")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     app = TraceApp([str(folder)])

@@ -98,7 +98,7 @@ async def test_a_trace_without_a_gpu() -> None:
 
 
 # One of each kind: ranks, memory and many steps; a compiled one; graphs and stacks; every phase that Chrome knows.
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "walks"),
     [

@@ -16,6 +16,8 @@ from tests.support.paths import ROOT
 from tests.support.workloads.children import LIGHT_TORCH, QUICK, asked, followed, is_gone, needs_torch, own_function
 from workloads.recording.launcher import Options, Stage, plan, record
 
+pytestmark = pytest.mark.full
+
 SLEEPS = "import time\ndef step(): time.sleep(60)"
 STUBBORN = """
 import time
@@ -189,7 +191,6 @@ sys.exit(outcome.exit_code)
     assert is_gone(pid)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "longest", "environment"),
     [(16, 0.8, LIGHT_TORCH), pytest.param(5, 2.0, {}, marks=needs_torch)],

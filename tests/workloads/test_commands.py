@@ -270,6 +270,7 @@ def test_without_torch_the_list_says_so(tmp_path):
     assert all("PyTorch is not installed" in line for line in result.stdout.splitlines())
 
 
+@pytest.mark.full
 @needs_torch
 def test_a_recording_from_the_command_line(tmp_path):
     words = ["run", "mlp", "--batch", 1, "--seq", 4, "--dim", 8, "--hidden", 8, "--device", "cpu"]
@@ -280,6 +281,7 @@ def test_a_recording_from_the_command_line(tmp_path):
     assert json.loads(shown.stdout)["pane"] == "summary"
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
     run = light(tmp_path, "import time\ndef step():\n    open('../there', 'w').close()\n    time.sleep(60)", "--json")
     run.wait_for((tmp_path / "there").exists)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.workloads.children import LIGHT_TORCH, asked, own_function
+from tests.support.workloads.children import LIGHT_TORCH, asked, needs_torch, own_function
 from tests.support.workloads.sizes import ATTENTION, SMALL
 from workloads import registry
 from workloads.programs import fused_mlp
@@ -17,12 +17,20 @@ from workloads.recording.launcher import record_now, variants_of
 from workloads.recording.planning import plan_variants
 from workloads.recording.preparation import RunContext, dtype_of
 
-torch = pytest.importorskip("torch", reason="recording needs torch")
+pytestmark = [pytest.mark.full, needs_torch]
 
 SIZES: dict = {**SMALL, "fused_mlp": SMALL["mlp"], "attention": ATTENTION}
 
 
-def test_the_same_numbers_have_the_same_digest_and_others_another():
+@pytest.fixture(scope="module")
+def torch():
+    """Imported where it is needed: to collect the tests, nobody waits for it."""
+    import torch
+
+    return torch
+
+
+def test_the_same_numbers_have_the_same_digest_and_others_another(torch):
     x = torch.arange(6.0)
     [told] = digests({"x": x}).values()
     assert digests({"x": x.clone()}) == {"x": told}
@@ -33,24 +41,24 @@ def test_the_same_numbers_have_the_same_digest_and_others_another():
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16", "float64", "int8", "bool", "complex64", "float8_e4m3fn"])
-def test_every_data_type_has_one(name):
+def test_every_data_type_has_one(torch, name):
     dtype = getattr(torch, name)
     assert digests({"x": torch.zeros(3, dtype=dtype)})["x"] != digests({"x": torch.ones(3, dtype=dtype)})["x"]
 
 
-def test_how_it_lies_in_memory_makes_no_difference():
+def test_how_it_lies_in_memory_makes_no_difference(torch):
     x = torch.arange(6.0).reshape(2, 3)
     assert digests({"x": x}) == digests({"x": x.t().contiguous().t()})
     z = torch.tensor([1 + 2j])
     assert digests({"x": z.conj()}) == digests({"x": torch.tensor([1 - 2j])})
 
 
-def test_scalars_and_what_is_empty():
+def test_scalars_and_what_is_empty(torch):
     assert digests({"x": torch.tensor(3.0)})["x"] != digests({"x": torch.tensor([3.0])})["x"]
     assert digests({"x": torch.empty(0)})["x"] != digests({"x": torch.empty(0, 2)})["x"]
 
 
-def test_a_module_is_its_weights_and_buffers():
+def test_a_module_is_its_weights_and_buffers(torch):
     norm = torch.nn.BatchNorm1d(2)
     before = digests({"norm": norm})
     norm(torch.arange(6.0).reshape(3, 2))
@@ -62,7 +70,7 @@ def test_a_module_is_its_weights_and_buffers():
     assert digests({"norm": norm}) != before
 
 
-def test_what_holds_no_numbers_here_is_left_out():
+def test_what_holds_no_numbers_here_is_left_out(torch):
     odd = {
         "sparse": torch.eye(3).to_sparse(),
         "meta": torch.empty(3, device="meta"),
@@ -73,7 +81,7 @@ def test_what_holds_no_numbers_here_is_left_out():
     assert list(digests({**odd, "x": torch.ones(1)})) == ["x"]
 
 
-def test_of_very_much_every_so_many_th_number_is_looked_at():
+def test_of_very_much_every_so_many_th_number_is_looked_at(torch):
     x = torch.arange(1000, dtype=torch.int64)
     sampled = digests({"x": x, "y": x}, enough=4000)
     assert sampled["x"] == sampled["y"] != digests({"x": x})["x"]
@@ -83,7 +91,7 @@ def test_of_very_much_every_so_many_th_number_is_looked_at():
         assert (digests({"x": changed, "y": x}, enough=4000)["x"] != sampled["x"]) is is_seen
 
 
-def test_no_more_is_hashed_than_a_moment_allows(monkeypatch):
+def test_no_more_is_hashed_than_a_moment_allows(torch, monkeypatch):
     """Counted and not timed, for a busy machine takes longer."""
     hashed = []
 
@@ -101,6 +109,8 @@ def test_no_more_is_hashed_than_a_moment_allows(monkeypatch):
 
 def prepared(request):
     """What a workload prepares for a request, in this process."""
+    import torch
+
     workload = registry.find(request.workload)
     options = request.options
     context = RunContext("cpu", dtype_of(options.dtype or workload.dtype), options, lambda _: None)
@@ -110,7 +120,7 @@ def prepared(request):
 
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)
-def test_variants_of_a_workload_compute_on_the_same_numbers(name, monkeypatch):
+def test_variants_of_a_workload_compute_on_the_same_numbers(torch, name, monkeypatch):
     monkeypatch.setattr(fused_mlp, "fused", lambda *_: lambda x: x)
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
     words = [word for word in variants_of(name) if word not in ("naive", "geglu", "cudnn", "efficient")]
@@ -123,7 +133,7 @@ def test_variants_of_a_workload_compute_on_the_same_numbers(name, monkeypatch):
     assert digests(prepared(other).operands) != told["eager"], "another seed has other numbers"
 
 
-def test_the_tensors_of_a_file_of_ones_own_follow_the_seed(tmp_path):
+def test_the_tensors_of_a_file_of_ones_own_follow_the_seed(torch, tmp_path):
     """And the digest is taken before the first call: a step that trains changes nothing of what is told."""
     source = (
         "import torch\nmodel = torch.nn.Linear(4, 4)\nx = torch.randn(2, 4)\nw = torch.ones(3)\n"

@@ -11,7 +11,7 @@ import pytest
 from tests.support.workloads.children import LIGHT_TORCH, all_of, asked, followed, is_gone, needs_torch, own_function
 from workloads.recording.launcher import Options, plan
 
-pytestmark = needs_torch
+pytestmark = [pytest.mark.full, needs_torch]
 
 OWN = {
     "exits": "import sys\ndef step(): sys.exit(3)",

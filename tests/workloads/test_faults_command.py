@@ -18,6 +18,8 @@ from tests.support.workloads.faults import SOON, contents, light, own
 from tracetui.cli.progress import RecordingProgress
 from workloads.recording.launcher import Note, Stage, record
 
+pytestmark = pytest.mark.full
+
 FAMILY = """
 import multiprocessing, os, signal, subprocess, time
 def step():
@@ -98,7 +100,6 @@ def wait():
 """What does not end by itself, and in part not when it is asked to."""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BUSY)
 def test_ctrl_c_stops_a_workload_that(tmp_path, name):
     run = light(tmp_path, f"{BUSY[name]}\ndef step():\n    open('../there', 'w').close()\n    wait()")
@@ -109,7 +110,6 @@ def test_ctrl_c_stops_a_workload_that(tmp_path, name):
 
 @linux
 @needs_torch
-@pytest.mark.slow
 def test_compile_workers_go_with_the_command(tmp_path):
     source = "import torch\nf = torch.compile(lambda x: (x.sin() + 1).cos())\ndef step(): f(torch.ones(100))"
     run = own(tmp_path, source, environment={"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")})
@@ -119,7 +119,6 @@ def test_compile_workers_go_with_the_command(tmp_path):
 
 
 @linux
-@pytest.mark.slow
 @pytest.mark.parametrize(("start", "count", "longest"), [(light, 8, 0.8), pytest.param(own, 3, 2.5, marks=needs_torch)])
 def test_killed_at_any_moment(tmp_path, start, count, longest):
     """Those without torch at every stage, those with it mostly while it is imported."""

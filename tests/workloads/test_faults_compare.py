@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.workloads.faults import SOON, Run, light
 
+pytestmark = pytest.mark.full
+
 FUNCTIONS = """
 import os, time, torch
 def first(): torch.ones(4) + 1

@@ -14,6 +14,8 @@ from tests.support.workloads.children import needs_torch
 from tests.support.workloads.faults import light, own
 from workloads.recording.trace_file import LONGEST_NAME
 
+pytestmark = pytest.mark.full
+
 FAST = "import torch\ndef step():\n    for _ in range({}): torch.ones(4) + 1\n"
 CLOSING = """
 import os, shutil, torch

@@ -18,6 +18,8 @@ from tracetui.ui.recording.recording_screen import RecordingScreen
 from tracetui.ui.widgets.bar import Bar
 from workloads.recording.launcher import Hello
 
+pytestmark = pytest.mark.full
+
 SOON = 5.0
 DEAF = """
 import multiprocessing, os, signal, subprocess, time
@@ -60,7 +62,6 @@ class Recorder(App[None]):
         self.push_screen(screen)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("key", ["escape", "q"])
 async def test_a_recording_that_is_deaf_is_gone_when_the_screen_is(tmp_path, light_torch, key):
     app = Recorder(asked(own_function(tmp_path / "own.py", DEAF), tmp_path / "out" / "x.json"))
@@ -89,8 +90,6 @@ def words(app) -> str:
 
 
 @needs_torch
-@pytest.mark.terminal
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
 def test_an_app_that_is_killed_takes_the_recording_with_it(tmp_path, number):

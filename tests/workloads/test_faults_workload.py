@@ -12,7 +12,7 @@ import pytest
 from tests.support.workloads.children import LIGHT_TORCH, needs_torch
 from tests.support.workloads.faults import all_of, light, own
 
-pytestmark = needs_torch
+pytestmark = [pytest.mark.full, needs_torch]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.benchmarks import gpu_day, gpu_report
+from tests.support.workloads.children import needs_torch
 from tests.support.workloads.machines import GPU
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
@@ -133,9 +134,9 @@ def test_a_file_that_is_no_trace_has_no_facts(tmp_path):
     assert set(gpu_report.facts(str(path))) == {gpu_report.ABSENT}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
+@needs_torch
 def test_the_parts_on_the_cpu(tmp_path):
-    pytest.importorskip("torch", reason="recording needs torch")
     words = ["--device", "cpu", "--only", "linear", "--parts", "verify", "bench", "-o", str(tmp_path)]
     code, told = gpu_day.run_until(time.monotonic() + 120, [sys.executable, "-m", "tests.benchmarks.gpu_day", *words])
     assert "linear: holds\n" in told

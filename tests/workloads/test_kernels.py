@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.workloads import kernel_captures, kernel_compiles, kernel_results
-from tests.support.workloads.children import QUICK
+from tests.support.workloads.children import QUICK, needs_torch
 from tests.support.workloads.machines import GPU
 from workloads import machine
 from workloads.api import Unavailable
@@ -57,11 +57,21 @@ def interpreted():
     return complaints("tests.support.workloads.kernel_results", "cpu", TRITON_INTERPRET="1")
 
 
+def compiled_with(cache, *cases):
+    """Complaints of compiling, with nothing compiled before."""
+    return complaints("tests.support.workloads.kernel_compiles", *cases, TRITON_CACHE_DIR=str(cache))
+
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory):
+    """Complaints of compiling each kernel for one GPU."""
+    return compiled_with(tmp_path_factory.mktemp("triton"), *kernel_compiles.ONE_OF_EACH)
+
+
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """Complaints of compiling for several GPUs, with nothing compiled before."""
-    cache = str(tmp_path_factory.mktemp("triton"))
-    return complaints("tests.support.workloads.kernel_compiles", TRITON_CACHE_DIR=cache)
+    """Complaints of compiling for all others."""
+    return compiled_with(tmp_path_factory.mktemp("triton"), *kernel_compiles.CASES.keys() - kernel_compiles.ONE_OF_EACH)
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +86,14 @@ def computed():
     return complaints("tests.support.workloads.kernel_results", "cuda")
 
 
+@pytest.mark.full
 @needs_triton
 @pytest.mark.parametrize("case", kernel_results.CASES)
 def test_a_kernel_computes_what_torch_does_in_float64(interpreted, case):
     assert interpreted[case] == ""
 
 
+@pytest.mark.full
 @needs_triton
 @pytest.mark.skipif(not machine.look().has_gpu, reason="needs a GPU")
 @pytest.mark.parametrize("case", kernel_results.CASES)
@@ -90,11 +102,19 @@ def test_a_kernel_computes_the_same_on_a_gpu(computed, case):
 
 
 @needs_triton
-@pytest.mark.parametrize("case", kernel_compiles.CASES)
+@pytest.mark.parametrize("case", kernel_compiles.ONE_OF_EACH)
+def test_a_kernel_compiles_for_a_gpu(compiled_once, case):
+    assert compiled_once[case] == ""
+
+
+@pytest.mark.full
+@needs_triton
+@pytest.mark.parametrize("case", [case for case in kernel_compiles.CASES if case not in kernel_compiles.ONE_OF_EACH])
 def test_a_kernel_compiles_for_gpus(compiled, case):
     assert compiled[case] == ""
 
 
+@pytest.mark.full
 @needs_triton
 @pytest.mark.parametrize("impl", kernel_captures.PRODUCTS)
 def test_torch_compile_takes_a_kernel_as_it_is(captured, impl):
@@ -136,9 +156,10 @@ def test_kernels_that_would_be_interpreted(monkeypatch):
         devices.require(WORKLOAD, devices.Target("cuda:0", "a GPU", (), lambda: None))
 
 
+@pytest.mark.full
+@needs_torch
 @pytest.mark.parametrize("device", ["auto", "cpu"])
 def test_without_a_gpu_nothing_is_recorded(tmp_path, device):
-    pytest.importorskip("torch", reason="recording needs torch")
     words = ["run", "fused_mlp", "--device", device, "-o", str(tmp_path / "x.json")]
     result = run("-m", "tracetui", *words, **NO_GPU)
     assert result.returncode == 3
@@ -147,6 +168,7 @@ def test_without_a_gpu_nothing_is_recorded(tmp_path, device):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_the_benchmark_refuses_without_a_gpu():
     result = run("-m", "tests.benchmarks.gpu_mlp", **NO_GPU)
     assert result.returncode == 3

@@ -10,9 +10,11 @@ import sys
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.workloads.children import QUICK, content_of, events_of
+from tests.support.workloads.children import QUICK, content_of, events_of, needs_torch
 from tracetui import load
 from tracetui.analysis.linking.steps import steps
+
+pytestmark = [pytest.mark.full, needs_torch]
 
 LOOPS = """
 import json, os, sys, warnings
@@ -71,7 +73,6 @@ print(json.dumps(told))
 @pytest.fixture(scope="module")
 def loops(tmp_path_factory):
     """What became of several loops, and the folder they ran in."""
-    pytest.importorskip("torch", reason="recording needs torch")
     folder = tmp_path_factory.mktemp("record")
     result = subprocess.run(
         [sys.executable, "-c", LOOPS, "--mine"],

@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from tests.support.workloads.children import all_of, content_of, events_of, is_gone, ops_per_step
+from tests.support.workloads.children import content_of, events_of, followed, is_gone, needs_torch, ops_per_step
 from tests.support.workloads.sizes import ATTENTION, SMALL
 from workloads import registry
 from workloads.recording.launcher import Device, Options, Progress, Stage, StageDone, plan
 
-pytest.importorskip("torch", reason="recording needs torch")
+pytestmark = [pytest.mark.full, needs_torch]
 
 
 EAGER_OPS = {"matmul_add": 6, "linear": 10, "mlp": 35, "split_stack": 210, "combined": 23}
@@ -46,14 +46,24 @@ def requests(folder):
     }
 
 
+class Recordings(dict):
+    """Stories by name; each recording is made when it is first asked for."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.folder, self.requests = folder, requests(folder)
+
+    def __missing__(self, name):
+        story = asyncio.run(followed(self.requests[name]))
+        assert story.outcome.failure is None, (name, story.outcome)
+        self[name] = story
+        return story
+
+
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """All recordings, two at a time."""
-    folder = tmp_path_factory.mktemp("recorded")
-    stories = asyncio.run(all_of(requests(folder), {}))
-    for name, story in stories.items():
-        assert story.outcome.failure is None, (name, story.outcome)
-    return stories
+    """The recordings, each made once for all tests."""
+    return Recordings(tmp_path_factory.mktemp("recorded"))
 
 
 def is_wanted(expect, count):
@@ -61,7 +71,9 @@ def is_wanted(expect, count):
     return expect.want[0] <= count <= expect.want[1] if isinstance(expect.want, tuple) else count == expect.want
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param("linear", marks=pytest.mark.smoke), *(name for name in SMALL if name != "linear")]
+)
 def test_the_number_of_operators_per_step(recorded, name):
     ops = ops_per_step(recorded[name].outcome.path)
     if not recorded[name].outcome.about["torch"].startswith("2.13."):
@@ -87,6 +99,7 @@ def test_the_operators_of_the_puzzler(recorded):
     assert ops["aten::cat"] == 1
 
 
+@pytest.mark.smoke
 def test_compiled_code_shows_its_own_rows(recorded):
     ops = ops_per_step(recorded["compiled"].outcome.path)
     assert {"TorchDynamo Cache Lookup", "Torch-Compiled Region: 0/0"} <= set(ops)
@@ -198,9 +211,10 @@ def test_compiled_results_are_compared_with_eager(recorded):
 
 
 def test_nothing_is_left(recorded):
-    folder = recorded["mlp"].outcome.path.parent
-    assert {path.name for path in folder.iterdir()} == {*(f"{name}.json.gz" for name in recorded), "linear.txt"}
-    assert all(is_gone(story.pid) for story in recorded.values())
+    stories = [recorded[name] for name in recorded.requests]
+    names = {f"{name}.json.gz" for name in recorded.requests}
+    assert {path.name for path in recorded.folder.iterdir()} == {*names, "linear.txt"}
+    assert all(is_gone(story.pid) for story in stories)
 
 
 def test_the_file_knows_its_name_and_not_the_one_it_was_written_under(recorded):
@@ -216,10 +230,9 @@ def test_the_reader_understands_it(recorded):
     assert (told["workload"], told["steps"], told["recorded_with"]) == ("mlp", 3, "record_shapes")
 
 
-@pytest.mark.slow
 def test_the_fused_kernel_of_the_compiler_has_a_name_on_the_cpu(tmp_path):
     request = plan("combined", SMALL["combined"], Options(device="cpu", compile=True), tmp_path / "compiled.json")
-    story = asyncio.run(all_of({"one": request}, {}))["one"]
+    story = asyncio.run(followed(request))
     if story.outcome.failure and story.kind == "missing:compiler":
         pytest.skip("needs a C++ compiler")
     assert story.outcome.path, story

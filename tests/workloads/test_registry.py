@@ -167,6 +167,7 @@ def test_why_a_workload_cannot_run_here(needs, here, reason):
     assert found is None if reason is None else reason in str(found)
 
 
+@pytest.mark.full
 def test_looking_at_this_machine_says_what_torch_says():
     torch = pytest.importorskip("torch")
     here = machine.look()

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from tests.support.workloads.children import COMMAND, ENVIRONMENT
+from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
 from tests.support.workloads.sizes import ATTENTION
 from tracetui.analysis.comparing.comparison import Comparison, comparison
 from tracetui.analysis.comparing.sides.measures import measures
@@ -19,12 +19,10 @@ from tracetui.analysis.comparing.sides.noise import Change, difference
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.importers.load import load
 
-pytest.importorskip("torch", reason="recording needs torch")
-
 MLP = {"batch": 2, "seq": 32, "dim": 64, "hidden": 128}
 PUZZLE = {"batch-size": 64, "input-dim": 32}
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.full, needs_torch]
 
 
 @pytest.fixture(scope="module")

@@ -219,7 +219,7 @@ COLUMNS = {"kernels": ("kind", "dur_us", "stream", "grid", "registers", "launch_
            "steps": ("dur_us", "kernels", "gpu_busy_us", "cpu_ops", "sync_us")}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
+@pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=pytest.mark.full) for name in SLOW)])
 def test_the_numbers_of_real_traces_stay(name, shared_trace, tmp_path):
     whole = load(str(shared_trace(name)))
     path = tmp_path / "hidden.json"

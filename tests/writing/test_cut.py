@@ -29,9 +29,9 @@ TIMES = ("start_us", "launch_start_us")
 STEPPED = (
     "d08_b200_cuda13_ep_moe.json",
     "d05a_a100_megatron_tp8_rank0.json",
-    pytest.param("d01_v100_torch1.9_6steps_mem_occ.json.gz", marks=pytest.mark.slow),
-    pytest.param("d04_a100_8rank_6steps_occ_nccl.json.gz", marks=pytest.mark.slow),
-    pytest.param("d07_mi300x_8rank_3steps_stack.json.gz", marks=pytest.mark.slow),
+    pytest.param("d01_v100_torch1.9_6steps_mem_occ.json.gz", marks=pytest.mark.full),
+    pytest.param("d04_a100_8rank_6steps_occ_nccl.json.gz", marks=pytest.mark.full),
+    pytest.param("d07_mi300x_8rank_3steps_stack.json.gz", marks=pytest.mark.full),
 )
 """Traces with steps, one of each kind: new, Megatron, old with memory, many steps with NCCL, ROCm with stacks.
 
@@ -50,7 +50,7 @@ ALIKE = (
 """Large ones whose kinds of events, containers and heads others have: arrays d02, many blocks and stacks d06."""
 PATHS = (*SHARED.glob("d*.json*"), *SHARED.glob("puzzlers/*.json*"))
 SLOW = sorted({path.relative_to(SHARED).as_posix() for path in PATHS} - {*FAST, *ALIKE})
-REAL = [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+REAL = [*FAST, *(pytest.param(name, marks=pytest.mark.full) for name in SLOW)]
 
 
 def cut_of(trace, path, **wanted):

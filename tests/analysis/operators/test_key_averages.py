@@ -149,7 +149,7 @@ def test_samples_read_as_the_tables_printed_beside_them(path: Path) -> None:
     assert f"{total}." in table.note
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_rows_of_a_compiled_function_are_those_that_torch_prints(tmp_path: Path) -> None:
     record(tmp_path, "compiled")
     check_events(tmp_path, "compiled")
@@ -163,7 +163,7 @@ SHARED_TRACES = (
     ("d05a_a100_megatron_tp8_rank0.json", "event"),
     ("d05a_a100_megatron_tp8_rank0.json", "shape"),
     ("d07_mi300x_8rank_3steps_stack.json.gz", "event"),
-    pytest.param("d07_mi300x_8rank_3steps_stack.json.gz", "frame", marks=pytest.mark.slow),
+    pytest.param("d07_mi300x_8rank_3steps_stack.json.gz", "frame", marks=pytest.mark.full),
     ("d08_b200_cuda13_ep_moe.json", "event"),
     ("d08_b200_cuda13_ep_moe.json", "shape"),
     ("d10_cudagraph_stack.json", "event"),
