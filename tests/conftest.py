@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,10 @@ from hypothesis import Phase, settings
 
 from tests.support import signals
 from tests.support.paths import SHARED
+
+# Where Python is told to keep nothing of what it compiles, hundreds of processes would each compile the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # How long an example takes says more of what else the machine does.
 settings.register_profile("tracetui", settings.default, deadline=None)
