@@ -33,7 +33,7 @@ def read(path, block=blocks.BLOCK):
     """Names and times of all events, and what was found beside them."""
     with closing(open_source(str(path))) as source:
         reader = BlockReader(source, block)
-        return [(event.name, event.ts) for piece in reader for event in piece.events], reader.findings
+        return [(event.name, event.ts) for piece in reader for event in piece.events], reader.layout
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -51,10 +51,10 @@ def test_events_do_not_depend_on_layout_or_block_size(tmp_path, events, layout, 
     }[form]
     path = tmp_path / "t.json"
     path.write_text(json.dumps(content, **layout))
-    found, findings = read(path, block)
+    found, layout = read(path, block)
     assert found == [(event["name"], event["ts"]) for event in events]
-    assert findings.truncated_at is None
-    assert (findings.dropped, findings.repaired) == (0, 0)
+    assert layout.truncated_at is None
+    assert (layout.dropped, layout.repaired) == (0, 0)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -66,7 +66,7 @@ def test_a_file_cut_anywhere_gives_every_whole_event(tmp_path, events, layout, b
     path = tmp_path / "t.json"
     path.write_bytes(text[:cut])
     whole = [json.dumps(event) for event in events]
-    found, findings = read(path, block)
+    found, layout = read(path, block)
     decoder = json.JSONDecoder()
     expected, place = [], start
     while True:
@@ -81,26 +81,26 @@ def test_a_file_cut_anywhere_gives_every_whole_event(tmp_path, events, layout, b
     assert found == expected
     assert len(whole) >= len(found)
     if len(found) < len(events):
-        assert findings.truncated_at is not None
+        assert layout.truncated_at is not None
 
 
 def test_an_event_larger_than_a_block(tmp_path):
     path = tmp_path / "t.json"
     big = {"ph": "X", "name": "big", "ts": 1, "args": {"list": [{"n": n} for n in range(5000)]}}
     path.write_text(json.dumps([big, {"ph": "X", "name": "small", "ts": 2}]))
-    found, findings = read(path, block=256)
+    found, layout = read(path, block=256)
     assert found == [("big", 1), ("small", 2)]
-    assert findings.dropped == 0
+    assert layout.dropped == 0
 
 
 def test_a_damaged_event_costs_itself_only(tmp_path):
     path = tmp_path / "t.json"
     good = '{"ph": "X", "name": "n%d", "ts": %d}'
     path.write_text("[" + ",\n".join([good % (1, 1), '{"ph": "X", "name": "broken, "ts": }', good % (2, 2)]) + "]")
-    found, findings = read(path)
+    found, layout = read(path)
     assert found == [("n1", 1), ("n2", 2)]
-    assert findings.dropped == 1
-    assert findings.examples[0][0] == path.read_bytes().index(b'{"ph": "X", "name": "broken')
+    assert layout.dropped == 1
+    assert layout.examples[0][0] == path.read_bytes().index(b'{"ph": "X", "name": "broken')
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_what_is_not_a_trace_is_named(tmp_path, content, words):
 def test_events_on_lines_of_their_own_do_not_depend_on_block_size(tmp_path, events, begin, between, end, block):
     path = tmp_path / "t.json"
     path.write_text(begin + between.join(map(json.dumps, events)) + (end if begin else "\n"), newline="")
-    found, findings = read(path, block)
+    found, layout = read(path, block)
     assert found == [(event["name"], event["ts"]) for event in events]
-    assert (findings.dropped, findings.repaired) == (0, 0)
+    assert (layout.dropped, layout.repaired) == (0, 0)
 
 
 @pytest.mark.parametrize("begin", ["[\n", ""])
@@ -174,6 +174,6 @@ def test_a_line_that_ends_within_an_event_is_no_place_to_cut(tmp_path):
     path = tmp_path / "t.json"
     event = '{"ph":"X","name":"a","ts":1,"dur":2,"args":{"deep":[{"b":1}\n, {"c":2}]}}'
     path.write_text("[" + event + '{"ph":"X","name":"b","ts":2,"dur":2}' * 40 + "]")
-    found, findings = read(path, 200)
+    found, layout = read(path, 200)
     assert [name for name, _ in found] == ["a", *["b"] * 40]
-    assert findings.dropped == 0
+    assert layout.dropped == 0

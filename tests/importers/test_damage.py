@@ -20,7 +20,7 @@ from tests.support.build import make_trace, op
 from tracetui.analysis.memory.memory_table import memory
 from tracetui.analysis.summary import facts
 from tracetui.importers import load as loading
-from tracetui.importers import source, tolerant
+from tracetui.importers import source, tolerant, top_keys
 from tracetui.importers.blocks import BlockReader
 from tracetui.importers.load import load
 from tracetui.model.trace import Trace
@@ -125,7 +125,7 @@ def test_shapes_are_found_without_the_file():
 def test_a_name_too_long_to_be_one_is_clipped_with_a_sentence(read):
     trace = read(json.dumps([EVENT, EVENT | {"name": "n" * 10_000_000}, EVENT | {"name": None}]).encode())
     assert max(map(len, trace.names)) < 51_000
-    assert "1 names of more than 50,000 characters were clipped." in trace.quality.notes
+    assert "1 name of more than 50,000 characters was clipped." in trace.quality.notes
     assert [trace.name_of(row)[:3] for row in np.argsort(trace.slices.event).tolist()] == ["ate", "nnn", "[No"]
 
 
@@ -231,7 +231,7 @@ def test_a_header_of_damaged_keys_is_gone_over_once(read, monkeypatch):
         lengths.append(len(data))
         return tolerant.readable(data)
 
-    monkeypatch.setattr(loading, "readable", readable)
+    monkeypatch.setattr(top_keys, "readable", readable)
     header = b"{" + b'"a":x,' * 1000 + b'"b":{"c":"\\ud800"},'
     trace = read(header + b'"traceEvents":[' + json.dumps(EVENT).encode() + b"]}")
     assert trace.metadata == {"b": {"c": "\ufffd"}}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tracetui.importers import tolerant
+from tracetui.importers import mending, tolerant
 
 
 class Work:
@@ -14,12 +14,12 @@ class Work:
 
     def __init__(self, monkeypatch) -> None:
         self.done = 0
-        self._decoder, self._name_ends = tolerant._decoder, tolerant._NAME_ENDS
-        self._next_event, self._mend_with = tolerant._next_event, tolerant._mend_with
+        self._decoder, self._name_ends = tolerant._decoder, mending._NAME_ENDS
+        self._next_event, self._mend_with = tolerant._next_event, mending._mend_with
         monkeypatch.setattr(tolerant, "_decoder", self)
-        monkeypatch.setattr(tolerant, "_NAME_ENDS", self)
+        monkeypatch.setattr(mending, "_NAME_ENDS", self)
         monkeypatch.setattr(tolerant, "_next_event", self.next_event)
-        monkeypatch.setattr(tolerant, "_mend_with", self.mend_with)
+        monkeypatch.setattr(mending, "_mend_with", self.mend_with)
 
     def raw_decode(self, text, place=0):
         """As the decoder's; one that goes too deep goes over what is left at most."""
@@ -46,10 +46,10 @@ class Work:
         self.done += (len(text) if found is None else found) - place
         return found
 
-    def mend_with(self, change, piece):
+    def mend_with(self, change, piece, decoder):
         """As the function."""
         self.done += len(piece)
-        return self._mend_with(change, piece)
+        return self._mend_with(change, piece, decoder)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tracetui.importers.clock import settle_times
 from tracetui.importers.columns import Collector
 from tracetui.importers.decode import NO_NAME
 from tracetui.importers.keys import Keys
-from tracetui.importers.lanes import Naming, lane_text
+from tracetui.importers.lanes import Naming
 from tracetui.importers.spans import SPAN_COLUMNS, Columns, Spans
 from tracetui.model import intervals
 from tracetui.model.intervals import Int64
@@ -27,7 +27,7 @@ from tracetui.model.trace import Counter, Flows, Instants, Kind, Lane, LaneKind,
 _PACKED = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC, LaneKind.ASYNC)
 _DEEPEST = np.iinfo(np.int16).max
 LONGEST_NAME = 50_000
-"""Characters of a name; the longest of real kernels have a few thousand."""
+"""Maximum characters of a name; the longest of real kernels have a few thousand."""
 
 
 @dataclass
@@ -53,17 +53,15 @@ def assemble(
     collector: Collector, quality: Quality, metadata: Mapping[str, Any], stage: Callable[[str], None]
 ) -> TraceParts:
     """Build the parts of a trace; `stage` hears what is being done. The collector's columns are given up."""
-    naming = Naming()
-    for pid, tid, name, args in collector.metadata:
-        naming.read(pid, tid, name, args)
+    naming = collector.naming
     stage("pairing")
     keys = Keys(collector)
     spans = Spans(collector, keys, quality)
     columns = spans.columns()
     columns["kind"] = keys.kind_of(columns["key"])
-    flows, instants = _flow_columns(collector, keys), _instant_columns(collector, keys)
+    flows, instants = _flow_columns(collector, keys), _instant_columns(collector, keys, spans.moments)
     moments = instants["time"].tolist() if len(columns["start"]) == 0 else []
-    moments += [time for times, _, _ in collector.counters.values() for time in times]
+    moments += collector.counters.times
     origin, window = settle_times(columns, moments, quality)
     for part, time in ((columns, "start"), (flows, "time"), (instants, "time")):
         part[time] -= origin
@@ -80,7 +78,7 @@ def assemble(
         slices=slices,
         instants=_instants(instants, keys),
         flows=_flows(flows, keys),
-        counters=_counters(collector, naming, origin),
+        counters=collector.counters.counters(naming, origin, quality),
         origin=origin,
         window=window,
         is_torch=torch.is_torch([Kind(kind) for kind in np.unique(slices.kind)], metadata),
@@ -101,7 +99,7 @@ def _flow_columns(collector: Collector, keys: Keys) -> Columns:
     }
 
 
-def _instant_columns(collector: Collector, keys: Keys) -> Columns:
+def _instant_columns(collector: Collector, keys: Keys, moments: Columns) -> Columns:
     """Instants, and the moments of asynchronous spans."""
     gathered = collector.instants
     key = gathered.take("key", "i4")
@@ -112,10 +110,9 @@ def _instant_columns(collector: Collector, keys: Keys) -> Columns:
         "lane": keys.nearest_lane(key),
         "event": gathered.take("event", "i4"),
     }
-    more = np.array(collector.moments, np.int64).reshape(-1, len(columns)).T
-    for name, values in zip(columns, more, strict=True):
-        columns[name] = np.concatenate([columns[name], values.astype(columns[name].dtype)])
-    columns["scope"] = np.concatenate([gathered.take("scope", "u1"), np.zeros(more.shape[1], np.uint8)])
+    for name in columns:
+        columns[name] = np.concatenate([columns[name], moments[name].astype(columns[name].dtype)])
+    columns["scope"] = np.concatenate([gathered.take("scope", "u1"), np.zeros(len(moments["time"]), np.uint8)])
     return columns
 
 
@@ -206,26 +203,6 @@ def _flows(columns: Columns, keys: Keys) -> Flows:
     )
 
 
-def _counters(collector: Collector, naming: Naming, origin: int) -> tuple[Counter, ...]:
-    counters = []
-    for (pid, name, identity, series), (times, values, events) in collector.counters.items():
-        order = np.argsort(times, kind="stable")
-        process = naming.process.get(lane_text(pid), lane_text(pid))
-        moments = np.array(times, np.int64)[order] - origin
-        counters.append(
-            Counter(
-                process=process,
-                name=f"{name} {identity}".strip(),
-                series=series,
-                time=moments,
-                value=np.array(values, np.float64)[order],
-                pid=lane_text(pid),
-                event=np.array(events, np.int32)[order],
-            )
-        )
-    return tuple(counters)
-
-
 def _texts(names: Iterable[str | None], quality: Quality) -> Strings:
     """The names under the numbers that they were given; one that is too long to be a name is clipped."""
     texts = Strings()
@@ -240,5 +217,6 @@ def _texts(names: Iterable[str | None], quality: Quality) -> Strings:
             text += " "
         texts.intern(text)
     if clipped:
-        quality.notes.append(f"{clipped:,} names of more than {LONGEST_NAME:,} characters were clipped.")
+        names, were = ("name", "was") if clipped == 1 else ("names", "were")
+        quality.notes.append(f"{clipped:,} {names} of more than {LONGEST_NAME:,} characters {were} clipped.")
     return texts

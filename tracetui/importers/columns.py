@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from tracetui.importers import torch
 from tracetui.importers.arguments import ArgumentTables, Part
 from tracetui.importers.blocks import Block
-from tracetui.importers.decode import Event, decode_some, exact_times, located, settle
+from tracetui.importers.counters import CounterSamples
+from tracetui.importers.decode import MAX_TIME_US, Event, decode_some, exact_times, located, settle
+from tracetui.importers.lanes import Naming, lane_text
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import ENDLESS, EXAMPLES, NEGATIVE, UNTIMED, Quality
 
@@ -37,6 +39,8 @@ MEMORY_INSTANTS = ("[memory]", "[OutOfMemory]")
 """Names under which the allocator's events stand."""
 NO_DUR = -1
 """Stands for a duration that is not in the file."""
+NO_GROUP = -1
+"""Stands for the group of an asynchronous event that marks a moment."""
 
 _ts, _dur, _name, _args = attrgetter("ts"), attrgetter("dur"), attrgetter("name"), attrgetter("args")
 _key = attrgetter("ph", "cat", "pid", "tid")
@@ -83,16 +87,18 @@ class Collector:
         self.flows = Gathered("time", "name", "key", "id", "event")
         self.instants = Gathered("time", "name", "key", "scope", "event")
         self.pairs = Gathered("time", "name", "key", "event")
-        self.asyncs: list[tuple[int, int, int, int, dict[str, Any]]] = []
-        """Time, name, key, event number and the event itself, for each asynchronous event."""
-        self.moments: list[tuple[int, int, int, int, int]] = []
-        """Time, name, key, lane and event number of instants that are found while pairing."""
-        self.counters: dict[tuple[Any, str, str, str], tuple[list[int], list[float], list[int]]] = {}
-        """Times, values and event numbers by process, name, id and series."""
-        self.metadata: list[tuple[Any, Any, str, dict[str, Any]]] = []
-        """Process, thread, name and args of every metadata event."""
+        self.asyncs = Gathered("time", "name", "key", "group", "event")
+        """Asynchronous events; those of a group belong together, and those of `NO_GROUP` mark a moment."""
+        self.counters = CounterSamples()
+        self.naming = Naming()
+        """What metadata events say about processes and threads."""
+        self.metadata_events = 0
+        self.empty = 0
+        """Elements that are no event, such as `{}`; they are among `events`."""
+        self._groups = _Ids()
         self.arguments = ArgumentTables()
         self._classes = self._kinds = np.empty(0, np.uint8)
+        self._phases = np.empty(0, np.uint32)
 
     def add(self, block: Block) -> None:
         """Take in the events of one block."""
@@ -140,8 +146,9 @@ class Collector:
         rare = np.flatnonzero((classes == META) | (((classes == ASYNC) | (classes == COUNTER)) & timed))
         if len(rare):
             self._add_rare(block, rare.tolist(), classes, times, name, key)
-        for number in np.unique(key[(classes == IGNORED) | (classes == UNKNOWN)]).tolist():
-            self._count_skipped(number, int(np.count_nonzero(key == number)))
+        skipped = (classes == IGNORED) | (classes == UNKNOWN)
+        if skipped.any():
+            self._count_skipped(block, np.flatnonzero(skipped), key)
 
     def _note_offenders(self, block: Block, found: dict[str, Int64]) -> None:
         """Keep the first events of which something is wrong, by what that is, and where they stand."""
@@ -165,7 +172,7 @@ class Collector:
         args = list(map(_args, chosen))
         dur = np.fromiter(map(_dur, chosen), "f8", count)
         unknown = ~np.isfinite(dur)
-        nanoseconds = np.rint(np.where(unknown, 0, np.clip(dur, -9e15, 9e15)) * 1000).astype(np.int64)
+        nanoseconds = np.rint(np.where(unknown, 0, np.clip(dur, -MAX_TIME_US, MAX_TIME_US)) * 1000).astype(np.int64)
         negative = nanoseconds < 0
         nanoseconds[negative] = 0
         nanoseconds[unknown] = NO_DUR
@@ -222,28 +229,35 @@ class Collector:
         key: NDArray[Any],
     ) -> None:
         """Metadata, counters and asynchronous events, which need more than the common fields."""
+        asyncs: list[tuple[int, int]] = []
         for row, event in zip(rows, decode_some(block.data, rows, block.is_tolerant), strict=True):
             args = event.get("args")
             args = args if isinstance(args, dict) else {}
             if classes[row] == META:
-                self.metadata.append((event.get("pid"), event.get("tid"), str(event.get("name")), args))
+                self.metadata_events += 1
+                self.naming.read(event.get("pid"), event.get("tid"), str(event.get("name")), args)
             elif classes[row] == COUNTER:
-                self._add_counter(event, args, int(times[row]), self.events + row)
+                self.counters.add(event, args, int(times[row]), self.events + row)
             else:
-                item = (int(times[row]), int(name[row]), int(key[row]), self.events + row, event)
-                self.asyncs.append(item)
+                asyncs.append((row, self._group_of(event, int(name[row]))))
+        if asyncs:
+            chosen, group = np.array(asyncs, np.int64).T
+            event_numbers = self._numbers_of(chosen)
+            self.asyncs.add(time=times[chosen], name=name[chosen], key=key[chosen], group=group, event=event_numbers)
 
-    def _add_counter(self, event: dict[str, Any], args: dict[str, Any], time: int, number: int) -> None:
-        for series, value in args.items():
-            try:
-                level = float(value)
-            except (TypeError, ValueError):
-                continue
-            place = (event.get("pid"), str(event.get("name")), str(event.get("id", "")), series)
-            moments, values, events = self.counters.setdefault(place, ([], [], []))
-            moments.append(time)
-            values.append(level)
-            events.append(number)
+    def _group_of(self, event: dict[str, Any], name: int) -> int:
+        """The number of what makes begin and end of an asynchronous slice belong together (1.3)."""
+        phase = str(event.get("ph"))[:1]
+        if phase in "nTp":
+            return NO_GROUP
+        category, pid = str(event.get("cat") or ""), lane_text(event.get("pid"))
+        scope, identity, owner = str(event.get("scope", "")), event.get("id"), ""
+        double = event.get("id2")
+        if isinstance(double, dict):
+            identity = double.get("global")
+            if "local" in double:
+                identity, owner = double["local"], pid
+        return self._groups[category, scope, lane_text(identity), owner, name if phase in "SF" else -1]
 
     def key_classes(self) -> NDArray[np.uint8]:
         """The class of phase of every key."""
@@ -259,11 +273,26 @@ class Collector:
             self._kinds = np.array(kinds, np.uint8)
         return self._kinds
 
-    def _count_skipped(self, key: int, count: int) -> None:
-        letter = next(place for place, number in self.keys.items() if number == key)[0][:1]
-        if letter:
-            skipped = self.quality.skipped_phases
-            skipped[letter] = skipped.get(letter, 0) + count
+    def _count_skipped(self, block: Block, rows: Int64, key: NDArray[Any]) -> None:
+        """Count events of phases that have no picture, and elements that are no events at all."""
+        phases = self.key_phases()[key[rows]]
+        skipped = self.quality.skipped_phases
+        for number, count in zip(*np.unique(phases, return_counts=True), strict=True):
+            if letter := chr(number) if number else "":
+                skipped[letter] = skipped.get(letter, 0) + int(count)
+        nameless = rows[phases == 0].tolist()
+        if nameless:
+            events = decode_some(block.data, nameless, block.is_tolerant)
+            empty = sum(not event for event in events)
+            self.empty += empty
+            if len(nameless) > empty:
+                skipped[""] = skipped.get("", 0) + len(nameless) - empty
+
+    def key_phases(self) -> NDArray[np.uint32]:
+        """The letter of the phase of every key as a number, 0 for none."""
+        if len(self._phases) < len(self.keys):
+            self._phases = np.array([ord(phase[:1] or "\0") for phase, *_ in self.keys], np.uint32)
+        return self._phases
 
 
 _NO_TIME = np.iinfo(np.int64).min
@@ -278,7 +307,7 @@ def _times_of(events: list[Event], block: Block) -> Int64:
     """Timestamps in whole ns, `_NO_TIME` where an event has none."""
     count = len(events)
     micros = np.fromiter(map(_ts, events), "f8", count)
-    bad = ~(np.abs(micros) < 9e15)
+    bad = ~(np.abs(micros) < MAX_TIME_US)
     micros[bad] = 0
     whole = np.floor(micros)
     fraction = micros - whole

@@ -22,6 +22,9 @@ from tracetui.model.trace import BEGINNING, NO_ID
 
 Number = int | float | str | None
 
+MAX_TIME_US = 3e15
+"""Microseconds from 0 beyond which a time or a duration is none: sums of three still fit 64 bits in ns."""
+
 NAN = math.nan
 NO_NAME = "[No name]"
 
@@ -91,7 +94,7 @@ class Malformed(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.end = _end_of_array(message)
+        self.end = end_of_value(message)
         """Where the array ended, when other bytes follow it."""
         self.unclosed = "truncated" in message
         """Whether something that was opened is not closed, as in the middle of an event."""
@@ -107,8 +110,8 @@ def decode_strict(block: bytes | bytearray | memoryview) -> list[Event]:
             return _strict.decode(block)
         except msgspec.ValidationError:
             items = _generic.decode(block)
-            if not isinstance(items, list):
-                raise Malformed("no array") from None
+            if not isinstance(items, list) or any(isinstance(item, list) for item in items):
+                raise Malformed("no array of events") from None
             return [straighten(item) for item in items]
     except msgspec.DecodeError as error:
         raise Malformed(str(error)) from None
@@ -140,7 +143,7 @@ def decode_raw(block: bytes, is_tolerant: bool) -> list[bytes]:
     Raises: TraceError when the bytes are not those that were loaded.
     """
     if is_tolerant:
-        return [msgspec.json.encode(item) for item in tolerant.parse(block).events]
+        return [encoded(item) for item in tolerant.parse(block).events]
     try:
         try:
             block.decode()
@@ -149,6 +152,22 @@ def decode_raw(block: bytes, is_tolerant: bool) -> list[bytes]:
         return [bytes(item) for item in _raw.decode(block)]
     except msgspec.DecodeError as error:
         raise TraceError(f"The file's events cannot be read again ({error}): open it anew.") from error
+
+
+def encoded(event: Any) -> bytes:
+    """The JSON of an event that was read leniently; numbers that JSON has not become their names (`"NaN"`)."""
+    return msgspec.json.encode(_with_named_numbers(event))
+
+
+def _with_named_numbers(value: Any) -> Any:
+    # As deep as the decoder went, which is bounded.
+    if isinstance(value, dict):
+        return {key: _with_named_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_named_numbers(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def decoded(data: bytes) -> Any:
@@ -217,7 +236,9 @@ def exact_times(block: bytes, is_tolerant: bool) -> list[int | None]:
 
 def _nanoseconds(text: Any) -> int | None:
     try:
-        return int((Decimal(str(text).strip('"')) * 1000).to_integral_value())
+        time = Decimal(str(text).strip('"'))
+        # Comparing first: a million digits would be written out.
+        return int((time * 1000).to_integral_value()) if abs(time) < MAX_TIME_US else None
     except (InvalidOperation, ValueError, OverflowError):
         return None
 
@@ -312,8 +333,9 @@ def _as_utf8(block: bytes) -> bytes:
     return block.decode("utf-8", "surrogateescape").encode("utf-8", "replace")
 
 
-def _end_of_array(message: str) -> int | None:
+def end_of_value(message: str) -> int | None:
+    """Index behind a value and blanks that other bytes follow, out of the decoder's complaint about these."""
     marker = "trailing characters (byte "
-    place = message.find(marker)
+    start = message.find(marker)
     # The decoder counts the first byte that does not belong.
-    return None if place < 0 else int(message[place + len(marker) :].rstrip(")")) - 1
+    return None if start < 0 else int(message[start + len(marker) :].rstrip(")")) - 1

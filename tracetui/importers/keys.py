@@ -44,15 +44,19 @@ class Keys:
 
     def own_lane(self, key: NDArray[Any]) -> NDArray[np.int32]:
         """The lane of slices: process, thread and what the category belongs on."""
-        return self._mapped(key, lambda text, kind: self.lanes.number((*_place(text), torch.lane_kind_of(kind))))
+        return self._mapped(key, lambda text, kind: self.lanes.number((*_lane_ids(text), torch.lane_kind_of(kind))))
+
+    def async_lane(self, key: NDArray[Any]) -> NDArray[np.int32]:
+        """The lane of asynchronous events: one for each process and category."""
+        return self._mapped(key, lambda text, _: self.lanes.number((lane_text(text[2]), text[1], LaneKind.ASYNC)))
 
     def nearest_lane(self, key: NDArray[Any]) -> NDArray[np.int32]:
         """The lane of instants and flow ends, which have no kind: one that has slices where there is one."""
 
         def find(text: Key, _: Kind) -> int:
             if text[2] in torch.BOOKKEEPING_PROCESSES:
-                return self.lanes.number((*_place(text), LaneKind.BOOKKEEPING))
-            return self.lanes.nearest(*_place(text), LaneKind.GPU if text[0] == "f" else LaneKind.CPU)
+                return self.lanes.number((*_lane_ids(text), LaneKind.BOOKKEEPING))
+            return self.lanes.nearest(*_lane_ids(text), LaneKind.GPU if text[0] == "f" else LaneKind.CPU)
 
         return self._mapped(key, find)
 
@@ -64,5 +68,5 @@ class Keys:
         return lanes
 
 
-def _place(text: Key) -> tuple[str, str]:
+def _lane_ids(text: Key) -> tuple[str, str]:
     return lane_text(text[2]), lane_text(text[3])

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
-
-import msgspec
 
 from tracetui.errors import NoEvents
 from tracetui.importers import torch
-from tracetui.importers.blocks import BlockReader, Findings
+from tracetui.importers.blocks import BlockReader, Layout
 from tracetui.importers.chrome import TraceParts, assemble
 from tracetui.importers.columns import Collector
 from tracetui.importers.garbage import collector_off
+from tracetui.importers.notes import no_events, note_layout
 from tracetui.importers.source import Source, open_source
 from tracetui.importers.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store
-from tracetui.importers.tolerant import parse_value, readable
-from tracetui.model.trace import EXAMPLES, UNREADABLE, Quality, Trace
-
-_TOP_KEY = re.compile(r'"([A-Za-z_]+)"\s*:\s*')
+from tracetui.importers.top_keys import top_keys
+from tracetui.model.trace import Quality, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,36 +57,43 @@ def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: C
     quality = Quality()
     collector = Collector(quality)
     store = Store(FileBlocks(source.path) if source.rereadable and source.path else MemoryBlocks())
-    reader = BlockReader(source)
+    reader = BlockReader(source, cancelled=cancelled)
 
     def tell(stage: str) -> None:
         progress(LoadProgress(source.consumed, source.size, collector.events, stage))
 
     for block in reader:
-        place = BlockLocation(block.offset, len(block.data), block.is_tolerant)
-        store.add(place, block.data, collector.events)
+        location = BlockLocation(block.offset, len(block.data), block.is_tolerant, block.data.startswith(b"["))
+        store.add(location, block.data, collector.events)
         collector.add(block)
         tell("reading")
         if cancelled():
             break
     quality.partial = cancelled()
-    findings = reader.findings
-    _tell_quality(quality, findings, source)
-    metadata = _metadata(findings)
-    metadata_events = len(collector.metadata)
+    layout = reader.layout
+    note_layout(quality, layout, source)
+    metadata = top_keys(layout, quality)
     parts = assemble(collector, quality, metadata, tell)
     if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0:
-        raise NoEvents(_no_events(source, collector.events, metadata_events, quality))
+        raise NoEvents(no_events(source, collector, layout))
+    quality.empty = collector.empty
     store.join_ends(*parts.ends)
     store.container = Container(
-        findings.container, findings.header, findings.trailer, metadata, findings.is_closed and not source.damage
+        layout.container,
+        # Where keys stand between arrays too, the header alone does not hold them.
+        b"" if any(map(bytes.strip, layout.between)) else layout.header,
+        layout.trailer,
+        metadata,
+        layout.is_closed and not source.damage,
+        tuple(sorted(layout.oddities, key=attrgetter("offset"))),
+        layout.odd_counts,
     )
-    return _trace(source, findings, metadata, collector, quality, store, parts)
+    return _trace(source, layout, metadata, collector, quality, store, parts)
 
 
 def _trace(
     source: Source,
-    findings: Findings,
+    layout: Layout,
     metadata: dict[str, Any],
     collector: Collector,
     quality: Quality,
@@ -102,7 +106,7 @@ def _trace(
     return Trace(
         label=source.label,
         path=source.path,
-        format=f"{producer}, {findings.container}{wrapping}",
+        format=f"{producer}, {layout.container}{wrapping}",
         size_bytes=source.consumed if source.size is None else source.size,
         events=collector.events,
         is_torch=parts.is_torch,
@@ -124,56 +128,3 @@ def _trace(
         memory_args=collector.arguments.memory.arguments(),
         store=store,
     )
-
-
-def _tell_quality(quality: Quality, findings: Findings, source: Source) -> None:
-    quality.dropped += findings.dropped
-    quality.repaired += findings.repaired
-    quality.examples = sorted(findings.examples + quality.examples)[:EXAMPLES]
-    if quality.partial:
-        quality.notes.append("Loading was stopped: this is the part that had been read.")
-        return
-    quality.truncated_at = findings.truncated_at
-    if source.damage:
-        quality.notes.append(f"The file is cut off: {source.damage}; everything before that is shown.")
-    elif findings.truncated_at is not None:
-        quality.notes.append(
-            f"The file is cut off at byte {findings.truncated_at:,}: its last event is incomplete and was left out."
-        )
-    if findings.dropped:
-        first = next((byte for byte, what in findings.examples if what.startswith(UNREADABLE)), None)
-        where = "" if first is None else f", the first at byte {first:,}"
-        quality.notes.append(f"{findings.dropped:,} events could not be read{where}.")
-    if findings.repaired:
-        quality.notes.append(f"{findings.repaired:,} events are not valid JSON and were mended.")
-
-
-def _no_events(source: Source, events: int, metadata_events: int, quality: Quality) -> str:
-    if metadata_events and not quality.truncated_at:
-        return f"{source.label} holds {metadata_events:,} metadata events and none that is timed: nothing to show."
-    if quality.truncated_at is not None or source.damage:
-        where = source.damage or f"it is cut off at byte {quality.truncated_at:,}"
-        return f"{source.label} holds no complete event: {where}."
-    return f"{source.label} holds no timed event ({events:,} events in all): nothing to show."
-
-
-def _metadata(findings: Findings) -> dict[str, Any]:
-    """The top-level keys around the events; one by one where they are not valid JSON together."""
-    if findings.container != "object":
-        return {}
-    for ending in (findings.trailer, b"}"):
-        try:
-            whole = msgspec.json.decode(findings.header + b"[]" + ending)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-        if isinstance(whole, dict):
-            whole.pop("traceEvents", None)
-            return whole
-    found: dict[str, Any] = {}
-    for part in map(readable, (findings.header, findings.trailer)):
-        place = 0
-        while match := _TOP_KEY.search(part, place):
-            value, place = parse_value(part, match.end())
-            if place > match.end() and match[1] != "traceEvents":
-                found.setdefault(match[1], value)
-    return found

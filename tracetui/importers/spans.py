@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.importers.columns import NO_DUR, Collector
+from tracetui.importers.columns import NO_DUR, NO_GROUP, Collector
 from tracetui.importers.decode import NO_NAME
 from tracetui.importers.keys import Keys
-from tracetui.importers.lanes import lane_text
 from tracetui.model.intervals import Int64
-from tracetui.model.trace import NO_ID, LaneKind, Quality
+from tracetui.model.trace import NO_ID, Quality
 
 Columns = dict[str, NDArray[Any]]
 
@@ -31,6 +30,8 @@ class Spans:
         self._collector = collector
         self._keys = keys
         self._quality = quality
+        self.moments: Columns = {}
+        """Asynchronous events that mark a moment, once `columns` was called."""
         self._begins: list[Int64] = []
         self._ends: list[Int64] = []
 
@@ -73,19 +74,17 @@ class Spans:
 
     def _asynchronous(self) -> Columns:
         """Slices out of asynchronous events; the ones that only mark a moment become instants."""
-        groups: dict[tuple[Any, ...], int] = {}
-        rows: list[tuple[int, ...]] = []
-        for time, name, key, event, item in self._collector.asyncs:
-            phase, category, pid, _ = self._keys.texts[key]
-            lane = self._keys.lanes.number((lane_text(pid), category, LaneKind.ASYNC))
-            if phase in "nTp":
-                self._collector.moments.append((time, name, key, lane, event))
-                continue
-            group = _async_group(item, category, pid, phase, name)
-            rows.append((groups.setdefault(group, len(groups)), phase in "bS", lane, time, name, key, event))
-        table = np.array(rows, np.int64).reshape(-1, 7).T
-        columns: Columns = dict(zip(("lane", "time", "name", "key", "event"), table[2:], strict=True))
-        return self._joined(table[0], table[1].astype(bool), columns, None)
+        gathered = self._collector.asyncs
+        columns: Columns = {
+            name: gathered.take(name, dtype)
+            for name, dtype in (("key", "i4"), ("time", "i8"), ("name", "i4"), ("event", "i4"), ("group", "i8"))
+        }
+        columns["lane"] = self._keys.async_lane(columns["key"])
+        is_moment = columns["group"] == NO_GROUP
+        self.moments = {name: values[is_moment] for name, values in columns.items()}
+        columns = {name: values[~is_moment] for name, values in columns.items()}
+        begins = self._keys.phase_is(columns["key"], "bS")
+        return self._joined(columns["group"], begins, columns, None)
 
     def _joined(
         self, group: NDArray[Any], begins: NDArray[np.bool_], columns: Columns, complete: Columns | None
@@ -120,18 +119,6 @@ def _lane_ends(lane: Int64, time: Int64, complete: Columns | None) -> Int64:
         here = complete["lane"] < size
         np.maximum.at(ends, complete["lane"][here], (complete["start"] + complete["dur"])[here])
     return ends[lane]
-
-
-def _async_group(item: dict[str, Any], category: str, pid: Any, phase: str, name: int) -> tuple[Any, ...]:
-    """What makes begin and end of an asynchronous slice belong together (section 1.3)."""
-    scope, identity, owner = str(item.get("scope", "")), item.get("id"), ""
-    double = item.get("id2")
-    if isinstance(double, dict):
-        identity = double.get("global")
-        if "local" in double:
-            identity, owner = double["local"], lane_text(pid)
-    legacy = name if phase in "SF" else -1
-    return (category, scope, lane_text(identity), owner, legacy)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import numpy as np
 from tracetui.errors import TraceError
 from tracetui.importers.decode import decode_objects, decode_raw
 from tracetui.importers.garbage import collector_off
+from tracetui.importers.top_level import Found, Oddity
 from tracetui.model.intervals import Bool, Int64
 
 
@@ -30,6 +31,8 @@ class BlockLocation:
     offset: int
     length: int
     is_tolerant: bool
+    has_bracket: bool = True
+    """Whether a bracket was put on its first byte, or stood there."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,10 @@ class Container:
     """The top-level keys other than the events, as far as they could be read."""
     is_closed: bool = True
     """Whether the file goes on to the end of the array, and of the object around it."""
+    oddities: tuple[Found, ...] = ()
+    """What stands beside the events and in a whole trace would not, in the order of the file."""
+    odd_counts: Mapping[Oddity, int] = field(default_factory=dict)
+    """How many of each there are; `oddities` are the first ones."""
 
 
 class BlockBytes(Protocol):
@@ -82,9 +89,11 @@ class FileBlocks:
                 data = bytearray(os.pread(file.fileno(), place.length, place.offset))
         except OSError as error:
             raise TraceError(f"{self._path} cannot be read any more: {error.strerror}.") from error
+        # The cut replaced the separators around the block by brackets.
+        if place.has_bracket:
+            data[:1] = b"["
         if not place.is_tolerant:
-            # The cut replaced the separators around the block by brackets.
-            data[:1], data[-1:] = b"[", b"]"
+            data[-1:] = b"]"
         return bytes(data)
 
 

@@ -210,8 +210,18 @@ class Quality:
     """Byte offset where the file stops in the middle of something."""
     partial: bool = False
     """The user stopped the loading."""
+    damage: str = ""
+    """What is wrong with the gzip, zstd or zip around the events, so that something may be missing."""
+    stray_brackets: int = 0
+    """Closing brackets between events; the events behind them are read too."""
+    further_arrays: int = 0
+    """Arrays of events behind the first one: a key that stands twice, or several writers."""
     dropped: int = 0
     """Events that could not be read or placed in time."""
+    unreadable: int = 0
+    """Pieces of the file among them that could not be read."""
+    empty: int = 0
+    """Elements of the array of events that are none, such as `{}`."""
     repaired: int = 0
     """Events that needed a lenient reading."""
     unfinished: int = 0
@@ -233,13 +243,27 @@ class Quality:
     At most EXAMPLES; what is wrong is said by one of the words below, with a colon after it.
     """
 
+    @property
+    def loss(self) -> str:
+        """Why numbers may be those of a part of the recording, as the end of a sentence; empty for a whole file."""
+        if self.truncated_at is not None:
+            return f"is cut off at byte {self.truncated_at:,}"
+        if self.damage:
+            return f"is damaged: {self.damage}"
+        if self.partial:
+            return "was not read to its end"
+        if self.unreadable:
+            pieces = "a piece" if self.unreadable == 1 else f"{self.unreadable:,} pieces"
+            return f"is damaged: {pieces} of it could not be read"
+        return ""
+
 
 UNREADABLE, MENDED, UNTIMED = "unreadable", "mended", "no time"
 NEGATIVE, ENDLESS = "negative duration", "no end"
 EXAMPLES = 20
-"""So many offenders are kept."""
+"""Maximum offenders that are kept."""
 BEGINNING = 60
-"""So many characters of each."""
+"""Characters kept of an offender."""
 
 
 class EventStore(Protocol):
@@ -272,7 +296,7 @@ class NoEventStore:
 Result = TypeVar("Result")
 
 VIEWS_KEPT = 200
-"""So many results about a step, a grouping or another trace are kept with a trace; the whole of it has few, all kept.
+"""Maximum results about a step, a grouping or another trace that are kept; all about the whole trace are.
 
 Going to another step asks for some 15. Without a bound, every step that was ever looked at and every pair of steps
 that was ever compared would stay for as long as the trace.

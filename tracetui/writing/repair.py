@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tracetui.importers import tolerant
-from tracetui.importers.decode import decode_raw
+from tracetui.importers.decode import decode_raw, encoded
 from tracetui.importers.store import Store
-from tracetui.importers.tolerant import Piece
+from tracetui.importers.tolerant import Bracket, Piece
+from tracetui.importers.top_level import Oddity
 from tracetui.model.trace import BEGINNING, Trace
 from tracetui.writing.container import MARK, Sink, surroundings, write_events
 
@@ -24,6 +25,13 @@ REWRITTEN = "rewritten: it held what JSON does not allow, such as control charac
 NOT_UTF8 = "rewritten: bytes that are not UTF-8 became signs"
 NO_EVENT = "left out, it is no event"
 COMMAS = "a comma was put between events, or one too many taken away"
+ODDITIES = {
+    Oddity.BRACKET: "left out, a closing bracket between events",
+    Oddity.INNER_ARRAY: "the events of another array were put into the one",
+    Oddity.SECOND_KEY: "the events of the second key traceEvents were put into the one array",
+    Oddity.NEXT_TRACE: "the events of another trace were put into the one array",
+    Oddity.FOREIGN: "left out, it is no event",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,8 @@ class Repair:
         if self._commas:
             more = f", and in {len(self._commas) - 1:,} more places" if len(self._commas) > 1 else ""
             self.done.append(Mend(self._commas[0], COMMAS + more))
+        self.done += [Mend(odd.offset, ODDITIES[odd.kind], _shown(odd.text)) for odd in store.container.oddities]
+        self.done.sort(key=lambda mend: -1 if mend.offset is None else mend.offset)
         self.done += self._around(store)
         return count
 
@@ -93,8 +103,10 @@ class Repair:
         # A block that begins elsewhere than at the bracket begins with the comma before it.
         commas = 0 if data.startswith(b"[") else -1
         for piece in tolerant.pieces(data):
-            if isinstance(piece, int):
-                return
+            if isinstance(piece, Bracket):
+                # Listed with what stands outside of blocks; the comma may have become the bracket.
+                commas = -1
+                continue
             event = self._read(offset, data, piece)
             if event is None:
                 # What is left out may have taken a comma with it.
@@ -115,7 +127,7 @@ class Repair:
         if not piece.is_mended and _is_valid(raw):
             return raw
         self._note(offset + piece.start, MENDED if piece.is_mended else REWRITTEN, piece.text)
-        return msgspec.json.encode(piece.item)
+        return encoded(piece.item)
 
     def _around(self, store: Store) -> Iterator[Mend]:
         """What was done to the file around its events."""
@@ -130,12 +142,20 @@ class Repair:
         elif container.kind == "object" and surroundings(container)[0] != container.header.removeprefix(MARK):
             kept = ", ".join(key for key in container.metadata if key != "traceEvents") or "none"
             yield Mend(None, f"the keys beside the events were written anew: {kept}")
+        listed = len(container.oddities)
+        if (more := sum(container.odd_counts.values()) - listed) > 0:
+            yield Mend(None, f"{more:,} further things of these kinds were done")
         for note in self.trace.quality.notes:
-            if "stream" in note or "inflate" in note:
+            if "stream" in note or "inflate" in note or "zip archive" in note:
                 yield Mend(None, note)
 
     def _note(self, offset: int, what: str, text: str) -> None:
-        self.done.append(Mend(offset, what, " ".join(text[: 2 * BEGINNING].split())[:BEGINNING]))
+        self.done.append(Mend(offset, what, _shown(text)))
+
+
+def _shown(text: str) -> str:
+    """The beginning of a text on one line."""
+    return " ".join(text[: 2 * BEGINNING].split())[:BEGINNING]
 
 
 def _is_valid(raw: bytes) -> bool:

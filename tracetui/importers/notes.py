@@ -1,0 +1,101 @@
+"""Sentences about a file: what of it could not be read, what is odd about it, and why nothing can be shown."""
+
+from __future__ import annotations
+
+from tracetui.importers.blocks import Layout
+from tracetui.importers.columns import Collector
+from tracetui.importers.source import Source
+from tracetui.importers.top_level import Oddity
+from tracetui.model.trace import EXAMPLES, UNREADABLE, Quality
+
+_ARRAYS = (Oddity.NEXT_TRACE, Oddity.SECOND_KEY, Oddity.INNER_ARRAY)
+"""Oddities with which another array of events begins."""
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 event`, `2 events`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def note_layout(quality: Quality, layout: Layout, source: Source) -> None:
+    """Put counts and sentences about the file into the quality of its trace."""
+    quality.dropped += layout.dropped
+    quality.unreadable = layout.dropped
+    quality.repaired += layout.repaired
+    quality.examples = sorted(layout.examples + quality.examples)[:EXAMPLES]
+    quality.stray_brackets = layout.odd_counts.get(Oddity.BRACKET, 0)
+    quality.further_arrays = sum(layout.odd_counts.get(kind, 0) for kind in _ARRAYS)
+    if quality.partial:
+        quality.notes.append("Loading was stopped: this is the part that had been read.")
+        return
+    quality.truncated_at = layout.truncated_at
+    quality.damage = source.damage or ""
+    notes = [
+        _damaged(layout, source.damage),
+        _further_arrays(layout, quality.further_arrays),
+        _brackets(layout, quality.stray_brackets),
+        source.remark,
+        _unreadable(layout),
+    ]
+    if layout.repaired:
+        are = "is" if layout.repaired == 1 else "are"
+        was = "was" if layout.repaired == 1 else "were"
+        notes.append(f"{counted(layout.repaired, 'event')} {are} not valid JSON and {was} mended.")
+    quality.notes += filter(None, notes)
+
+
+def _damaged(layout: Layout, damage: str | None) -> str:
+    if damage:
+        is_cut = damage.endswith("stops before its end")
+        return f"The file is {'cut off' if is_cut else 'damaged'}: {damage}; everything before that is shown."
+    if layout.truncated_at is None:
+        return ""
+    at = f"The file is cut off at byte {layout.truncated_at:,}"
+    if layout.is_within_event:
+        return f"{at}: its last event is incomplete and was left out."
+    return f"{at}, behind its last event: what should follow is missing."
+
+
+def _further_arrays(layout: Layout, count: int) -> str:
+    if count == 0:
+        return ""
+    first = next(each for each in layout.oddities if each.kind in _ARRAYS)
+    at = f"byte {first.offset:,}"
+    if first.kind is Oddity.SECOND_KEY and count == 1:
+        return f"The key traceEvents stands twice in the file, again at {at}: the events of both are shown."
+    if first.kind is Oddity.INNER_ARRAY:
+        arrays = counted(count, "array")
+        return f"The events stand in {arrays} within the array, the first at {at}: the events of all are shown."
+    arrays = f"{count + 1:,} arrays of events"
+    return f"Several writers put {arrays} into one file, the second at {at}: the events of all are shown together."
+
+
+def _brackets(layout: Layout, count: int) -> str:
+    if count == 0:
+        return ""
+    first = next(each for each in layout.oddities if each.kind is Oddity.BRACKET)
+    more = f", and in {counted(count - 1, 'more place')}" if count > 1 else ""
+    return f"A closing bracket stands between events at byte {first.offset:,}{more}: what follows it was read too."
+
+
+def _unreadable(layout: Layout) -> str:
+    if layout.dropped == 0:
+        return ""
+    first = min((byte for byte, what in layout.examples if what.startswith(UNREADABLE)), default=None)
+    before = ", the first at" if layout.dropped > 1 else ", at"
+    at = "" if first is None else f"{before} byte {first:,}"
+    return f"{counted(layout.dropped, 'piece')} of the file could not be read{at}."
+
+
+def no_events(source: Source, collector: Collector, layout: Layout) -> str:
+    """Why a file has nothing to show, as a sentence."""
+    events = collector.events - collector.empty
+    if collector.metadata_events and layout.truncated_at is None and not source.damage:
+        held = counted(collector.metadata_events, "metadata event")
+        return f"{source.label} holds {held} and none that is timed: nothing to show."
+    if layout.truncated_at is not None or source.damage:
+        where = source.damage or f"it is cut off at byte {layout.truncated_at:,}"
+        return f"{source.label} holds no complete event: {where}."
+    if events == 0:
+        return f"{source.label} holds no event: nothing to show."
+    return f"{source.label} holds no timed event ({counted(events, 'event')} in all): nothing to show."
