@@ -21,8 +21,8 @@ from random import Random
 
 import zstandard
 
-from tests.conftest import SHARED
 from tests.fuzz.properties import Broken, check_every_pane, opened
+from tests.support.paths import SHARED
 from tracetui.model.trace import Trace
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
@@ -32,8 +32,8 @@ EXCERPT = 250
 """Events kept of a trace, from its beginning and from its end: short files show the same."""
 SIGNS = b'[]{},:"\\\n\0 0a'
 VALUES = (
-    b"NaN", b"-Infinity", b"N/A", b"null", b"[]", b"{}", b'"x"', b"1e30", b"1e999", b"-8e15", b"8e15", b"1.0", b"9" * 400,
-    b"true", b'"D:\\new\\bench.py"', b"9223372036854775808", b"-1", b'"N/A"', b"2.9e15", b"[[1]]",
+    b"NaN", b"-Infinity", b"N/A", b"null", b"[]", b"{}", b'"x"', b"1e30", b"1e999", b"-8e15", b"8e15", b"1.0",
+    b"9" * 400, b"true", b'"D:\\new\\bench.py"', b"9223372036854775808", b"-1", b'"N/A"', b"2.9e15", b"[[1]]",
 )  # fmt: skip
 
 
@@ -89,7 +89,8 @@ class Damaged:
 
     def stretch(self, start: int, end: int) -> list[Part]:
         """The parts of a stretch."""
-        found, passed = [], 0
+        found: list[Part] = []
+        passed = 0
         for part in self.parts:
             found.append(_slice(part, max(start - passed, 0), max(end - passed, 0)))
             passed += len(part.data)
@@ -124,7 +125,7 @@ def spans_of(data: bytes) -> list[tuple[int, int]]:
     decoder = json.JSONDecoder(strict=False)
     key = text.find('"traceEvents"')
     index = text.index("[", max(key, 0)) + 1
-    found = []
+    found: list[tuple[int, int]] = []
     while True:
         while text[index] in ", \t\r\n":
             index += 1

@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
         _print_several(several_shown(sides, names, options), options.format)
     else:
         _print_two(sides[0], sides[1], options)
-    return 0 if all(side.trace.quality.truncated_at is None for side in sides) else 1
+    return 0 if all(not side.trace.quality.is_part for side in sides) else 1
 
 
 def _require_fitting(names: Sequence[SideName], options: argparse.Namespace) -> None:

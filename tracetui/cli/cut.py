@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     trace = read_trace(options.trace, opening(options))
     kept, size = write_trace(options.output, trace, Cut(trace, wanted, anonymizer).write, options.force)
     print(f"tracetui: {_summary(trace, kept, size)}", file=sys.stderr)
-    return 0 if trace.quality.truncated_at is None else 1
+    return 0 if not trace.quality.is_part else 1
 
 
 def wanted_part(options: argparse.Namespace) -> Wanted:

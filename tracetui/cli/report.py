@@ -62,7 +62,7 @@ def _of_one(options: argparse.Namespace) -> tuple[Report, bool]:
     from tracetui.drawing.timeline.raster import Picture
 
     trace = read_trace(options.traces[0], opening(options))
-    return trace_report(trace, Picture(trace), options.step, __version__), trace.quality.truncated_at is None
+    return trace_report(trace, Picture(trace), options.step, __version__), not trace.quality.is_part
 
 
 def _of_two(options: argparse.Namespace) -> tuple[Report, bool]:
@@ -79,7 +79,7 @@ def _of_two(options: argparse.Namespace) -> tuple[Report, bool]:
         raise UsageError("--step is for a report on one trace; a side may be `A.json#3`.")
     a, b = read_sides(named_pair(options.traces), opening(options))
     pictures = Picture(a.trace), Picture(b.trace)
-    is_whole = all(side.trace.quality.truncated_at is None for side in (a, b))
+    is_whole = all(not side.trace.quality.is_part for side in (a, b))
     return comparison_report(comparison(a, b), pictures, __version__), is_whole
 
 

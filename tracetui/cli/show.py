@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     extent = Extent(options.step, options.by, options.where or "")
     write(table, trace, options.pane, form, options.limit, extent)
     # A script must notice that the numbers are those of a part.
-    return 0 if trace.quality.truncated_at is None else 1
+    return 0 if not trace.quality.is_part else 1
 
 
 def wants_plain(options: argparse.Namespace) -> bool:

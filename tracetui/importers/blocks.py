@@ -125,6 +125,8 @@ class BlockReader:
         self._base = 0
         self._eof = False
         self._separator = b""
+        self._is_headless = False
+        """Whether the file does not begin like a trace."""
 
     def __iter__(self) -> Iterator[Block]:
         try:
@@ -179,7 +181,8 @@ class BlockReader:
             shown = body[:24].decode("utf-8", "replace")
             raise NotATrace(f"{self._source.label} is not a trace: it starts with {shown!r}, not with {{ or [.")
         index, is_array = found
-        self.layout.container = "object" if is_array or body.startswith(b"{") else "array"
+        # Of what it was, keys may follow behind the events.
+        self._is_headless = True
         self.layout.header = bytes(self._buffer[: index if is_array else index - 1])
         begins = body[:BEGINNING].decode(errors="replace")
         self.layout.note(Found(self._base, Oddity.FOREIGN, begins))
@@ -270,7 +273,7 @@ class BlockReader:
         if layout.container == "object" and _is_object(layout.header + b"[]" + trailer):
             # Keys of an object around the object of the events.
             return
-        if top_level.in_object:
+        if top_level.in_object and not self._is_headless:
             layout.is_closed = False
             layout.truncated_at = self._base + self._fill
         nested = Oddity.INNER_ARRAY in layout.odd_counts and not trailer.strip(b"] \t\r\n")

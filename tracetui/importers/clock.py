@@ -5,14 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from tracetui.importers.spans import SPAN_COLUMNS, Columns
+from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import GPU_WORK, Kind, Quality
 
 _ABSURD = 10
-"""Work on a GPU that ends this many times later than nearly all other slices cannot be true."""
+"""GPU activity that ends this many times later than nearly all other slices cannot be true."""
 _DAY = 86_400 * 10**9
 """Any other slice must last longer than this: a frame around a whole program may outlast all that was recorded."""
 _FAR_FROM_ZERO = 10**15
 """Half of all slices start later than this many ns: what starts at 0 was not recorded there."""
+_FAR_APART = 10
+"""What lies this many times farther away than nearly all other slices reach, and a day, was not recorded there."""
+MAX_ASTRAY = 100
+"""Slices that may stand together far from all others and be taken for errors; more are a recording of their own."""
+
+
+FEW_ASTRAY = 3
+"""Slices that may be errors also where they are more than a tenth of all."""
 
 
 def settle_times(columns: Columns, moments: list[int], quality: Quality) -> tuple[int, tuple[int, int]]:
@@ -28,8 +37,8 @@ def settle_times(columns: Columns, moments: list[int], quality: Quality) -> tupl
         return origin, (0, max(moments, default=0) - origin)
     origin = int(start.min())
     end = start + columns["dur"][work] - origin
-    place = int(len(end) * 0.999)
-    absurd = end > _ABSURD * max(int(np.partition(end, place)[place]), 1)
+    nearly_all = int(len(end) * 0.999)
+    absurd = end > _ABSURD * max(int(np.partition(end, nearly_all)[nearly_all]), 1)
     absurd &= np.isin(columns["kind"][work], GPU_WORK) | (columns["dur"][work] > _DAY)
     if absurd.any():
         quality.clipped += int(np.count_nonzero(absurd))
@@ -40,12 +49,41 @@ def settle_times(columns: Columns, moments: list[int], quality: Quality) -> tupl
 
 
 def _drop_unplaced(columns: Columns, quality: Quality) -> None:
-    """Drop slices at time 0 of a trace whose clock is far from it (kineto#109)."""
-    start = columns["start"]
-    unplaced = (start <= 0) & (columns["kind"] != Kind.BOOKKEEPING)
-    if not unplaced.any() or np.median(start) < _FAR_FROM_ZERO:
+    """Drop slices whose time cannot be true: at 0 of a clock far from it (kineto#109), or far from all others."""
+    own = np.flatnonzero(columns["kind"] != Kind.BOOKKEEPING)
+    start = columns["start"][own]
+    if len(start) == 0 or int(start.max()) - int(start.min()) < _DAY:
         return
-    quality.dropped += int(np.count_nonzero(unplaced))
-    quality.notes.append("Slices at time 0 lie outside the recording and were left out.")
+    astray = _astray(start)
+    if np.median(start) >= _FAR_FROM_ZERO:
+        astray |= start <= 0
+    if not astray.any():
+        return
+    count = int(np.count_nonzero(astray))
+    quality.dropped += count
+    slices, lie, were = ("slice", "lies", "was") if count == 1 else ("slices", "lie", "were")
+    quality.notes.append(f"{count:,} {slices} {lie} days away from all the others and {were} left out.")
+    kept = np.ones(len(columns["kind"]), bool)
+    kept[own[astray]] = False
     for name in (*SPAN_COLUMNS, "kind"):
-        columns[name] = columns[name][~unplaced]
+        columns[name] = columns[name][kept]
+
+
+def _astray(start: Int64) -> Bool:
+    """Mask of the few moments that lie far away from all the others.
+
+    Moments stand in groups between which nothing happens for days. The largest group is the recording; the others
+    are astray if they are small, and few altogether: a timeline of weeks has groups as well.
+    """
+    order = np.argsort(start, kind="stable")
+    ascending = start[order]
+    low, high = ascending[len(start) // 100], ascending[-1 - len(start) // 100]
+    away = max(_DAY, _FAR_APART * min(int(high) - int(low), _DAY))
+    first = np.flatnonzero(np.diff(ascending, prepend=ascending[0] - away - 1) > away)
+    size = np.diff(np.append(first, len(start)))
+    small = (size <= MAX_ASTRAY) & (2 * size < size.max())
+    if int(size[small].sum()) > max(len(start) // 10, FEW_ASTRAY):
+        small[:] = False
+    astray = np.empty(len(start), bool)
+    astray[order] = np.repeat(small, size)
+    return astray

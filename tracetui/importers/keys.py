@@ -69,4 +69,4 @@ class Keys:
 
 
 def _lane_ids(text: Key) -> tuple[str, str]:
-    return lane_text(text[2]), lane_text(text[3])
+    return torch.lane_ids(lane_text(text[2]), lane_text(text[3]))

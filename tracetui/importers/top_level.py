@@ -123,7 +123,7 @@ class TopLevel:
     def _seek(self, buffer: bytearray, index: int, fill: int, base: int, is_all: bool) -> tuple[Stop, int, list[Found]]:
         """Look for the next event or array of events, whatever stands before it."""
         if self._foreign is None:
-            self._foreign = base + index, bytes(buffer[index : index + BEGINNING])
+            self._foreign = base + index, bytes(buffer[index : min(index + BEGINNING, fill)])
         key = EVENTS_KEY.search(buffer, index, fill)
         event = _next_event(buffer, index, key.start() if key else fill, fill, is_all)
         if event is None and key is None:
@@ -185,8 +185,8 @@ def _next_event(buffer: bytearray, index: int, limit: int, fill: int, is_all: bo
             return -start - 1
         if is_event:
             return start
-        # What stands in a small object that is no event is none either; a large one may hold an array of events.
-        passed = end if end - start < _TRIED else start + 1
+        # An object that is no event may hold an array of them.
+        passed = end if buffer.find(b'"ph"', start, end) < 0 else start + 1
     return None
 
 

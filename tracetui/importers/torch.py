@@ -51,8 +51,14 @@ BOOKKEEPING_PROCESSES = ("Spans", "Traces", "")
 """What stands for a process where the profiler writes about itself (R2.2)."""
 
 
+LEGACY_PROCESSES = {"CPU functions": Kind.CPU_OP, "CUDA functions": Kind.KERNEL}
+"""Processes in what `torch.autograd.profiler` exports, without categories; a thread of the second is a device."""
+
+
 def kind_of(category: str, pid: object = None) -> Kind:
     """The kind of a slice by its category; the first known one of a comma-separated list counts."""
+    if not category and isinstance(pid, str):
+        return LEGACY_PROCESSES.get(pid, Kind.OTHER)
     for part in category.split(","):
         kind = _KINDS.get(part.strip().casefold())
         if kind is Kind.BOOKKEEPING and pid != "Spans":
@@ -65,6 +71,11 @@ def kind_of(category: str, pid: object = None) -> Kind:
 def lane_kind_of(kind: Kind) -> LaneKind:
     """The kind of lane that a slice belongs on."""
     return _LANE_KINDS.get(kind, LaneKind.CPU)
+
+
+def lane_ids(pid: str, tid: str) -> tuple[str, str]:
+    """Process and thread of a lane; a device of the legacy export is a process with one stream."""
+    return (tid, "0") if LEGACY_PROCESSES.get(pid) is Kind.KERNEL else (pid, tid)
 
 
 def is_torch(kinds: Iterable[Kind], metadata: Mapping[str, Any]) -> bool:

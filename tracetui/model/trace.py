@@ -244,6 +244,11 @@ class Quality:
     """
 
     @property
+    def is_part(self) -> bool:
+        """Whether the file, or what it is packed in, ends too early or is damaged."""
+        return self.truncated_at is not None or bool(self.damage)
+
+    @property
     def loss(self) -> str:
         """Why numbers may be those of a part of the recording, as the end of a sentence; empty for a whole file."""
         if self.truncated_at is not None:

@@ -189,10 +189,10 @@ def checked(assertions: Sequence[Assertion], evaluator: Evaluator) -> list[Outco
 
 
 def whole_file(trace: Trace) -> Outcome | None:
-    """That a file is there to its end, as an assertion of its own, where it is not; None where it is."""
-    if trace.quality.truncated_at is None:
+    """That nothing of a file is lost, as an assertion of its own, where something is; None where nothing is."""
+    if not (loss := trace.quality.loss):
         return None
-    why = f"{trace.label} is cut off at byte {trace.quality.truncated_at:,}: all numbers are those of a part."
+    why = f"{trace.label} {loss}; all numbers are those of a part."
     return Outcome("the file is whole", Status.MISSING, (), why)
 
 

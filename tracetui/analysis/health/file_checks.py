@@ -16,6 +16,27 @@ def cut_off(trace: Trace) -> Doubt:
     return Doubt(0) if at is None else Doubt(1, 0, f"byte {at:,}")
 
 
+def damaged(trace: Trace) -> Doubt:
+    """Whether the gzip, zstd or zip around the events is damaged."""
+    damage = trace.quality.damage
+    return Doubt(int(bool(damage)), 0, damage)
+
+
+def further_arrays(trace: Trace) -> Doubt:
+    """Arrays of events behind the first one."""
+    return Doubt(trace.quality.further_arrays)
+
+
+def stray_brackets(trace: Trace) -> Doubt:
+    """Closing brackets between events."""
+    return Doubt(trace.quality.stray_brackets)
+
+
+def empty(trace: Trace) -> Doubt:
+    """Elements of the array of events that are no events."""
+    return Doubt(trace.quality.empty, trace.events)
+
+
 def stopped(trace: Trace) -> Doubt:
     """Whether the user stopped the loading."""
     return Doubt(int(trace.quality.partial))
@@ -71,7 +92,7 @@ def skipped_phases(trace: Trace) -> Doubt:
     """Events of a phase that has no picture here."""
     skipped = trace.quality.skipped_phases
     most = sorted(skipped.items(), key=lambda item: -item[1])[:3]
-    words = ", ".join(f"ph {letter!r} {number:,} times" for letter, number in most)
+    words = ", ".join(f"{f'ph {letter!r}' if letter else 'no ph'} {number:,} times" for letter, number in most)
     return Doubt(sum(skipped.values()), trace.events, words)
 
 
@@ -110,6 +131,21 @@ FILE_CHECKS = (
         _EVERYTHING,
     ),
     Check(
+        "damaged packing",
+        Severity.WRONG,
+        damaged,
+        "What is behind the damage is missing: counts and sums may be those of a part.",
+        _EVERYTHING,
+    ),
+    Check(
+        "several writers",
+        Severity.DOUBT,
+        further_arrays,
+        "The file has more than one array of events: all are shown together, and ids may be those of several programs.",
+        ("kernels.op", "kernels.launch_delay_us", "steps.kernels"),
+    ),
+    Check("stray brackets", Severity.NOTE, stray_brackets, "A closing bracket stands between events; all are read."),
+    Check(
         "loading stopped",
         Severity.WRONG,
         stopped,
@@ -120,7 +156,7 @@ FILE_CHECKS = (
         "dropped events",
         Severity.WRONG,
         dropped,
-        "They are in no list and no sum: they cannot be read, or have no time.",
+        "They are in no list and no sum: they cannot be read, or have no time, or one that cannot be true.",
         ("summary",),
     ),
     Check("mended events", Severity.DOUBT, mended, "They are not valid JSON; names may have lost a character."),
@@ -146,6 +182,7 @@ FILE_CHECKS = (
         overlaps,
         "On a thread slices must nest; these are drawn a row lower, and their time counts in no parent.",
     ),
+    Check("empty elements", Severity.NOTE, empty, "They stand among the events, such as {}, and say nothing."),
     Check("skipped phases", Severity.NOTE, skipped_phases, "They have no picture here."),
     Check("unknown categories", Severity.NOTE, unknown_categories, "They are drawn, and are in no list."),
 )

@@ -111,7 +111,7 @@ def _note(trace: Trace) -> str:
     return f"Of {len(CHECKS)} checks {' and '.join(words)}; other panes mark the columns with ~."
 
 
-CUT = "Every complete event could be read as it stands; the file is cut off in the middle of the one after them."
+CUT = "Every complete event could be read as it stands; the file is cut off, or damaged, behind them."
 
 
 def _offenders(trace: Trace) -> Table:
@@ -123,5 +123,5 @@ def _offenders(trace: Trace) -> Table:
             texts("offender", [text for _, text in examples], "How it begins."),
         ),
         None,
-        "" if examples else CUT if trace.quality.truncated_at is not None else PLAIN,
+        "" if examples else CUT if trace.quality.is_part else PLAIN,
     )

@@ -138,9 +138,7 @@ class _Reader:
         return self._known[number]
 
     def _arguments(self) -> str:
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise Unreadable("templates nest too deeply")
+        self._deeper()
         self._take()
         parts: list[str] = []
         while not self._skip("E"):
@@ -152,13 +150,21 @@ class _Reader:
 
     def _argument(self) -> list[str]:
         if self._skip("J"):
+            self._deeper()
             pack: list[str] = []
             while not self._skip("E"):
                 pack.extend(self._argument())
+            self._depth -= 1
             return pack
         if self._skip("L"):
             return [self._literal()]
         return [self._type()]
+
+    def _deeper(self) -> None:
+        """Count a level of what is read by calling itself."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise Unreadable("templates nest too deeply")
 
     def _literal(self) -> str:
         code = self._next()

@@ -223,7 +223,7 @@ def trace_report(trace: Trace, picture: Picture, step: int | None = None, versio
 def _verdict(trace: Trace, facts: dict[str, dict[str, Cell]], summary: Table, mark: str) -> str:
     """What held the GPU back, or why that cannot be said; and whether the file is whole."""
     said = []
-    if trace.quality.truncated_at is not None or trace.quality.partial:
+    if trace.quality.is_part or trace.quality.partial:
         said.append("Only a part of the file could be read.")
     verdict = facts.get("verdict", {}).get("value")
     if verdict:

@@ -56,7 +56,7 @@ def facts(trace: Trace) -> dict[str, Any]:
         "origin_us": round(trace.origin_us, DECIMALS),
         "devices": [clean(device.name) for device in trace.devices],
         "versions": versions(trace),
-        "partial": trace.quality.partial or trace.quality.truncated_at is not None,
+        "partial": trace.quality.partial or trace.quality.is_part,
     }
 
 

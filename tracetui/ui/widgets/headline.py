@@ -63,8 +63,17 @@ def damage(trace: Trace, doubts: float | None = None) -> list[str]:
     marks = ["PARTIAL"] if quality.partial else []
     if quality.truncated_at is not None:
         marks.append("TRUNCATED")
+    elif quality.damage:
+        marks.append("DAMAGED")
     if doubts is None:
-        found = (quality.dropped, quality.repaired, quality.negative, quality.clipped)
+        found = (
+            quality.dropped,
+            quality.repaired,
+            quality.negative,
+            quality.clipped,
+            quality.stray_brackets,
+            quality.further_arrays,
+        )
         doubts = sum(map(bool, found)) + len(quality.skipped_phases)
     return [*marks, f"⚠{doubts:.0f} doubt{'' if doubts == 1 else 's'}"] if doubts else marks
 

@@ -82,7 +82,7 @@ def _find(side: Side) -> Traits:
         _params(about),
         _operands(about),
         bool((trace.slices.kind == Kind.PYTHON).any()),
-        trace.quality.partial or trace.quality.truncated_at is not None,
+        trace.quality.partial or trace.quality.is_part,
     )
 
 
