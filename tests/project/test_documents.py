@@ -192,3 +192,11 @@ def test_every_folder_of_the_code_is_on_the_map():
     text = TEXTS[ROOT / "CONTRIBUTING.md"]
     folders = [file.parent for top in ("tracetui", "workloads") for file in (ROOT / top).glob("*/**/__init__.py")]
     assert [name_of(each) for each in folders if f"{each.name}/`" not in text] == []
+
+
+def test_every_promise_names_its_test():
+    rows = re.findall(r"^\| (?!promise|-)([^|]+) \| ([^|]*) \|", TEXTS[ROOT / "docs" / "reliability.md"], re.MULTILINE)
+    assert len(rows) > 30
+    assert [
+        promise for promise, test in rows if not re.search(r"`(?:\w+/)*(?:test_\w+\.py|fuzz|monkey\.py)`", test)
+    ] == []
