@@ -13,7 +13,7 @@ LEVELS: tuple[tuple[str, ...], ...] = (
 )
 """Operators between two expressions, by how tightly they bind; `not` stands between `and` and the comparisons."""
 OR, AND, COMPARISON, SUM, PRODUCT = range(len(LEVELS))
-NOT, SIGN, WHOLE = AND + 0.5, PRODUCT + 1, PRODUCT + 2
+NOT_LEVEL, SIGN_LEVEL, WHOLE_LEVEL = AND + 0.5, PRODUCT + 1, PRODUCT + 2
 """How tightly `not`, a sign, and what needs no parentheses bind."""
 
 
@@ -105,9 +105,9 @@ def written(node: Node) -> str:
         case Path():
             return ".".join(map(_part, node.parts))
         case Prefixed(sign="not"):
-            return f"not {_within(node.operand, NOT)}"
+            return f"not {_within(node.operand, NOT_LEVEL)}"
         case Prefixed():
-            return f"{node.sign}{_within(node.operand, SIGN)}"
+            return f"{node.sign}{_within(node.operand, SIGN_LEVEL)}"
         case Row():
             least = node.level + 0.25
             rest = (f" {sign} {_within(each, least)}" for sign, each in node.rest)
@@ -141,9 +141,9 @@ def _binds(node: Node) -> float:
         case Row():
             return node.level
         case Prefixed():
-            return NOT if node.sign == "not" else SIGN
+            return NOT_LEVEL if node.sign == "not" else SIGN_LEVEL
         case _:
-            return WHOLE
+            return WHOLE_LEVEL
 
 
 def _part(part: Part) -> str:

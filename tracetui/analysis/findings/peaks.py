@@ -16,7 +16,7 @@ from tracetui.model.trace import Kind
 
 FAR = 50.0
 """Percent of the peak below which a call is far from it."""
-NOTEWORTHY = 0.05
+MIN_SHARE_OF_GPU_TIME = 0.05
 """Share of the GPU's time that must lie above the roofline."""
 LOADS = 4
 """Elements: a matrix kernel for operands aligned to fewer loads them one or two at a time."""
@@ -35,7 +35,7 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
     share, above = table["peak_pct"].values, table["above_us"].values
     total = float(scope.trace.slices.dur[scope.work].sum()) / 1000
     # Nulls compare as false.
-    far = np.flatnonzero((share < FAR) & (above > NOTEWORTHY * total))  # type: ignore[operator]
+    far = np.flatnonzero((share < FAR) & (above > MIN_SHARE_OF_GPU_TIME * total))  # type: ignore[operator]
     if len(far) == 0 or table.slices is None:
         return
     worst = int(far[np.argmax(above[far])])
@@ -62,7 +62,7 @@ def misaligned_products(scope: Scope) -> Iterator[Finding]:
     rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
     rows = rows[is_named(trace, rows, _is_misaligned)]
     cost = int(slices.dur[rows].sum())
-    if cost == 0 or cost < NOTEWORTHY * int(slices.dur[scope.work].sum()):
+    if cost == 0 or cost < MIN_SHARE_OF_GPU_TIME * int(slices.dur[scope.work].sum()):
         return
     example = longest(trace, rows)
     yield Finding(

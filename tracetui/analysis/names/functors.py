@@ -21,7 +21,7 @@ _WRAPPERS = {
 
 _SCALAR_WRAPPERS = frozenset({"AUnaryFunctor", "BUnaryFunctor"})
 _SCALARS = re.compile(r"CUDAFunctorOn(?:Self|Other)_(\w+)|(\w+?)ScalarFunctor$")
-_SPECIAL = {
+_SPECIAL_FUNCTORS = {
     "direct_copy_kernel_cuda": "copy",
     "copy_device_to_device": "copy",
     "bfloat16_copy_kernel_cuda": "cast",
@@ -106,8 +106,8 @@ def read_functor(text: str) -> Functor:
 
 def operator_of(word: str) -> tuple[str, bool, bool]:
     """The operator a functor or a kernel is named after, whether it takes a number, and whether the name is known."""
-    if word in _SPECIAL:
-        return _SPECIAL[word], False, True
+    if word in _SPECIAL_FUNCTORS:
+        return _SPECIAL_FUNCTORS[word], False, True
     if word.startswith("CUDAFunctor_"):
         return word.removeprefix("CUDAFunctor_"), False, True
     found = _SCALARS.match(word)

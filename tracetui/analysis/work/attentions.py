@@ -14,11 +14,9 @@ from tracetui.analysis.operators.signatures import Signature
 from tracetui.analysis.work.operands import NOTHING, Operands, Shape, Work, total
 from tracetui.analysis.work.tensor_types import precision_of
 
-Values = Sequence[str] | None
-
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _AttentionForm:
     """How an operator takes its arguments."""
 
     query: int
@@ -35,21 +33,21 @@ class _Form:
 
 
 _FORMS = {
-    "aten::_scaled_dot_product_flash_attention": _Form(0, 4, True),
-    "aten::_scaled_dot_product_efficient_attention": _Form(0, 6, True),
-    "aten::_scaled_dot_product_cudnn_attention": _Form(0, 6, True),
-    "aten::_flash_attention_forward": _Form(0, 8, False, bottom_right=True, window=11),
-    "aten::_efficient_attention_forward": _Form(0, 9, False),
-    "aten::_scaled_dot_product_flash_attention_backward": _Form(1, 11, True, backward=True),
-    "aten::_scaled_dot_product_efficient_attention_backward": _Form(1, 11, True, backward=True),
-    "aten::_scaled_dot_product_cudnn_attention_backward": _Form(1, 14, True, backward=True),
-    "aten::_flash_attention_backward": _Form(1, 11, False, backward=True, bottom_right=True, window=15),
-    "aten::_efficient_attention_backward": _Form(1, 14, False, backward=True),
-    "aten::_cudnn_attention_forward": _Form(0, 10, True),
-    "aten::_cudnn_attention_backward": _Form(1, 14, True, backward=True),
-    "flash_attn::_flash_attn_forward": _Form(0, 5, False, bottom_right=True),
+    "aten::_scaled_dot_product_flash_attention": _AttentionForm(0, 4, True),
+    "aten::_scaled_dot_product_efficient_attention": _AttentionForm(0, 6, True),
+    "aten::_scaled_dot_product_cudnn_attention": _AttentionForm(0, 6, True),
+    "aten::_flash_attention_forward": _AttentionForm(0, 8, False, bottom_right=True, window=11),
+    "aten::_efficient_attention_forward": _AttentionForm(0, 9, False),
+    "aten::_scaled_dot_product_flash_attention_backward": _AttentionForm(1, 11, True, backward=True),
+    "aten::_scaled_dot_product_efficient_attention_backward": _AttentionForm(1, 11, True, backward=True),
+    "aten::_scaled_dot_product_cudnn_attention_backward": _AttentionForm(1, 14, True, backward=True),
+    "aten::_flash_attention_backward": _AttentionForm(1, 11, False, backward=True, bottom_right=True, window=15),
+    "aten::_efficient_attention_backward": _AttentionForm(1, 14, False, backward=True),
+    "aten::_cudnn_attention_forward": _AttentionForm(0, 10, True),
+    "aten::_cudnn_attention_backward": _AttentionForm(1, 14, True, backward=True),
+    "flash_attn::_flash_attn_forward": _AttentionForm(0, 5, False, bottom_right=True),
 }
-NEED_VALUES = frozenset(_FORMS)
+ATTENTIONS_NEEDING_VALUES = frozenset(_FORMS)
 """Operators of which the values of arguments decide too."""
 _NO_MASK, _TOP_LEFT, _BOTTOM_RIGHT = 0, 1, 2
 
@@ -86,20 +84,20 @@ def positions(queries: int, keys: int, mask: int) -> int:
     return seen + max(queries - max(last, 0), 0) * keys
 
 
-def _traffic(form: _Form, inputs: Operands, widening: float) -> float | None:
+def _traffic(form: _AttentionForm, inputs: Operands, widening: float) -> float | None:
     """Query, key, value and the result; backward all four, the gradient of the result and the three gradients."""
     read = [inputs.bytes(form.query + place) for place in range(3)]
     result = None if read[0] is None else read[0] * widening
     return total(*read, result) if not form.backward else total(*read, *read, result, result)
 
 
-def _heads_first(shape: Shape | None, form: _Form) -> Shape | None:
+def _heads_first(shape: Shape | None, form: _AttentionForm) -> Shape | None:
     if shape is None or len(shape) != 4 or not math.prod(shape):
         return None
     return shape if form.heads_first else (shape[0], shape[2], shape[1], shape[3])
 
 
-def _mask(form: _Form, values: Values) -> int | None:
+def _mask(form: _AttentionForm, values: Values) -> int | None:
     if values is None or form.causal >= len(values):
         return None
     if 0 <= form.window < len(values) and values[form.window] not in ("", "-1"):

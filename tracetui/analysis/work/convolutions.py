@@ -11,14 +11,12 @@ from tracetui.analysis.operators.signatures import Signature
 from tracetui.analysis.work.operands import NOTHING, Operands, Shape, Work, total
 from tracetui.analysis.work.tensor_types import precision_of, size_of
 
-Values = Sequence[str] | None
-
 LARGEST, LONGEST = 1 << 31, 200
 """Settings are smaller numbers than this, and shorter texts."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _ConvolutionForm:
     """Where an operator has its settings among its arguments; -1 is nowhere."""
 
     stride: int
@@ -30,20 +28,20 @@ class _Form:
 
 
 _FORWARD = {
-    "aten::convolution": _Form(3, 4, 5, 6, 7),
-    "aten::_convolution": _Form(3, 4, 5, 6, 7),
-    "aten::cudnn_convolution": _Form(3, 2, 4),
-    "aten::miopen_convolution": _Form(4, 3, 5),
-    "aten::miopen_depthwise_convolution": _Form(4, 3, 5),
-    "aten::_conv_depthwise2d": _Form(4, 5, 6),
-    "aten::conv_depthwise3d": _Form(4, 5, 6),
-    "aten::_slow_conv2d_forward": _Form(4, 5, -1),
-    "aten::cudnn_convolution_transpose": _Form(4, 2, 5, output_padding=3, always_transposed=True),
-    "aten::miopen_convolution_transpose": _Form(5, 3, 6, output_padding=4, always_transposed=True),
-    "aten::cudnn_convolution_relu": _Form(3, 4, 5),
+    "aten::convolution": _ConvolutionForm(3, 4, 5, 6, 7),
+    "aten::_convolution": _ConvolutionForm(3, 4, 5, 6, 7),
+    "aten::cudnn_convolution": _ConvolutionForm(3, 2, 4),
+    "aten::miopen_convolution": _ConvolutionForm(4, 3, 5),
+    "aten::miopen_depthwise_convolution": _ConvolutionForm(4, 3, 5),
+    "aten::_conv_depthwise2d": _ConvolutionForm(4, 5, 6),
+    "aten::conv_depthwise3d": _ConvolutionForm(4, 5, 6),
+    "aten::_slow_conv2d_forward": _ConvolutionForm(4, 5, -1),
+    "aten::cudnn_convolution_transpose": _ConvolutionForm(4, 2, 5, output_padding=3, always_transposed=True),
+    "aten::miopen_convolution_transpose": _ConvolutionForm(5, 3, 6, output_padding=4, always_transposed=True),
+    "aten::cudnn_convolution_relu": _ConvolutionForm(3, 4, 5),
 }
 _BACKWARD = "aten::convolution_backward"
-NEED_VALUES = frozenset(_FORWARD) | {_BACKWARD}
+CONVOLUTIONS_NEEDING_VALUES = frozenset(_FORWARD) | {_BACKWARD}
 """Operators of which the values of arguments decide too."""
 
 
@@ -55,7 +53,7 @@ def convolution(op: str, signature: Signature, values: Values = None) -> Work | 
     return _forward(form, Operands(signature), values) if form else None
 
 
-def _forward(form: _Form, inputs: Operands, values: Values) -> Work:
+def _forward(form: _ConvolutionForm, inputs: Operands, values: Values) -> Work:
     given, weight = inputs.shape(0), inputs.shape(1)
     if not _fit(given, weight) or given is None or weight is None or values is None:
         return NOTHING
@@ -65,7 +63,7 @@ def _forward(form: _Form, inputs: Operands, values: Values) -> Work:
         return NOTHING
     size = size_of(inputs.type(0))
     written = None if size is None else math.prod(result) * size
-    flops = _flops(given if transposed else result, weight)
+    flops = _convolution_flops(given if transposed else result, weight)
     return Work(flops, total(inputs.bytes(0), inputs.bytes(1), written), precision_of(inputs.type(0)))
 
 
@@ -77,7 +75,7 @@ def _backward(inputs: Operands, values: Values) -> Work:
     mask = _value(values, 10)
     if not isinstance(mask, list) or len(mask) != 3:
         return NOTHING
-    once = _flops(given if _value(values, 7) is True else gradient, weight)
+    once = _convolution_flops(given if _value(values, 7) is True else gradient, weight)
     # Each result needs two of the three tensors and is as large as the third.
     count = (mask[0] is True) + (mask[1] is True)
     traffic = total(*map(inputs.bytes, (0, 1, 2)))
@@ -91,7 +89,7 @@ def _fit(given: Shape | None, weight: Shape | None) -> bool:
     return bool(given and weight and len(given) == len(weight) >= 3)
 
 
-def _flops(moved: Shape, weight: Shape) -> float:
+def _convolution_flops(moved: Shape, weight: Shape) -> float:
     """Operations where the weight is applied at every place of `moved`: the output, or the input when transposed.
 
     A weight is [out, in / groups, ...], and transposed [in, out / groups, ...]: either way its second size and the
@@ -100,7 +98,7 @@ def _flops(moved: Shape, weight: Shape) -> float:
     return 2.0 * math.prod(moved) * math.prod(weight[1:])
 
 
-def _result(form: _Form, given: Shape, weight: Shape, values: Sequence[str], transposed: bool) -> Shape | None:
+def _result(form: _ConvolutionForm, given: Shape, weight: Shape, values: Sequence[str], transposed: bool) -> Shape | None:
     count = len(given) - 2
     stride, padding = _sizes(values, form.stride, count), _sizes(values, form.padding, count)
     dilation = [1] * count if form.dilation < 0 else _sizes(values, form.dilation, count)

@@ -19,19 +19,19 @@ from tracetui.analysis.common.groups import Combinations, combinations
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.names import Family, decode
 from tracetui.analysis.operators.signatures import Signature, Signatures, signatures
-from tracetui.analysis.work import attentions, convolutions, products
-from tracetui.analysis.work import traffic as memory_bound
-from tracetui.analysis.work.attentions import attention
-from tracetui.analysis.work.convolutions import convolution
+from tracetui.analysis.work.attentions import ATTENTIONS_NEEDING_VALUES, attention
+from tracetui.analysis.work.convolutions import CONVOLUTIONS_NEEDING_VALUES, convolution
 from tracetui.analysis.work.operands import NOTHING, Work
-from tracetui.analysis.work.products import product
-from tracetui.analysis.work.traffic import traffic
+from tracetui.analysis.work.products import PRODUCTS_NEEDING_VALUES, product
+from tracetui.analysis.work.traffic import TRAFFIC_NEEDING_VALUES, traffic
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.strings import Strings
 from tracetui.model.table import NULL
 from tracetui.model.trace import Float64, Kind, Trace
 
-_NEED_VALUES = products.NEED_VALUES | convolutions.NEED_VALUES | attentions.NEED_VALUES | memory_bound.NEED_VALUES
+_OPS_NEEDING_VALUES = (
+    PRODUCTS_NEEDING_VALUES | CONVOLUTIONS_NEEDING_VALUES | ATTENTIONS_NEEDING_VALUES | TRAFFIC_NEEDING_VALUES
+)
 _HEAVY = (Family.GEMM, Family.ATTENTION)
 
 
@@ -166,7 +166,7 @@ def _work_of_groups(trace: Trace, calls: Int64, ops: Int64, inputs: Signatures, 
 
 def _values(trace: Trace, calls: Int64, ops: Int64, groups: Combinations) -> dict[int, list[str]]:
     """The values of arguments of the groups where they matter and are the same in three calls."""
-    wanted = [number for number in np.unique(ops).tolist() if trace.names[number] in _NEED_VALUES]
+    wanted = [number for number in np.unique(ops).tolist() if trace.names[number] in _OPS_NEEDING_VALUES]
     concerned = np.flatnonzero(np.isin(ops, wanted))
     if len(concerned) == 0:
         return {}

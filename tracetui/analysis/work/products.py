@@ -23,7 +23,7 @@ def _plain(first: int, bias: bool) -> Callable[[Operands, Values], Work]:
 
     def work(inputs: Operands, values: Values) -> Work:
         left, right = inputs.shape(first), inputs.shape(first + 1)
-        flops = _flops(left, right)
+        flops = _product_flops(left, right)
         if flops is None or left is None or right is None:
             return NOTHING
         kind = inputs.type(first)
@@ -53,7 +53,7 @@ def _vector(first: int) -> Callable[[Operands, Values], Work]:
 def _scaled(inputs: Operands, values: Values) -> Work:
     """`_scaled_mm` of 8 or 4 bits; scales count for nothing, the result has the type that was asked for."""
     left, right = inputs.shape(0), inputs.shape(1)
-    flops = _flops(left, right)
+    flops = _product_flops(left, right)
     if flops is None or left is None or right is None:
         return NOTHING
     kind = inputs.type(0)
@@ -68,7 +68,7 @@ def _scaled(inputs: Operands, values: Values) -> Work:
 def _whole(inputs: Operands, _: Values) -> Work:
     """`_int_mm`: 8 bits in, 32 bits out."""
     left, right = inputs.shape(0), inputs.shape(1)
-    flops = _flops(left, right)
+    flops = _product_flops(left, right)
     if flops is None or left is None or right is None:
         return NOTHING
     return Work(flops, total(inputs.bytes(0), inputs.bytes(1), left[0] * right[1] * 4.0), "int8")
@@ -84,7 +84,7 @@ def _grouped(inputs: Operands, _: Values) -> Work:
     return Work(2.0 * left[0] * left[1] * right[2], traffic, precision_of(inputs.type(0)))
 
 
-def _flops(left: Shape | None, right: Shape | None) -> float | None:
+def _product_flops(left: Shape | None, right: Shape | None) -> float | None:
     """2MNK, or 2BMNK with a batch; None where the shapes are not those of a product."""
     if not left or not right or len(left) != len(right) or len(left) not in (2, 3):
         return None
@@ -124,5 +124,5 @@ _RULES: dict[str, Callable[[Operands, Values], Work]] = {
     "aten::_int_mm": _whole,
     "aten::_grouped_mm": _grouped,
 }
-NEED_VALUES = frozenset({"aten::_scaled_mm", *(name for name in _RULES if "add" in name)})
+PRODUCTS_NEEDING_VALUES = frozenset({"aten::_scaled_mm", *(name for name in _RULES if "add" in name)})
 """Operators of which the values of arguments decide too."""

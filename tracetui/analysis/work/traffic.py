@@ -191,5 +191,5 @@ def _table() -> dict[str, Callable[[Operands, Values], Work]]:
 
 
 _RULES = _table()
-NEED_VALUES = frozenset({"aten::index_select", *(f"aten::{name}" for name in _ALONG)})
+TRAFFIC_NEEDING_VALUES = frozenset({"aten::index_select", *(f"aten::{name}" for name in _ALONG)})
 """Operators of which the values of arguments decide too."""

@@ -29,15 +29,12 @@ from tracetui.analysis.linking.links import op_rows
 from tracetui.analysis.operators.views import VIEW_OPS
 from tracetui.model.trace import Float64
 
-Row = Mapping[str, Any]
-
 WORTH = 0.05
 """Of the time of all operators of a side: what takes less is no reason for anything."""
-MOST = 3
-"""So many fusions are told, and so many operators that are called at another rate."""
-FEW = 4
-"""Operators that are named of those that became one kernel."""
-BELIEVED = (Change.LESS, Change.MORE)
+MAX_NAMED_FUSIONS = 3
+"""Maximum fusions named per sentence, and maximum operators named that are called at another rate."""
+MAX_NAMED_FUSED_OPS = 4
+"""Maximum operators named of those that one kernel replaced."""
 _OWN = ("self_cpu_a_us", "self_cpu_b_us")
 
 
@@ -58,7 +55,7 @@ class OpCounts:
 
     def sentences(self) -> Iterator[str]:
         """How many there are, with what fused or is called at another rate, and what one side alone calls."""
-        fused = [_fusion(each) for each in self._fusions.fusions if self._is_worth(each)][:MOST]
+        fused = [_fusion(each) for each in self._fusions.fusions if self._is_worth(each)][:MAX_NAMED_FUSIONS]
         resized = _rates(self._resized)
         alone = list(_alone(*self._sides, self._rows, self._fusions))
         lead = self._lead
@@ -91,7 +88,7 @@ class OpCounts:
         both = [row for row in self._rows if row["kind"] == OP and 0 < row["calls_a"] != row["calls_b"] > 0]
         found = [row for row in both if any(row[name] > least for name, least in zip(_OWN, self._least, strict=True))]
         found = [row for row in found if self._is_counted(row["name"])]
-        return sorted(found, key=lambda row: -max(row[name] for name in _OWN))[:MOST]
+        return sorted(found, key=lambda row: -max(row[name] for name in _OWN))[:MAX_NAMED_FUSIONS]
 
     def _is_counted(self, name: str) -> bool:
         """Whether the numbers of calls differ by more than they do from part to part."""
@@ -123,7 +120,7 @@ def _fusion(fusion: OpFusion) -> str:
 
 
 def _together(names: Sequence[str]) -> str:
-    return joined(names) if len(names) <= FEW else listed(names, FEW)
+    return joined(names) if len(names) <= MAX_NAMED_FUSED_OPS else listed(names, MAX_NAMED_FUSED_OPS)
 
 
 def _rates(rows: Sequence[Row]) -> list[str]:

@@ -26,8 +26,8 @@ TELLING = 0.1
 """Of the change of the CPU's time: rows that change less explain nothing."""
 MAIN = 0.5
 """Of the CPU's time: an operator that takes as much on both sides is what most of it is."""
-MOST = 3
-"""So many operators are named as those that cost more or less."""
+MAX_NAMED_OPS = 3
+"""Maximum operators named as costing more or less."""
 LAUNCHES = "launch calls"
 """All calls that put work on a GPU, whatever the library calls them."""
 BELIEVED = (Change.LESS, Change.MORE)
@@ -102,7 +102,7 @@ def _costs(left: Sequence[Row], rows: Sequence[Row], totals: Mapping[str, Total]
         and row["saves_us"] * saved > 0
         and abs(row["saves_us"]) > least
     ]
-    return sorted(told, key=lambda row: -abs(row["saves_us"]))[:MOST]
+    return sorted(told, key=lambda row: -abs(row["saves_us"]))[:MAX_NAMED_OPS]
 
 
 def _cost_sentence(costs: Sequence[Row], totals: Mapping[str, Total]) -> Iterator[str]:
