@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tracetui import load
-from tracetui.analysis.idle.queueing import queueing
+from tracetui.analysis.idle.waits import queueing
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.occupancy import queries
 

@@ -11,9 +11,8 @@ import pytest
 
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.processes import loaded_after
-from tracetui.analysis.checking.calls import FUNCTIONS
+from tracetui.analysis.checking.functions import FIELDS, FUNCTIONS
 from tracetui.analysis.checking.lists import LISTS, measured
-from tracetui.analysis.checking.selection import FIELDS
 from tracetui.analysis.checking.units import LITERALS
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.cli.main import main

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.lanes import is_named
-from tracetui.analysis.linking.busy import busy_stretches, span
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.placement import step_index
-from tracetui.analysis.linking.regions import region
+from tracetui.analysis.linking.regions import busy_stretches, region, span
 from tracetui.analysis.linking.steps import steps
 from tracetui.errors import Unanswerable
 from tracetui.model.intervals import Int64, covered_within

@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetui.analysis.common.groups import count_within, group
 from tracetui.analysis.common.lanes import lane_numbers
-from tracetui.analysis.idle.queueing import queue_depth, queueing
+from tracetui.analysis.idle.waits import queue_depth, queueing
 from tracetui.analysis.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.model.intervals import Int64

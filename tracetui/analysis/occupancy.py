@@ -12,7 +12,7 @@ import numpy as np
 from tracetui.analysis.common.groups import count_within, distinct, group
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import occupancy_note, residency
-from tracetui.analysis.idle.totals import totals
+from tracetui.analysis.idle.verdict import totals
 from tracetui.analysis.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.model.intervals import Int64

@@ -24,7 +24,7 @@ from tracetui.analysis.operators.ops import ops
 from tracetui.analysis.operators.views import views
 from tracetui.analysis.step_table import step_table
 from tracetui.analysis.summary import summary
-from tracetui.analysis.work.roofline_table import roofline_table
+from tracetui.analysis.work.roofline import roofline_table
 from tracetui.errors import UsageError
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace

@@ -10,9 +10,9 @@ import numpy as np
 from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.idle.verdict import Verdict, step_verdicts
 from tracetui.analysis.idle.waits import sync_calls
-from tracetui.analysis.linking.busy import busy_time, span
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.placement import chosen, partial_steps, step_index
+from tracetui.analysis.linking.regions import busy_time, span
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import queries
 from tracetui.analysis.operators.views import idle_view_rows

@@ -9,12 +9,11 @@ import numpy as np
 
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.health.health_table import doubtful
-from tracetui.analysis.idle.totals import totals
-from tracetui.analysis.idle.verdict import IDLE_PARTS, verdict_on
-from tracetui.analysis.linking.busy import busy_stretches
+from tracetui.analysis.idle.verdict import IDLE_PARTS, totals, verdict_on
 from tracetui.analysis.linking.links import links, no_gpu, op_rows
 from tracetui.analysis.linking.markers import markers
 from tracetui.analysis.linking.placement import chosen, within
+from tracetui.analysis.linking.regions import busy_stretches
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import queries
 from tracetui.analysis.operators.views import idle_view_rows

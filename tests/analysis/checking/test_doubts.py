@@ -7,10 +7,10 @@ import pytest
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.checks import US, work
 from tracetui.analysis.checking import doubtful_columns as touched
+from tracetui.analysis.checking.functions import FIELDS
 from tracetui.analysis.checking.lists import LISTS, listing, measured
 from tracetui.analysis.checking.namespace import summary_facts
 from tracetui.analysis.checking.report import report
-from tracetui.analysis.checking.selection import FIELDS
 from tracetui.analysis.checking.verdict import assertion
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.health.health_table import CHECKS, doubtful

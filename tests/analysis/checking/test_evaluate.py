@@ -17,8 +17,7 @@ from tests.support.checks import cpu_only, leaf, outcome, status, work
 from tracetui.analysis.checking.evaluate import Evaluator
 from tracetui.analysis.checking.mistake import Mistake
 from tracetui.analysis.checking.operations import both, either, matcher, opposite
-from tracetui.analysis.checking.parser import parsed
-from tracetui.analysis.checking.tree import Figure, Node, Prefixed, Row, written
+from tracetui.analysis.checking.parser import Figure, Node, Prefixed, Row, parsed, written
 from tracetui.analysis.checking.values import NO, UNKNOWN, YES, Amount, Number, truth
 from tracetui.analysis.comparing.sides.side import side
 

@@ -9,8 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracetui.analysis.checking.mistake import Mistake, pointed
-from tracetui.analysis.checking.parser import DEEPEST, LONGEST, parsed
-from tracetui.analysis.checking.tree import LEVELS, Figure, Node, Part, Path, Prefixed, Quoted, Row, written
+from tracetui.analysis.checking.parser import (
+    DEEPEST,
+    LEVELS,
+    LONGEST,
+    Figure,
+    Node,
+    Part,
+    Path,
+    Prefixed,
+    Quoted,
+    Row,
+    parsed,
+    written,
+)
 from tracetui.analysis.checking.units import LITERALS
 
 WORDS = ["kernels", "==", "5", "(", ")", "and", "or", "not", "max", ",", ".", "[", "]", "3", "'a'", '"', "-", "*", "/"]

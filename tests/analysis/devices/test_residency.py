@@ -8,10 +8,9 @@ import pytest
 from tests.support.build import kernel, launch, make_trace, op
 from tests.support.devices import A100, H100, MI300X
 from tracetui.analysis.common.groups import combinations
-from tracetui.analysis.devices.advice import advice
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.limits import limits_of, with_device
-from tracetui.analysis.devices.residency import ARTEFACT, UPPER_BOUND, block_limits, residency
+from tracetui.analysis.devices.residency import ARTEFACT, UPPER_BOUND, advice, block_limits, residency
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.panes import PANES
 from tracetui.errors import UsageError

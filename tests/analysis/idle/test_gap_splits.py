@@ -15,8 +15,8 @@ from tests.support.build import Event, launch, make_trace, op
 from tests.support.paths import SHARED
 from tests.support.slow_gaps import slow_gaps
 from tracetui.analysis.idle.cause_words import Cause
-from tracetui.analysis.idle.cpu_doing import longest, open_at
 from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.gaps import longest, open_at
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.idle.exposure import Exposure, exposure, step_exposure
-from tracetui.analysis.idle.totals import totals
-from tracetui.analysis.idle.verdict import FRAMES, NOTHING_SEEN, Verdict, step_verdicts, verdict, verdict_on
+from tracetui.analysis.idle.verdict import FRAMES, NOTHING_SEEN, Verdict, step_verdicts, totals, verdict, verdict_on
 from tracetui.analysis.panes import PANES
 from tracetui.importers.load import load
 from tracetui.model.trace import Device, Kind, Trace

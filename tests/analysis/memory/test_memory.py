@@ -14,9 +14,8 @@ from tests.support.autograd import backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.memory_events import Moment, copied, two_ops, with_memory
 from tests.support.slow import slow_events
-from tracetui.analysis.memory.allocator import allocator
+from tracetui.analysis.memory.allocator import allocator, memory_curves
 from tracetui.analysis.memory.copies import NO_COPIES
-from tracetui.analysis.memory.curves import memory_curves
 from tracetui.analysis.memory.memory_table import NO_MEMORY
 from tracetui.analysis.panes import PANES
 from tracetui.drawing.timeline.layout import Layout

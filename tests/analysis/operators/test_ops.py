@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.operators.asynchronous import asynchronous
-from tracetui.analysis.operators.costs import self_times
+from tracetui.analysis.operators.costs import asynchronous, self_times
 from tracetui.analysis.operators.ops import gpu_walls, torch_time
 from tracetui.analysis.panes import PANES
 from tracetui.model.strings import Strings

@@ -13,10 +13,9 @@ import pytest
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tracetui.analysis.linking.links import op_rows
 from tracetui.analysis.operators.signatures import Signature, signatures
-from tracetui.analysis.work.attentions import positions
+from tracetui.analysis.work.formulas import positions
 from tracetui.analysis.work.kernel_work import kernel_work, work_of
-from tracetui.analysis.work.operands import Work
-from tracetui.analysis.work.tensor_types import precision_of, size_of
+from tracetui.analysis.work.operands import Work, precision_of, size_of
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind
 

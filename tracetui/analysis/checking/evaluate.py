@@ -9,9 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from tracetui.analysis.checking import calls
+from tracetui.analysis.checking import functions
 from tracetui.analysis.checking.baseline import not_slower, other_steps, reach
-from tracetui.analysis.checking.calls import FUNCTIONS, OVER_ROWS
+from tracetui.analysis.checking.functions import FUNCTIONS, OVER_ROWS, SELECTIONS
 from tracetui.analysis.checking.lists import LISTS, Listing
 from tracetui.analysis.checking.mistake import NO_COMMAS, Mistake, nearest
 from tracetui.analysis.checking.namespace import Namespace, Unknown
@@ -26,8 +26,7 @@ from tracetui.analysis.checking.operations import (
     negative,
     opposite,
 )
-from tracetui.analysis.checking.selection import SELECTIONS
-from tracetui.analysis.checking.tree import (
+from tracetui.analysis.checking.parser import (
     COMPARISON,
     OR,
     PRODUCT,
@@ -233,9 +232,9 @@ class Evaluator:
         if name in OVER_ROWS:
             return self._over_rows(name, given, row)
         if name == "abs":
-            return calls.absolute(self._given(Number, given[0], row, name))
+            return functions.absolute(self._given(Number, given[0], row, name))
         if name == "within":
-            return calls.within(*(self._single_number(each, row, name) for each in given))
+            return functions.within(*(self._single_number(each, row, name) for each in given))
         if name == "has":
             return self._has(given[0], row)
         return self._not_slower(given, row)
@@ -244,23 +243,23 @@ class Evaluator:
         """Whether there is a value, or where no value has the name a list."""
         whole = self._whole_list(node)
         if whole is not None and whole.rows.name not in self._here.names:
-            return calls.known(Truth(np.zeros(whole.rows.count, np.int8), whole.rows))
-        return calls.known(self.value(node, row))
+            return functions.known(Truth(np.zeros(whole.rows.count, np.int8), whole.rows))
+        return functions.known(self.value(node, row))
 
     def _over_rows(self, name: str, given: tuple[Node, ...], row: Listing | None) -> Value:
         """A function of a list or of a column of one, over the rows that a condition lets through."""
         whole = self._whole_list(given[0])
         if name == "count" and whole is not None:
             rows = self._lists[whole.rows][0].rows(whole.rows.name)
-            return calls.counted_rows(rows, self._condition(name, given[1:], whole))
+            return functions.counted_rows(rows, self._condition(name, given[1:], whole))
         value = self.value(given[0], row)
         if value.rows is None and name in ("min", "max") and isinstance(value, Number):
-            return calls.chosen(name, [self._single_number(each, row, name) for each in given])
+            return functions.chosen(name, [self._single_number(each, row, name) for each in given])
         if value.rows is None:
             raise Mistake(
                 f"{name} looks at a list, and {written(given[0])} is one value; a list is steps.dur_us.", given[0].at
             )
-        return calls.over_rows(name, value, self._condition(name, given[1:], self._lists[value.rows][1]))
+        return functions.over_rows(name, value, self._condition(name, given[1:], self._lists[value.rows][1]))
 
     def _condition(self, name: str, given: Sequence[Node], of: Listing) -> Truth | None:
         """For which rows of a list a condition holds."""

@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tracetui.analysis.checking import doubtful_columns as touched
-from tracetui.analysis.checking.calls import FUNCTIONS
+from tracetui.analysis.checking.functions import FIELDS, FUNCTIONS, SELECTIONS, WORK_FIELDS
 from tracetui.analysis.checking.lists import LISTS, OP_HELP, Listing, lacking, listing, measured, whole_or_step
 from tracetui.analysis.checking.mistake import EVERY, nearest
-from tracetui.analysis.checking.selection import FIELDS, SELECTIONS, WORK_FIELDS
 from tracetui.analysis.checking.units import THINGS, unit_of
 from tracetui.analysis.checking.values import Number, Rows, Value, Words, number, of_names, words
 from tracetui.analysis.comparing.sides.measures import Measure

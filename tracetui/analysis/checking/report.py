@@ -10,8 +10,7 @@ import numpy as np
 from tracetui.analysis.checking.doubtful_columns import touching
 from tracetui.analysis.checking.evaluate import Evaluator
 from tracetui.analysis.checking.lists import measured
-from tracetui.analysis.checking.parser import parsed
-from tracetui.analysis.checking.tree import Figure, Node, Part, Path, written
+from tracetui.analysis.checking.parser import Figure, Node, Part, Path, parsed, written
 from tracetui.analysis.checking.units import LITERALS
 from tracetui.analysis.checking.values import Number
 from tracetui.analysis.checking.verdict import Assertion, Outcome, Status, checked, whole_file

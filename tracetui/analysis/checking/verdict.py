@@ -13,8 +13,7 @@ from enum import Enum
 from tracetui.analysis.checking.evaluate import Evaluator
 from tracetui.analysis.checking.mistake import Mistake, together
 from tracetui.analysis.checking.operations import both, either, opposite, shared_unit
-from tracetui.analysis.checking.parser import parsed, tokens
-from tracetui.analysis.checking.tree import COMPARISON, OR, Node, Prefixed, Row, written
+from tracetui.analysis.checking.parser import COMPARISON, OR, Node, Prefixed, Row, parsed, tokens, written
 from tracetui.analysis.checking.units import factor
 from tracetui.analysis.checking.values import (
     NO,

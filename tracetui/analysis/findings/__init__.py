@@ -9,19 +9,25 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from tracetui.analysis.findings.cold import cold_step
 from tracetui.analysis.findings.finding import Finding, Scope, Severity
 from tracetui.analysis.findings.host import (
+    cold_step,
     compile_overhead,
     occupancy_queries,
     profiler_events,
     recompilation,
     stack_inflation,
+    stalled_thread,
+    view_tax,
 )
-from tracetui.analysis.findings.kernels import low_waves, tiny_kernels, uneven_kernels
+from tracetui.analysis.findings.kernels import (
+    far_from_roofline,
+    low_waves,
+    misaligned_products,
+    tiny_kernels,
+    uneven_kernels,
+)
 from tracetui.analysis.findings.overall import exposed_communication, idle_gpu, untrusted
-from tracetui.analysis.findings.peaks import far_from_roofline, misaligned_products
-from tracetui.analysis.findings.views import stalled_thread, view_tax
 from tracetui.analysis.findings.waiting import host_sync, pageable_copy
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps

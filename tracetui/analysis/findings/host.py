@@ -1,4 +1,9 @@
-"""Rules about what the CPU does: queries, the profiler itself, and what `torch.compile` adds."""
+"""Rules about what the CPU does: queries, the profiler itself, and what `torch.compile` adds.
+
+Rules about views of tensors: what they cost together, and the few that took impossibly long.
+
+The rule about the first step, which pays for what later steps find done.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,149 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest, most_common
 from tracetui.analysis.findings.words import counted, time
 from tracetui.analysis.health.time_checks import stack_cost
+from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.idle.waits import flush
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.steps import Steps, steps
 from tracetui.analysis.occupancy import queries
+from tracetui.analysis.operators.ops import self_times
+from tracetui.analysis.operators.views import idle_view_rows
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.trace import Kind, Trace
+
+SLOWER = 1.5
+"""A first step is cold when it takes this many times as long as the others' median."""
+_TELLING = (Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, Kind.OVERHEAD)
+
+
+def cold_step(scope: Scope) -> Iterator[Finding]:
+    """The first recorded step is slower than the others: what it did that they did not, and where nothing ran."""
+    trace, every = scope.trace, steps(scope.trace)
+    if len(every) < 3 or scope.step not in (None, int(every.number[0])):
+        return
+    lasted = every.end - every.start
+    usual = float(np.median(lasted[1:]))
+    if lasted[0] <= SLOWER * usual:
+        return
+    culprit, extra = _excess(trace, every)
+    cost = int(lasted[0] - usual)
+    dead = _dead_window(trace, every)
+    evidence = f"step {every.number[0]} took {time(int(lasted[0]))}, the others {time(usual)}"
+    if culprit >= 0:
+        evidence += f"; {time(extra)} more of it in {trace.name_of(culprit)}"
+    if dead:
+        evidence += f"; {dead}"
+    yield Finding(
+        "cold-step",
+        Severity.MINOR,
+        "The first step is cold",
+        evidence,
+        "Modules are loaded, libraries initialised and memory allocated the first time. Leave it out of every average, "
+        "and give the profiler's schedule a warm-up step or two.",
+        culprit if culprit >= 0 else int(every.row[0]),
+        cost,
+    )
+
+
+def _excess(trace: Trace, every: Steps) -> tuple[int, float]:
+    """The slice of the first step under whose name the first step spent most beyond the others' mean; and how much."""
+    slices = trace.slices
+    rows = slices.of_kind(*_TELLING)
+    index = step_index(trace, rows)
+    own = ~np.isin(rows, every.row)
+    rows, index = rows[own & (index >= 0)], index[own & (index >= 0)]
+    if len(rows) == 0:
+        return -1, 0.0
+    names = group(slices.name[rows])
+    spent, first = slices.self_time[rows], index == 0
+    more = names.sum(spent * first) - names.sum(spent * ~first) / (len(every) - 1)
+    worst = int(np.argmax(more))
+    here = rows[first & (names.member == worst)]
+    if len(here) == 0 or more[worst] <= 0:
+        return -1, 0.0
+    return int(here[np.argmax(slices.self_time[here])]), float(more[worst])
+
+
+def _dead_window(trace: Trace, every: Steps) -> str:
+    """The longest time in which the device waited in the first step, and for what, in words; empty without a GPU."""
+    idle = idleness(trace)
+    mine = np.flatnonzero((step_index(trace, idle.after) == 0) & (idle.start >= every.start[0]))
+    if len(mine) == 0:
+        return ""
+    gap = mine[np.argmax(idle.dur[mine])]
+    around = _owner(trace, int(idle.launch[gap]))
+    return f"the GPU stood still for {time(int(idle.dur[gap]))}" + (f" before {around} launched" if around else "")
+
+
+def _owner(trace: Trace, launch: int) -> str:
+    if launch < 0:
+        return ""
+    owner = links(trace).owner_of(launch)
+    return trace.name_of(owner) if owner >= 0 else ""
+
+
+STALL = 1_000_000
+"""A view writes a few sizes: one that takes this many ns was not running all that time."""
+BEYOND = 100
+"""How many times the median of all views it must take besides."""
+
+
+def view_tax(scope: Scope) -> Iterator[Finding]:
+    """Views of tensors cost CPU time and put nothing on the GPU (R3.20)."""
+    rows, own, stalled = _views(scope)
+    rows, own = rows[~stalled], own[~stalled]
+    if len(rows) == 0:
+        return
+    cost = int(own.sum())
+    # Without a GPU the CPU is not what holds it up.
+    severity = scope.weigh(cost) if len(links(scope.trace).gpu) else min(scope.weigh(cost), Severity.MINOR)
+    yield Finding(
+        "view-ops",
+        severity,
+        "Views cost CPU time and launch nothing",
+        f"{scope.per_step(len(rows), 'call')}, {time(cost)} of their own, {scope.share(cost)}; most often "
+        f"{most_common(scope.trace, rows)}",
+        "t, view, transpose and the like only write new sizes and strides. They matter where the CPU is what limits; "
+        "torch.compile removes them.",
+        int(rows[np.argmax(own)]),
+        cost,
+    )
+
+
+def stalled_thread(scope: Scope) -> Iterator[Finding]:
+    """Some views took as long as a thread that is not running."""
+    rows, own, stalled = _views(scope)
+    rows, own = rows[stalled], own[stalled]
+    if len(rows) == 0:
+        return
+    cost = int(own.sum())
+    worst = int(rows[np.argmax(own)])
+    yield Finding(
+        "stalled-thread",
+        scope.weigh(cost),
+        "The CPU stood still in the middle of nothing",
+        f"{counted(len(rows), 'call')} of views took {time(cost)}, {scope.share(cost)}; the longest, "
+        f"{scope.trace.name_of(worst)}, {time(int(own.max()))}",
+        "A view takes a microsecond. Here the thread was not running: another thread held the GIL, the process was "
+        "given no processor, or the profiler wrote its buffers. Look for other work on the machine.",
+        worst,
+        cost,
+    )
+
+
+def _views(scope: Scope) -> tuple[Int64, Int64, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Views that put nothing on the GPU, their own time in ns, and which of them cannot have run all that time."""
+    rows = scope.inside(idle_view_rows(scope.trace))
+    own = self_times(scope.trace)[rows]
+    usual = float(np.median(own)) if len(own) else 0.0
+    return rows, own, own > max(STALL, BEYOND * usual)
+
 
 _BEFORE_GRAPH = re.compile(r"^(TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher Runtime Wrapper Prologue)$")
 _COMPILING = re.compile(

@@ -11,9 +11,8 @@ from dataclasses import replace
 import numpy as np
 
 from tracetui.analysis.health.checks import Check, Doubt, Severity
-from tracetui.analysis.health.file_checks import FILE_CHECKS
 from tracetui.analysis.health.link_checks import LINK_CHECKS
-from tracetui.analysis.health.recording_checks import RECORDING_CHECKS
+from tracetui.analysis.health.recording_checks import FILE_CHECKS, RECORDING_CHECKS
 from tracetui.analysis.health.time_checks import TIME_CHECKS
 from tracetui.model.table import NULL, Table, numbers, texts
 from tracetui.model.trace import Trace

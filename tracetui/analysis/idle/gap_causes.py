@@ -16,7 +16,7 @@ from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.common.stretches import Axis, Stretches
 from tracetui.analysis.idle.cause_words import WORDS, Cause, sorts_of, stream_waits
 from tracetui.analysis.idle.idleness import Idleness, idleness
-from tracetui.analysis.idle.queueing import later_nodes, queue_depth, queueing
+from tracetui.analysis.idle.waits import later_nodes, queue_depth, queueing
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps

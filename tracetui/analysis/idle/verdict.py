@@ -2,6 +2,10 @@
 
 Compute-bound and memory-bound rest on FLOPs and bytes, which need the shapes of inputs: without them a GPU that is
 kept busy by other work than communication is only GPU-bound.
+
+The two sums under torch's own table, and what the tutorial on profiling reads from them (R3.32).
+
+It is a rule of thumb: a long wait at the end of the capture, or the profiler's own work, makes it mislead.
 """
 
 from __future__ import annotations
@@ -15,11 +19,46 @@ from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.exposure import Exposure, exposure, step_exposure
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.idleness import device_order, idleness
-from tracetui.analysis.linking.placement import chosen, step_index
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.placement import chosen, step_index, within
 from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.operators.costs import costs
 from tracetui.analysis.work.roofline import bound_share
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
+
+FAR = 2.0
+"""So many times the GPU's time is much more CPU time."""
+NEAR = 1.25
+"""Up to so many times the GPU's time is about as much."""
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Times in ns."""
+
+    cpu: int
+    """Sum of self CPU times of ops, annotations and runtime calls, the final wait for the GPU included."""
+    device: int
+    """Sum of the durations of GPU activities; what runs side by side counts twice."""
+
+    @property
+    def reading(self) -> str | None:
+        """What the rule says, None where it says nothing."""
+        if self.device and self.cpu >= FAR * self.device:
+            return "overhead-bound"
+        if self.device and 1 / NEAR <= self.cpu / self.device <= NEAR:
+            return "compute-bound"
+        return None
+
+
+def totals(trace: Trace, step: int | None = None) -> Totals:
+    """The sums over the trace or the step with a number."""
+    cost = costs(trace)
+    held = np.isin(cost.row, within(trace, cost.row, step), assume_unique=True) if step is not None else slice(None)
+    work = within(trace, links(trace).gpu, step)
+    return Totals(int(cost.self_cpu[held].sum()), int(trace.slices.dur[work].sum()))
+
 
 BUSY, STARVED = 10.0, 25.0
 """Percent of idle time below which the GPU is kept busy, and from which on it is not."""

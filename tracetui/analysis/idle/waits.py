@@ -1,14 +1,90 @@
-"""Calls in which the CPU waits for the GPU, and the one wait that is the profiler's own."""
+"""Calls in which the CPU waits for the GPU, and the one wait that is the profiler's own.
+
+From the launch call to the start on the GPU: what was waited for, and how many launches were under way.
+
+All of it is about the first activity of a launch: the later nodes of a graph wait for the graph (R3.39).
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
+from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.linking.links import calls_named, links
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Queueing:
+    """Parallel arrays in ns, one entry for each of `links(trace).launches`."""
+
+    latency: Int64
+    """From the start of the call to the start on the GPU; below zero only where clocks disagree."""
+    delay: Int64
+    """From the end of the call to the start on the GPU; 0 where the work began before the call returned."""
+    stream_wait: Int64
+    """The part of the delay in which the stream was still at earlier work."""
+    dispatch: Int64
+    """The rest of the delay."""
+
+
+def queueing(trace: Trace) -> Queueing:
+    """What every launch waited for."""
+
+    def make() -> Queueing:
+        found, slices = links(trace), trace.slices
+        called, returned = slices.start[found.launches], slices.end[found.launches]
+        began = slices.start[found.first]
+        delay = np.maximum(began - returned, 0)
+        # In one stream work may overlap (PDL): what outlasts the start did not hold it up.
+        free = np.minimum(_stream_free(trace, found.first), began)
+        wait = np.clip(free - returned, 0, None)
+        return Queueing(began - called, delay, wait, delay - wait)
+
+    return trace.remember("queueing", make)
+
+
+def queue_depth(trace: Trace) -> Int64:
+    """For each of `links(trace).launches`: launches begun less those whose first work has started, itself included."""
+
+    def make() -> Int64:
+        found, slices = links(trace), trace.slices
+        device = lane_numbers(trace).process[slices.lane[found.first]]
+        depth = np.zeros(len(found.launches), np.int64)
+        for number in distinct(device):
+            mine = np.flatnonzero(device == number)
+            begun = slices.start[found.launches[mine]]
+            started = np.sort(slices.start[found.first[mine]])
+            made = np.searchsorted(np.sort(begun), begun, side="right")
+            depth[mine] = made - np.searchsorted(started, begun, side="right")
+        return np.maximum(depth, 0)
+
+    return trace.remember("queue depth", make)
+
+
+def later_nodes(trace: Trace, rows: Int64) -> Bool:
+    """Mask of the GPU activities that a graph launch started after its first one."""
+    found = links(trace)
+    return np.asarray((found.launch[rows] >= 0) & ~np.isin(rows, found.first))
+
+
+def _stream_free(trace: Trace, rows: Int64) -> Int64:
+    """When (ns) the stream of each GPU activity had ended what began before it; a moment long ago for the first."""
+    slices, gpu = trace.slices, np.sort(links(trace).gpu)
+    free = np.empty(len(slices), np.int64)
+    bounds = np.flatnonzero(np.diff(slices.lane[gpu], prepend=-1, append=-1)).tolist() if len(gpu) else []
+    for first, last in pairwise(bounds):
+        mine = gpu[first:last]
+        free[mine[0]] = slices.start.min()
+        free[mine[1:]] = np.maximum.accumulate(slices.end[mine])[:-1]
+    return free[rows]
+
 
 SYNC_NAME = re.compile(r"^(cu|cuda|hip)(Device|Stream|Event|Ctx)Synchronize")
 """Calls in which the CPU waits for the GPU."""

@@ -10,14 +10,17 @@ from __future__ import annotations
 import re
 
 from tracetui.analysis.names.decoded import Decoded, Family
-from tracetui.analysis.names.element_types import BRIEF, brief_type, cpp_type, types_in
-from tracetui.analysis.names.instructions import (
+from tracetui.analysis.names.element_types import (
     ACCUMULATORS,
+    BRIEF,
     CONVOLUTIONS,
     RELU_CAPABLE,
+    brief_type,
+    cpp_type,
     misalignment,
     shape_of,
     sizes,
+    types_in,
 )
 from tracetui.analysis.names.text import Name, template_of
 

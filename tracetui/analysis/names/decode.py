@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import lru_cache
 
 from tracetui.analysis.names.attention import attention, flash
-from tracetui.analysis.names.cask import sass, xmma
+from tracetui.analysis.names.cask import cudnn, sass, xmma
 from tracetui.analysis.names.collectives import collective
 from tracetui.analysis.names.cub import cub
 from tracetui.analysis.names.cublas import cublas, nvjet
-from tracetui.analysis.names.cudnn import cudnn
 from tracetui.analysis.names.cutlass import cutlass, cutlass_template
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.inductor import inductor

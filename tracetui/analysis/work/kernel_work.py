@@ -19,10 +19,15 @@ from tracetui.analysis.common.groups import Combinations, combinations
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.names import Family, decode
 from tracetui.analysis.operators.signatures import Signature, Signatures, signatures
-from tracetui.analysis.work.attentions import ATTENTIONS_NEEDING_VALUES, attention
-from tracetui.analysis.work.convolutions import CONVOLUTIONS_NEEDING_VALUES, convolution
+from tracetui.analysis.work.formulas import (
+    ATTENTIONS_NEEDING_VALUES,
+    CONVOLUTIONS_NEEDING_VALUES,
+    PRODUCTS_NEEDING_VALUES,
+    attention,
+    convolution,
+    product,
+)
 from tracetui.analysis.work.operands import NOTHING, Work
-from tracetui.analysis.work.products import PRODUCTS_NEEDING_VALUES, product
 from tracetui.analysis.work.traffic import TRAFFIC_NEEDING_VALUES, traffic
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.strings import Strings

@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from tracetui.analysis.operators.signatures import Signature
-from tracetui.analysis.work.operands import NOTHING, Operands, Work, broadcast, total
-from tracetui.analysis.work.tensor_types import is_floating, size_of
+from tracetui.analysis.work.operands import NOTHING, Operands, Work, broadcast, is_floating, size_of, total
 
 Values = Sequence[str] | None
 COMPILED = "triton_"

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.analysis.devices.advice import advice_of
 from tracetui.analysis.devices.configuration import configuration
-from tracetui.analysis.devices.residency import residency
+from tracetui.analysis.devices.residency import advice_of, residency
 from tracetui.analysis.names import Family, decode
 from tracetui.analysis.work.kernel_work import kernel_work
 from tracetui.analysis.work.roofline import BOUNDS, COMPUTE, MEMORY, roofline

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from tracetui.analysis.names.inductor import operators
 from tracetui.analysis.names.others import memory
 from tracetui.analysis.names.text import name_parts
-from tracetui.analysis.names.vocabulary import operators
 
 _CATEGORIES_TEXT = """
     cpu_op operator user_annotation user runtime kernel gpu_memcpy memcpy gpu_memset memset gpu_user_annotation

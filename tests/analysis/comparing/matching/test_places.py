@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing.small import together
 from tracetui.analysis.comparing.matching.classes import classes, problem
-from tracetui.analysis.comparing.matching.order import in_order
-from tracetui.analysis.comparing.matching.pairing import even_pairs, uneven_pairs
-from tracetui.analysis.comparing.matching.places import places
+from tracetui.analysis.comparing.matching.pairing import even_pairs, in_order, places, uneven_pairs
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.operators.signatures import Signature

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import eager, played, said, trace_of
-from tracetui.analysis.comparing.sentences.doubts import doubts_told
+from tracetui.analysis.comparing.sentences.statement import doubts_told
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.health.checks import Severity
 from tracetui.importers.load import load

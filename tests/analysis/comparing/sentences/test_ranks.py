@@ -10,7 +10,7 @@ import pytest
 from tests.support.build import make_trace
 from tests.support.comparing.played import played, said
 from tests.support.comparing.recording import Call, Work
-from tracetui.analysis.comparing.sentences.ranks import Rank, is_one_job, rank
+from tracetui.analysis.comparing.sentences.fairness import Rank, is_one_job, rank
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.importers.load import load
 from tracetui.model.trace import Trace

@@ -15,8 +15,7 @@ import numpy as np
 
 from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.comparing.matching.classes import WorkClass, classes
-from tracetui.analysis.comparing.matching.order import in_order
-from tracetui.analysis.comparing.matching.pairing import even_pairs
+from tracetui.analysis.comparing.matching.pairing import even_pairs, in_order
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Float64

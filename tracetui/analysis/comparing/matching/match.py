@@ -21,12 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.comparing.matching.called import Calls, Partners, call_partners, call_partners_in_place, calls
 from tracetui.analysis.comparing.matching.classes import WorkClass, callers, classes
 from tracetui.analysis.comparing.matching.fusing import Loose, fused_into, in_place_of, loose, refused_into
-from tracetui.analysis.comparing.matching.order import in_order
-from tracetui.analysis.comparing.matching.pairing import even_pairs, uneven_pairs
-from tracetui.analysis.comparing.matching.places import Places, places
+from tracetui.analysis.comparing.matching.pairing import (
+    Calls,
+    Partners,
+    Places,
+    call_partners,
+    call_partners_in_place,
+    calls,
+    even_pairs,
+    in_order,
+    places,
+    uneven_pairs,
+)
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Trace

@@ -1,15 +1,185 @@
 """Equal keys of two sequences paired one to one, in order.
 
 Where one side has more of a key, those stay alone that are farthest from where the other side's stand.
+
+Where GPU work of two parts stands along what both have in common.
+
+Pairs that are matched already, and stand in the same order on both sides, are posts. What lies between two posts on
+one side belongs between the same two on the other. A pair that crosses others is no post: its order changed.
+
+GPU work in the order in which it was launched, which is the program's own order.
+
+Calls of operators beside each other: the same call may put other kernels on the GPU, and more or fewer of them.
+
+A library that chooses another algorithm runs several kernels in place of one. Of two calls that belong together the
+work is paired in order where both have as much of the same sorts; else all of one goes with all of the other.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from tracetui.analysis.comparing.matching.places import Places
+from tracetui.analysis.common.groups import count_within
+from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Int64
-from tracetui.model.trace import Float64
+from tracetui.model.trace import Float64, Trace
+
+
+@dataclass(frozen=True, eq=False)
+class Partners:
+    """What was found for some work of A and of B, by places in order of launch."""
+
+    a: Int64
+    of_a: Int64
+    """A place in B for each of `a`, the first of several; several may share one."""
+    b: Int64
+    of_b: Int64
+    """A place in A for each of `b`, the first of several; several may share one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """Calls of operators by the work of one part that they launched."""
+
+    work: Int64
+    """Places of that work, by call and in order of launch."""
+    call: Int64
+    """Index of the call of each."""
+    first: Int64
+    """For each call, in order of launch, where its work begins in `work`."""
+    count: Int64
+    """How much of it there is."""
+    key: Int64
+    """What tells calls apart, the same numbers on both sides."""
+    sort: Int64
+    """What sort of work each of `work` is, likewise."""
+
+
+def calls(caller: Int64, key: Int64, sort: Int64) -> Calls:
+    """The calls by their operators, of work with a key; the key of a call is that of its first work."""
+    work = np.flatnonzero((key >= 0) & (caller >= 0))
+    used, begin, member = np.unique(caller[work], return_index=True, return_inverse=True)
+    number = np.empty(len(used), np.int64)
+    number[np.argsort(begin, kind="stable")] = np.arange(len(used))
+    call = number[member]
+    order = np.argsort(call, kind="stable")
+    count = np.bincount(call, minlength=len(used))
+    first = np.cumsum(count) - count
+    return Calls(work[order], call[order], first, count, key[work[order]][first], sort[work[order]])
+
+
+def call_partners(a: Calls, b: Calls, where: Places) -> Partners:
+    """The work of calls of one key, wherever they stand."""
+    even = even_pairs(a.key, b.key)
+    left_a, left_b = a.key.copy(), b.key.copy()
+    left_a[even[0]], left_b[even[1]] = -1, -1
+    heads = Places(where.a[a.work[a.first]], where.b[b.work[b.first]])
+    uneven = uneven_pairs(left_a, left_b, heads)
+    return _partners(a, b, (np.concatenate([even[0], uneven[0]]), np.concatenate([even[1], uneven[1]])))
+
+
+def call_partners_in_place(a: Calls, b: Calls, where: Places) -> Partners:
+    """The work of calls of one key between the same posts, where there are as many on either side."""
+    span = int(max(where.stretch_a.max(initial=0), where.stretch_b.max(initial=0))) + 1
+    key_a = a.key * span + where.stretch_a[a.work[a.first]]
+    key_b = b.key * span + where.stretch_b[b.work[b.first]]
+    return _partners(a, b, even_pairs(key_a, key_b))
+
+
+def _partners(a: Calls, b: Calls, pairs: Pairs) -> Partners:
+    work_a, of_a = _one_way(a, b, *pairs)
+    work_b, of_b = _one_way(b, a, *pairs[::-1])
+    return Partners(work_a, of_a, work_b, of_b)
+
+
+def _one_way(mine: Calls, others: Calls, calls: Int64, partners: Int64) -> tuple[Int64, Int64]:
+    """For the work of calls its partner in their partners: what has its place in the call, else the first."""
+    partner = np.full(len(mine.count), -1, np.int64)
+    partner[calls] = partners
+    held = np.flatnonzero(partner[mine.call] >= 0)
+    call, other = mine.call[held], partner[mine.call[held]]
+    rank = count_within(call) - 1
+    alike = mine.count[call] == others.count[other]
+    beside = others.first[other] + np.where(alike, rank, 0)
+    strange = np.bincount(call, mine.sort[held] != others.sort[beside], len(mine.count)) > 0
+    found = np.where(strange[call], others.first[other], beside)
+    return mine.work[held], others.work[found]
+
+
+def in_order(trace: Trace, rows: Int64) -> Int64:
+    """GPU activities by launch, those of one launch by start.
+
+    A stream runs what it is given in order: work without a launch record comes after what its stream ran before it.
+    """
+    slices = trace.slices
+    launch = links(trace).launch[rows].astype(np.int64)
+    by_stream = np.lexsort((slices.start[rows], slices.lane[rows]))
+    lane = slices.lane[rows[by_stream]]
+    fresh = np.flatnonzero(np.diff(lane, prepend=-1))
+    moment = np.where(launch >= 0, slices.start[launch], np.iinfo(np.int64).min)[by_stream]
+    if (launch < 0).any():
+        for low, high in zip(fresh, np.append(fresh[1:], len(lane)), strict=True):
+            moment[low:high] = np.maximum.accumulate(moment[low:high])
+    launched = np.empty_like(moment)
+    launched[by_stream] = moment
+    return rows[np.lexsort((slices.start[rows], launched))]
+
+
+_STRAY = 2
+"""A pair that is so many times as far from its place as the middle one does not count: it moved alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Places of the work of both parts on one scale: posts stand at 1, 2, 3 ..., all else between them."""
+
+    a: Float64
+    b: Float64
+
+    @property
+    def stretch_a(self) -> Int64:
+        """The number of the post before each activity, 0 before the first."""
+        return np.floor(self.a).astype(np.int64)
+
+    @property
+    def stretch_b(self) -> Int64:
+        """Likewise of B."""
+        return np.floor(self.b).astype(np.int64)
+
+
+def places(pairs_a: Int64, pairs_b: Int64, size_a: int, size_b: int) -> Places:
+    """The scale that pairs make: places in order of launch of each pair in A and in B."""
+    posts_a, posts_b = _posts(pairs_a, pairs_b)
+    numbers = np.arange(len(posts_a) + 2, dtype=np.float64)
+    scales = (
+        np.interp(np.arange(size), np.concatenate([[-1], posts, [size]]), numbers)
+        for posts, size in ((posts_a, size_a), (posts_b, size_b))
+    )
+    return Places(*scales)
+
+
+def _posts(a: Int64, b: Int64) -> tuple[Int64, Int64]:
+    """The pairs that no other crosses, after those that moved far are taken out."""
+    order = np.argsort(a, kind="stable")
+    a, b = a[order], b[order]
+    if len(b) and (np.diff(b) < 0).any():
+        away = np.abs(_ranks(b) - np.arange(len(b)))
+        kept = away <= _STRAY * np.median(away) + 1
+        a, b = a[kept], b[kept]
+        highest = np.maximum.accumulate(b)
+        lowest = np.minimum.accumulate(b[::-1])[::-1]
+        straight = (b == highest) & (b == lowest)
+        a, b = a[straight], b[straight]
+    return a, b
+
+
+def _ranks(values: Int64) -> Int64:
+    ranks = np.empty(len(values), np.int64)
+    ranks[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return ranks
+
 
 Pairs = tuple[Int64, Int64]
 """Places in A and in B of what belongs together."""

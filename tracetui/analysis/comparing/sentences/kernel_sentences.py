@@ -12,8 +12,7 @@ from tracetui.analysis.comparing.changes.change_rows import FASTER, FUSED_INTO, 
 from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
 from tracetui.analysis.comparing.changes.totals_table import Total
 from tracetui.analysis.comparing.matching.match import SAME_PLACE
-from tracetui.analysis.comparing.sentences.fairness import in_common
-from tracetui.analysis.comparing.sentences.ranks import are_ranks
+from tracetui.analysis.comparing.sentences.fairness import are_ranks, in_common
 from tracetui.analysis.comparing.sentences.words import (
     WITHIN_NOISE,
     Unit,

@@ -1,24 +1,204 @@
-"""Sentences about the CPU's work: what costs more or less, what most of it is, and what torch.compile adds."""
+"""Sentences about the CPU's work: what costs more or less, what most of it is, and what torch.compile adds.
+
+Sentences about what the CPU of a side calls: how many operators there are, what fused, what is gone or new.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.comparing.changes.change_rows import FASTER, FUSED_INTO, GONE, NEW, SAME, SLOWER, UNTOLD
-from tracetui.analysis.comparing.changes.op_fusions import op_fusions
+from tracetui.analysis.comparing.changes.op_fusions import OpFusion, OpFusions, op_fusions
 from tracetui.analysis.comparing.changes.totals_table import Total
-from tracetui.analysis.comparing.sentences.op_counts import OpCounts, names_alone, own_times
-from tracetui.analysis.comparing.sentences.words import WITHIN_NOISE, Unit, bare, in_brackets, listed, per, unit
-from tracetui.analysis.comparing.sides.calls import ANNOTATION, OP, RUNTIME, SLICE, WAIT
-from tracetui.analysis.comparing.sides.noise import Change
+from tracetui.analysis.comparing.sentences.words import (
+    WITHIN_NOISE,
+    Unit,
+    bare,
+    bares,
+    in_brackets,
+    joined,
+    listed,
+    per,
+    unit,
+)
+from tracetui.analysis.comparing.sides.calls import ANNOTATION, OP, RUNTIME, SLICE, WAIT, calls
+from tracetui.analysis.comparing.sides.measures import measures
+from tracetui.analysis.comparing.sides.noise import Change, difference
 from tracetui.analysis.comparing.sides.op_names import COMPILE, is_generated
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.findings.words import counted
-from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.links import links, op_rows
+from tracetui.analysis.operators.views import VIEW_OPS
 from tracetui.model.intervals import Int64
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Float64, Trace
+
+WORTH = 0.05
+"""Of the time of all operators of a side: what takes less is no reason for anything."""
+MAX_NAMED_FUSIONS = 3
+"""Maximum fusions named per sentence, and maximum operators named that are called at another rate."""
+MAX_NAMED_FUSED_OPS = 4
+"""Maximum operators named of those that one kernel replaced."""
+_OWN = ("self_cpu_a_us", "self_cpu_b_us")
+
+
+class OpCounts:
+    """How many operators there are, and what of that is a reason."""
+
+    def __init__(self, a: Side, b: Side, rows: Sequence[Row], fusions: OpFusions) -> None:
+        self._sides, self._rows, self._fusions = (a, b), rows, fusions
+        self._least: list[float] = [WORTH * sum(row[name] for row in rows if row["kind"] == OP) for name in _OWN]
+        self._resized = self._find_resized()
+        self.told = [row["name"] for row in self._resized if row["mark"] in (FASTER, SLOWER)]
+        """Operators whose times are told."""
+
+    @property
+    def is_change(self) -> bool:
+        """Whether other operators run, or another number of them."""
+        return bool(self._lead or self._fusions.fusions)
+
+    def sentences(self) -> Iterator[str]:
+        """How many there are, with what fused or is called at another rate, and what one side alone calls."""
+        fused = [_fusion(each) for each in self._fusions.fusions if self._is_worth(each)][:MAX_NAMED_FUSIONS]
+        resized = _rates(self._resized)
+        alone = list(_alone(*self._sides, self._rows, self._fusions))
+        lead = self._lead
+        for reasons in (fused, resized, alone):
+            if reasons and lead:
+                yield f"{lead}{';' if reasons is alone else ':'} {'; '.join(reasons)}."
+                lead = ""
+            elif reasons:
+                yield f"{'Operators ' if reasons is alone else ''}{'; '.join(reasons)}."
+        if lead:
+            yield f"{lead}."
+
+    @cached_property
+    def _lead(self) -> str:
+        """`Operators per step 210 → 23`, without those of torch.compile itself; empty where that is no change."""
+        machinery = [_of_compile(side) for side in self._sides]
+        every = [measures(side)["cpu_ops"].values for side in self._sides]
+        found = difference(every[0] - machinery[0], every[1] - machinery[1], exact=True)
+        if found.change not in BELIEVED:
+            return ""
+        own = _and_of_compile(*(float(np.median(each)) for each in machinery))
+        return f"Operators{per(*self._sides)} {found.a.median:,g} → {found.b.median:,g}{in_brackets(own)}"
+
+    def _is_worth(self, fusion: OpFusion) -> bool:
+        times = fusion.times.a.median, fusion.times.b.median
+        return any(time > least for time, least in zip(times, self._least, strict=True))
+
+    def _find_resized(self) -> list[Row]:
+        """The operators that take much of the time and are called at another rate."""
+        both = [row for row in self._rows if row["kind"] == OP and 0 < row["calls_a"] != row["calls_b"] > 0]
+        found = [row for row in both if any(row[name] > least for name, least in zip(_OWN, self._least, strict=True))]
+        found = [row for row in found if self._is_counted(row["name"])]
+        return sorted(found, key=lambda row: -max(row[name] for name in _OWN))[:MAX_NAMED_FUSIONS]
+
+    def _is_counted(self, name: str) -> bool:
+        """Whether the numbers of calls differ by more than they do from part to part."""
+        before, after = (each.count(each.of([name])) for each in (self._fusions.a, self._fusions.b))
+        return difference(before, after, exact=True).change in BELIEVED
+
+
+def _of_compile(side: Side) -> Float64:
+    """How many of the operators of each part are rows of torch.compile."""
+    found = calls(side)
+    own = np.array([place for place, key in enumerate(found.keys) if key.kind == COMPILE], np.int64)
+    held = np.isin(found.row, op_rows(side.trace)) & np.isin(found.key, own)
+    return np.bincount(found.part[held], minlength=len(side)).astype(np.float64)
+
+
+def _and_of_compile(before: float, after: float) -> str:
+    """How many operators there are beside those that are counted: `and 5 of torch.compile`."""
+    if before == after == 0:
+        return ""
+    return f"and {f'{before:,g} → ' if before not in (0, after) else ''}{after:,g} of torch.compile"
+
+
+def _fusion(fusion: OpFusion) -> str:
+    """What became what: `gelu and mul became graph_0_cpp_fused_gelu_mul_0 (6,922 → 4,086 µs)`."""
+    before, after = (_together(bares(names)) for names in (fusion.before, fusion.after))
+    times = fusion.times.a.median, fusion.times.b.median
+    doubt = WITHIN_NOISE if fusion.times.change is Change.UNTOLD else ""
+    return f"{before} became {after}{in_brackets(unit(times).change(*times), doubt)}"
+
+
+def _together(names: Sequence[str]) -> str:
+    return joined(names) if len(names) <= MAX_NAMED_FUSED_OPS else listed(names, MAX_NAMED_FUSED_OPS)
+
+
+def _rates(rows: Sequence[Row]) -> list[str]:
+    """Operators called at another rate: those whose times are no news together, by their numbers of calls."""
+    scale = unit(time for row in rows for time in own_times(row))
+    said: dict[str, list[str]] = {}
+    for row in rows:
+        times = f" ({scale.change(*own_times(row))})" if row["mark"] in (FASTER, SLOWER) else ""
+        said.setdefault(f"{row['calls_a']:,g} → {row['calls_b']:,g} calls{times}", []).append(bare(row["name"]))
+    return [f"{joined(names)} {rate}" for rate, names in said.items()]
+
+
+def own_times(row: Row) -> tuple[float, float]:
+    """CPU time of a row of operators outside of what it called, before and after, in us."""
+    return row["self_cpu_a_us"], row["self_cpu_b_us"]
+
+
+def names_alone(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
+    """The operators that one side alone calls."""
+    said = list(_alone(a, b, rows, None))
+    if said:
+        yield f"Operators {'; '.join(said)}."
+
+
+def _alone(a: Side, b: Side, rows: Sequence[Row], fusions: OpFusions | None) -> Iterator[str]:
+    """What one side alone calls: `gone: cat, and the view ops split, narrow (814 µs)`; what fused is left out."""
+    said = []
+    for mark, here, other, number in ((GONE, a, b, 0), (NEW, b, a, 1)):
+        mine = [row["name"] for row in rows if row["mark"] == mark and row["kind"] == OP]
+        spent: float | None = None
+        if fusions is not None:
+            mine, spent = _untold(fusions, mine, number)
+        else:
+            spent = abs(sum(row["saves_us"] for row in rows if row["name"] in mine and row["mark"] == mark))
+        names = bares(name for name in mine if name not in VIEW_OPS)
+        views = bares(_views(here, _views(other)))
+        parts = [
+            listed(names),
+            f"{'the ' if names else ''}view {'op' if len(views) == 1 else 'ops'} {listed(views)}" if views else "",
+        ]
+        if names or views:
+            said.append((mark, ", and ".join(filter(None, parts)), spent if mine else None))
+    scale = unit(spent for _, _, spent in said if spent)
+    of = " of CPU time" if fusions is None else ""
+    yield from (
+        f"{mark}: {what}{in_brackets(f'{scale.one(spent)}{of}' if spent else '')}" for mark, what, spent in said
+    )
+
+
+def _untold(fusions: OpFusions, names: Sequence[str], number: int) -> tuple[list[str], float]:
+    """Of operators those of which some calls are in no fusion, the longest first, and the time of all these calls.
+
+    That time holds the view ops that are folded into them.
+    """
+    calls, told = (fusions.a, fusions.b)[number], (fusions.told_a, fusions.told_b)[number]
+    free = calls.of(names) & ~told
+    found, spent = calls.found, dict[str, float]()
+    for place in np.unique(found.key[free]).tolist():
+        spent[found.keys[place].name] = float(found.self_cpu[free & (found.key == place)].sum())
+    into = np.where(found.into >= 0, found.into, found.key)
+    wanted = np.array([key.kind == OP and key.name in spent for key in found.keys], bool)
+    mask = ~told & wanted[into] if spent else told & ~told
+    return sorted(spent, key=lambda name: -spent[name]), float(np.median(calls.self_us(mask)))
+
+
+def _views(side: Side, others: Sequence[str] = ()) -> list[str]:
+    """Names of the view ops that a side calls, without those of the other."""
+    names = dict.fromkeys(key.name for key in calls(side).keys if key.kind == OP and key.name in VIEW_OPS)
+    return [name for name in names if name not in others]
+
 
 Row = Mapping[str, Any]
 
