@@ -155,7 +155,7 @@ class Workload:
     studies: Literal["overhead", "throughput"] = "throughput"
     """Whether shapes are recorded by default: they cost time per operator, which a study of overhead would see."""
     dtype: str = "bf16"
-    """The default data type, one of `request.DTYPES`; empty where it makes no difference."""
+    """The default data type, one of `options.DTYPES`; empty where it makes no difference."""
     lesson: str = ""
     """What the trace teaches, to be shown after the guess."""
     expects: tuple[Expect, ...] = ()

@@ -123,8 +123,8 @@ def _registered() -> Iterable[tuple[str, Workload | Broken]]:
             found = [loaded] if isinstance(loaded, Workload) else list(loaded)
             if not all(isinstance(each, Workload) for each in found):
                 raise TypeError(f"{point.value} is no Workload")
-        except Exception as error:
-            # Other people's code may raise anything, and must not take the list with it.
+        except (Exception, SystemExit) as error:
+            # Other people's code may raise anything or call sys.exit, and must not take the list with it.
             yield source, Broken(point.name, f"{type(error).__name__}: {error}")
             continue
         yield from ((source, each) for each in found)

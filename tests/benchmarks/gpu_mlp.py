@@ -84,8 +84,8 @@ def measured(tokens: int, dim: int, repeats: int) -> dict[str, float]:
 
     from workloads.programs.mlp import Geglu
     from workloads.programs.numeric_check import TOLERANCES
+    from workloads.recording.options import Options
     from workloads.recording.preparation import RunContext
-    from workloads.recording.request import Options
 
     context = RunContext("cuda", torch.bfloat16, Options(), note=lambda text: print(text, file=sys.stderr))
     # Shapes that were compiled before would make the next ones dynamic.

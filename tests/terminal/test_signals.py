@@ -56,9 +56,14 @@ def interrupt(raw):
     os.kill(raw.process.pid, signal.SIGINT)
 
 
+def quit_(raw):
+    """What `kill -QUIT` sends, and ctrl+backslash while a text command runs; the system would write a core file."""
+    os.kill(raw.process.pid, signal.SIGQUIT)
+
+
 ENDS = [(cut, 129), (term, 143)]
 # All signals are told in the same way, so that what else the app does is tried with one of them and without a line.
-ALL_ENDS = [(cut, 129), pytest.param(term, 143, marks=pytest.mark.smoke), (hup, 129), (interrupt, 130)]
+ALL_ENDS = [(cut, 129), pytest.param(term, 143, marks=pytest.mark.smoke), (hup, 129), (interrupt, 130), (quit_, 131)]
 
 
 def is_over(raw, code):
@@ -103,7 +108,7 @@ def test_while_the_app_records(run, tmp_path, end, code):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize(("end", "code"), [*ENDS, (hup, 129)])
+@pytest.mark.parametrize(("end", "code"), [*ENDS, (hup, 129), (quit_, 131)])
 def test_while_a_command_records(run, tmp_path, end, code):
     there, out = tmp_path / "there", tmp_path / "out"
     source = f"""

@@ -148,7 +148,7 @@ def test_who_kills_the_parent_kills_the_child(tmp_path):
     name = own_function(tmp_path / "own.py", SLEEPS)
     script = f"""
 import sys
-from workloads.launcher import Options, Request, record_now
+from workloads.recording.launcher import Options, Request, record_now
 record_now(Request({name!r}, {str(tmp_path / "x.json")!r}), lambda event: print(event, flush=True))
 """
     environment = {**os.environ, **QUICK, **LIGHT_TORCH}
@@ -174,7 +174,7 @@ def test_a_signal_to_the_parent_cancels(tmp_path, number):
     name = own_function(tmp_path / "own.py", SLEEPS)
     script = f"""
 import sys
-from workloads.launcher import Options, Request, record_now
+from workloads.recording.launcher import Options, Request, record_now
 outcome = record_now(Request({name!r}, {str(tmp_path / "x.json")!r}), lambda event: print(event, flush=True))
 sys.exit(outcome.exit_code)
 """

@@ -16,8 +16,9 @@ from tests.support.workloads.faults import light
 from tracetui.cli import run as run_command
 from tracetui.cli.main import build_parser, main
 from tracetui.cli.progress import RecordingProgress, stage_index
-from workloads.recording import launcher, request
+from workloads.recording import launcher
 from workloads.recording.launcher import Device, LogLine, Note, Outcome, Progress, Stage
+from workloads.recording.options import OPTIONS, Options
 
 
 def tracetui(*words, folder):
@@ -52,13 +53,20 @@ def launched(monkeypatch, tmp_path):
 
 
 def test_the_names_in_the_help_are_those_of_the_recorder():
-    assert run_command.MODES == request.MODES
-    assert run_command.BACKENDS == request.BACKENDS
-    assert tuple(request.DTYPES) == run_command.DTYPES
-    assert run_command.SHAPES == request.SHAPES
     parsed = build_parser().parse_args(["run", "mlp"])
     assert parsed.timeout == launcher.TIMEOUT
-    assert run_command.options_of(parsed) == request.Options()
+    assert run_command.options_of(parsed) == Options()
+    assert run_command.given_options(parsed) == {}
+
+
+@pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
+def test_every_option_is_taken_from_the_command_line_in_its_type(option):
+    default = option.default
+    value = option.choices[-1] if option.choices else "cuda:1" if isinstance(default, str) else type(default)(7)
+    words = [f"--{option.name.replace('_', '-')}", *([] if default is False else [str(value)])]
+    parsed = build_parser().parse_args(["run", "mlp", *words])
+    given = run_command.given_options(parsed)
+    assert given == {option.name: value} and type(given[option.name]) is type(default)
 
 
 def test_standard_output_is_the_path_and_nothing_else(launched, capsys, tmp_path):
@@ -101,9 +109,49 @@ def test_standard_output_is_the_path_and_nothing_else(launched, capsys, tmp_path
 def test_what_is_asked_for(launched, words, params, options):
     assert main(["run", *words, "-o", "x.json"]) == 0
     asked = launched[0][0][0]
-    assert asked.options == request.Options(**options)
+    assert asked.options == Options(**options)
     assert {name: asked.params[name] for name in params} == params
     assert asked.out == "x.json"
+
+
+def test_a_file_that_exists_is_not_recorded_over(launched, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine.json", "train.py"):
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "link.json").symlink_to("elsewhere.json")
+    for words in (
+        ["mlp", "-o", "mine.json"],
+        ["mlp", "-o", "link.json"],
+        ["train.py:step", "-o", "train.py", "--force"],
+    ):
+        assert main(["run", *words]) == 2
+        err = capsys.readouterr().err
+        assert ("the program itself" if "--force" in words else "exists already") in err
+    assert launched[0] == []
+    assert main(["run", "mlp", "-o", "mine.json", "--force"]) == 0
+    assert main(["run", "mlp", "-o", "no/such/folder/new.json"]) == 0
+    assert [(asked.out, asked.replace) for asked, _ in launched[0]] == [
+        ("mine.json", True),
+        ("no/such/folder/new.json", False),
+    ]
+
+
+def test_names_that_are_chosen_here_are_numbered(launched, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = launched[0]
+    for words in ([], [], ["--table"], ["--force"]):
+        assert main(["run", "linear", *words]) == 0
+        path = tmp_path / asked[-1][0].out
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        if len(asked) == 2:
+            path.with_name(f"{path.name.removesuffix('.json.gz')[:-1]}3.txt").touch()
+    stem = "traces/linear/1024_32_64_bf16_warm_eager"
+    assert [request.out for request, _ in asked] == [f"{stem}{number}.json.gz" for number in ("", "-2", "-4", "")]
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "linear_1024_32_64_bf16_warm_eager.json.gz").symlink_to("nothing")
+    assert main(["run", "linear", "-o", "folder"]) == 0
+    assert asked[-1][0].out == "folder/linear_1024_32_64_bf16_warm_eager-2.json.gz"
 
 
 def test_torchs_own_table_on_request(launched):

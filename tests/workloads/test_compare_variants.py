@@ -17,7 +17,7 @@ from workloads import registry
 from workloads.recording import launcher
 from workloads.recording.failures import Failure
 from workloads.recording.launcher import BadRequest, Note, Outcome, plan, plan_variants, variants_of
-from workloads.recording.request import Options
+from workloads.recording.options import Options
 
 UNAVAILABLE = Failure("unavailable", "fused_mlp needs a GPU, and this would run on cpu.")
 CANCELLED = Failure("cancelled", "Cancelled while recording; nothing was written.")

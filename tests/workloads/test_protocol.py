@@ -34,8 +34,9 @@ from workloads.recording.events import (
 )
 from workloads.recording.exceptions import Cancel, Incomplete, NotWritten
 from workloads.recording.failures import Failure
+from workloads.recording.options import Options
 from workloads.recording.reporter import NOTES, Reporter
-from workloads.recording.request import Options, Request, file_name, tag
+from workloads.recording.request import Request, file_name, tag
 
 SAID: list[Event] = [
     events.Hello(42, "3.11.7"),

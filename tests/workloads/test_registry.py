@@ -121,8 +121,14 @@ def test_what_other_packages_register(register):
 
 
 def test_a_package_that_cannot_be_loaded_is_a_row_that_says_why(register):
-    register(Point("odd", RuntimeError("no \x1b[31m luck")), Point("wrong", 3), Point("many", [PLAIN, 3], dist=None))
+    register(
+        Point("odd", RuntimeError("no \x1b[31m luck")),
+        Point("wrong", 3),
+        Point("many", [PLAIN, 3], dist=None),
+        Point("leaves", SystemExit(7)),
+    )
     rows = {row.name: row for row in registry.entries()}
+    assert rows["leaves"].reason.startswith("broken: SystemExit: 7")
     assert rows["odd"].reason.startswith("broken: RuntimeError: no")
     assert rows["wrong"].workload is None
     assert "no Workload" in rows["many"].reason

@@ -8,8 +8,9 @@ import pytest
 
 from workloads.api import BadRequest, Prepared, Workload
 from workloads.programs import user_function
+from workloads.recording.options import Options
 from workloads.recording.preparation import resolve
-from workloads.recording.request import Options, Request
+from workloads.recording.request import Request
 
 SOURCE = """
 from __future__ import annotations

@@ -75,7 +75,7 @@ class TraceProgress(_Progress):
 class RecordingProgress(_Progress):
     """How far a recording is: its stage, and the last line that was printed in it."""
 
-    def __init__(self, title: str, stream: TextIO | None = None, told: set[str] | None = None) -> None:
+    def __init__(self, title: str, stream: TextIO | None = None, known_remarks: set[str] | None = None) -> None:
         super().__init__(stream)
         # Loads asyncio, which reading a trace does not need.
         from workloads.recording.launcher import STAGES
@@ -83,7 +83,7 @@ class RecordingProgress(_Progress):
         self._title = title
         self._stages = STAGES
         self._stage = STAGES[0]
-        self._told = told
+        self._known_remarks = known_remarks
         """Remarks of earlier recordings, which are not repeated; None repeats them."""
 
     def __enter__(self) -> RecordingProgress:
@@ -103,9 +103,9 @@ class RecordingProgress(_Progress):
                 self._update(completed=completed, description=self._description(f" {done}/{total}"))
             case LogLine(text):
                 self._update(remark=text[:60])
-            case Note(_, text) if self._told is None or text not in self._told:
-                if self._told is not None:
-                    self._told.add(text)
+            case Note(_, text) if self._known_remarks is None or text not in self._known_remarks:
+                if self._known_remarks is not None:
+                    self._known_remarks.add(text)
                 self._print(f"tracetui: {text}")
 
     def _description(self, counted: str = "") -> str:

@@ -15,22 +15,16 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tracetui.cli import workloads as list_command
-from tracetui.cli.arguments import completes_files
+from tracetui.cli.arguments import add_force, completes_files
 from tracetui.cli.open import require_terminal
 from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
 from tracetui.safe_text import clean
+from workloads.recording.options import HOW_IT_RUNS, OPTIONS, WHAT_IS_RECORDED, Options
 
 if TYPE_CHECKING:
-    from workloads.recording.launcher import Failure, Options, Outcome, Request
+    from workloads.recording.launcher import Failure, Outcome, Request
 
 HELP = "record a trace of a workload, or of your own function, and open it"
-
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-BACKENDS = ("inductor", "aot_eager", "eager")
-DTYPES = ("bf16", "fp16", "fp32")
-SHAPES = ("auto", "on", "off")
-ACTIVE = 3
-"""As in `workloads.recording.request`, which help and completion cannot wait for."""
 
 ERRORS: dict[int, type[TracetuiError]] = {2: UsageError, 3: CannotRun, 4: RunFailed}
 """What an exit code of a recording is raised as."""
@@ -51,8 +45,8 @@ examples:
   tracetui run mlp --compile --compare batch=8,batch=64
 
 exit codes:
-  0 done; 1 --verify found something else; 2 not understood; 3 cannot run here (no torch, GPU, Triton or compiler;
-  with --compare: fewer than two could); 4 failed; 130 cancelled, 143 or 129 by a signal"""
+  0 done; 1 --verify found something else; 2 not understood, or OUT exists; 3 cannot run here (no torch, GPU, Triton
+  or compiler; with --compare: fewer than two could); 4 failed; 130 cancelled; 129, 131 or 143 by a signal"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,8 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-p", dest="given", action="append", default=[], metavar="NAME=VALUE", help="a parameter; also --NAME VALUE"
     )
-    _add_how_it_runs(parser.add_argument_group("how it runs"))
-    _add_what_is_recorded(parser.add_argument_group("what is recorded"))
+    how, what = parser.add_argument_group(HOW_IT_RUNS), parser.add_argument_group(WHAT_IS_RECORDED)
+    _add_options(how)
+    _add_process(how)
+    _add_options(what)
+    what.add_argument("--table", action="store_true", help="torch's own table of sums, as text beside the trace")
     _add_what_becomes_of_it(parser.add_argument_group("what becomes of it"))
 
 
@@ -111,13 +108,13 @@ def _look(name: str, outcome: Outcome, options: argparse.Namespace) -> int:
     """Ask for a guess, then open the trace."""
     from tracetui.cli.guess import guess_first
 
-    place = guess_first(name, outcome, options.open) if options.guess and sys.stdin.isatty() else None
+    view = guess_first(name, outcome, options.open) if options.guess and sys.stdin.isatty() else None
     if not options.open:
         return 0
     # Textual takes a third of a second to import.
     from tracetui.ui.app import run as run_app
 
-    return run_app([str(outcome.path)], at=place)
+    return run_app([str(outcome.path)], at=view)
 
 
 def request_of(options: argparse.Namespace) -> Request:
@@ -125,14 +122,29 @@ def request_of(options: argparse.Namespace) -> Request:
 
     Raises: UsageError.
     """
-    # These load json and dataclasses, which `--help` need not wait for.
+    # Loads asyncio, which `--help` need not wait for.
     from workloads.recording.launcher import BadRequest, plan
 
+    require_output(options)
     given, argv = parameters_of(options), ["tracetui", *sys.argv[1:]]
     try:
-        return plan(options.workload, given, options_of(options), options.out, argv, options.table)
+        return plan(options.workload, given, options_of(options), options.out, argv, options.table, options.force)
     except BadRequest as error:
         raise UsageError(str(error)) from error
+
+
+def require_output(options: argparse.Namespace) -> None:
+    """Find out before anything is recorded whether `-o` may be written.
+
+    Raises: UsageError for a file that exists, without `--force`, and for the program that is recorded.
+    """
+    # These load asyncio and gzip, which `--help` need not wait for.
+    from tracetui.writing.output import require_writable
+    from workloads.recording.launcher import is_file_path
+
+    if options.out is not None and is_file_path(options.out):
+        program = options.workload.rpartition(":")[0]
+        require_writable(options.out, [(program, "the program")], options.force, makes_folder=True)
 
 
 def parameters_of(options: argparse.Namespace) -> dict[str, int | float | str | bool]:
@@ -141,10 +153,12 @@ def parameters_of(options: argparse.Namespace) -> dict[str, int | float | str | 
     Raises: UsageError for a word that is none.
     """
     given = parameters(options.given, options.parameters)
-    if options.backend not in (None, *BACKENDS):
-        # Also the name of a parameter of attention: its values and those of torch.compile differ.
-        given["backend"] = options.backend
-        options.backend = None
+    for option in OPTIONS.values():
+        value = getattr(options, option.name)
+        if option.is_shared and value not in (None, *option.choices):
+            # As `backend` of attention, whose values and those of torch.compile differ.
+            given[option.name] = value
+            setattr(options, option.name, None)
     return given
 
 
@@ -153,29 +167,13 @@ def options_of(options: argparse.Namespace) -> Options:
 
     Raises: BadRequest for options that contradict each other.
     """
-    from workloads.recording.launcher import Options
-
-    return Options(**option_values(options))
+    return Options(**given_options(options))
 
 
-def option_values(options: argparse.Namespace) -> dict[str, Any]:
-    """Every option of a recording by its name in `workloads.recording.request.Options`."""
-    return {
-        "device": options.device,
-        "dtype": options.dtype or "",
-        "seed": options.seed,
-        "compile": options.compile,
-        "mode": options.mode or "default",
-        "backend": options.backend or "inductor",
-        "cold": options.cold,
-        "wait": options.wait,
-        "warmup": options.warmup,
-        "active": ACTIVE if options.active is None else options.active,
-        "warm_seconds": options.warm_seconds,
-        "shapes": options.shapes,
-        "stack": options.stack,
-        "memory": options.memory,
-    }
+def given_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of a recording that the command line has, by their names in `Options`."""
+    values = {name: getattr(options, name) for name in OPTIONS}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def parameters(pairs: list[str], unknown: list[str]) -> dict[str, int | float | str | bool]:
@@ -200,14 +198,14 @@ def parameters(pairs: list[str], unknown: list[str]) -> dict[str, int | float | 
 
 
 def record(
-    request: Request, options: argparse.Namespace, part: str = "", remarks_before: set[str] | None = None
+    request: Request, options: argparse.Namespace, part: str = "", known_remarks: set[str] | None = None
 ) -> Outcome:
     """Make the recording, with a progress bar on a terminal; `part` tells which of several it is, as in `1/2`."""
     from tracetui.cli.progress import RecordingProgress
     from workloads.recording.launcher import record_now
 
     what = f"{request.workload} {request.variant}".rstrip()
-    with RecordingProgress(f"{what} {part}".rstrip(), told=remarks_before) as bar:
+    with RecordingProgress(f"{what} {part}".rstrip(), known_remarks=known_remarks) as bar:
         outcome = record_now(request, bar.hear, python=options.python, timeout=options.timeout or None)
     if outcome.path:
         done = f"recorded {what} on {outcome.device} in {outcome.seconds:.1f} s, {outcome.bytes / 1e3:,.0f} kB"
@@ -268,42 +266,42 @@ def has_terminal() -> bool:
     return True
 
 
-def _add_how_it_runs(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 (default: the GPU where there is one)")
-    group.add_argument("--dtype", choices=DTYPES, help="data type (default: the workload's)")
-    group.add_argument("--seed", type=int, default=0, help="seed of weights and inputs (default: 0)")
-    group.add_argument("--compile", action="store_true", help="through torch.compile")
-    group.add_argument("--mode", choices=MODES, help="mode of torch.compile")
-    group.add_argument("--backend", metavar="BACKEND", help=f"backend of torch.compile: {', '.join(BACKENDS)}")
-    group.add_argument("--cold", action="store_true", help="no calls before the schedule begins (default: 3)")
-    group.add_argument(
-        "--warm-seconds",
-        type=float,
-        default=0.0,
-        metavar="S",
-        help="warm up for at least S seconds, for clocks to rise",
-    )
+def _add_options(group: argparse._ArgumentGroup) -> None:
+    """Declare the options of a recording that belong below a heading; what is not given stays None."""
+    for option in OPTIONS.values():
+        if option.group != group.title:
+            continue
+        words, default = (
+            f"--{option.name.replace('_', '-')}",
+            "" if option.default == "" else f" (default: {option.default})",
+        )
+        if option.default is False:
+            group.add_argument(words, action="store_true", default=None, help=option.help)
+            continue
+        if option.is_shared:
+            # Other values are for the parameter of that name.
+            values: dict[str, Any] = {"metavar": option.name.upper()}
+            default = f": {', '.join(map(str, option.choices))}{default}"
+        elif option.choices:
+            values = {"choices": option.choices}
+        else:
+            values = {"metavar": option.name.upper() if isinstance(option.default, str) else "N"}
+        group.add_argument(words, type=type(option.default), help=f"{option.help}{default}", **values)
+
+
+def _add_process(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--python", default=sys.executable, metavar="PATH", help="the Python that has torch")
     group.add_argument(
         "--timeout", type=float, default=900.0, metavar="S", help="give up after S seconds, 0 for never (default: 900)"
     )
 
 
-def _add_what_is_recorded(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--wait", type=int, default=1, metavar="N", help="steps before the profiler starts (default: 1)")
-    group.add_argument("--warmup", type=int, default=1, metavar="N", help="steps it throws away (default: 1)")
-    group.add_argument("--active", type=int, metavar="N", help="steps it records (default: 3, to compare 10)")
-    group.add_argument("--shapes", choices=SHAPES, default="auto", help="input shapes (default: as the workload needs)")
-    group.add_argument("--stack", action="store_true", help="Python stacks; changes the times")
-    group.add_argument("--memory", action="store_true", help="allocations")
-    group.add_argument("--table", action="store_true", help="torch's own table of sums, as text beside the trace")
-
-
 def _add_what_becomes_of_it(group: argparse._ArgumentGroup) -> None:
     out = group.add_argument(
-        "-o", "--out", metavar="OUT", help="a file, or a folder (default: traces/NAME/TAG.json.gz)"
+        "-o", "--out", metavar="OUT", help="a file, or a folder (default: traces/NAME/TAG.json.gz, numbered)"
     )
     completes_files(out)
+    add_force(group)
     group.add_argument("--compare", metavar="V1,V2", help="record these variants and compare them; -o is then a folder")
     group.add_argument("--no-open", dest="open", action="store_false", help="do not open the trace afterwards")
     group.add_argument("--no-guess", dest="guess", action="store_false", help="do not ask for a guess first")

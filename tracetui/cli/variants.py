@@ -24,7 +24,7 @@ from tracetui.cli.verify import document as verify_document
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.opening import SideName
 from tracetui.safe_text import clean
-from workloads.recording.launcher import OPTIONS, BadRequest, Outcome, Request, plan_variants
+from workloads.recording.launcher import BadRequest, Outcome, Request, plan_variants
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,11 +107,9 @@ def requests_of(options: argparse.Namespace) -> list[Request]:
     """
     words = [word.strip() for word in options.compare.split(",") if word.strip()]
     given, argv = run_command.parameters_of(options), ["tracetui", *sys.argv[1:]]
-    chosen = {key: value for key, value in run_command.option_values(options).items() if value != OPTIONS[key]}
-    if options.active is not None:
-        chosen["active"] = options.active
+    chosen = run_command.given_options(options)
     try:
-        return plan_variants(options.workload, words, given, chosen, options.out, argv, options.table)
+        return plan_variants(options.workload, words, given, chosen, options.out, argv, options.table, options.force)
     except BadRequest as error:
         raise UsageError(str(error)) from error
 

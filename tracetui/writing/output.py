@@ -24,11 +24,14 @@ _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 9
 
 
-def require_writable(path: str, inputs: Iterable[tuple[str, str]] = (), force: bool = False) -> None:
+def require_writable(
+    path: str, inputs: Iterable[tuple[str, str]] = (), force: bool = False, *, makes_folder: bool = False
+) -> None:
     """Find out before any work whether a file can be written there.
 
     `inputs` are the paths that are read, each with its name in a sentence, such as `the trace`. Devices, pipes and
-    files that are open already, such as `/dev/stdout`, are written to as they are.
+    files that are open already, such as `/dev/stdout`, are written to as they are. With `makes_folder` a missing
+    folder will be made, as for recordings.
     Raises: UsageError for a folder, a missing folder, one of the inputs, and a file that exists without `force`.
     """
     if path == STANDARD_STREAM or open_already(Path(path)) is not None:
@@ -36,7 +39,7 @@ def require_writable(path: str, inputs: Iterable[tuple[str, str]] = (), force: b
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder: name a file in it.")
     parent = Path(path).absolute().parent
-    if not parent.is_dir():
+    if not (makes_folder or parent.is_dir()):
         raise UsageError(f"{path} cannot be written: there is no folder {Path(path).parent}.")
     if os.path.exists(path) and not os.path.isfile(path):
         return

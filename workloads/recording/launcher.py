@@ -36,15 +36,12 @@ from workloads.recording.events import (
     StageDone,
 )
 from workloads.recording.failures import Failure
-from workloads.recording.planning import OPTIONS, plan, plan_variants, variants_of
-from workloads.recording.request import BACKENDS, DTYPES, MODES, SHAPES, Options, Request
+from workloads.recording.options import OPTIONS, Options
+from workloads.recording.planning import is_file_path, plan, plan_variants, variants_of
+from workloads.recording.request import Request
 
 __all__ = [
-    "BACKENDS",
-    "DTYPES",
-    "MODES",
     "OPTIONS",
-    "SHAPES",
     "STAGES",
     "BadRequest",
     "Device",
@@ -62,6 +59,7 @@ __all__ = [
     "Result",
     "Stage",
     "StageDone",
+    "is_file_path",
     "kill_all",
     "plan",
     "plan_variants",
@@ -147,7 +145,7 @@ def record_now(
     timeout: float | None = TIMEOUT,
     environment: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Make one recording and wait for it; ctrl+c and a closed terminal cancel it. For the main thread only."""
+    """Make one recording and wait for it; ctrl+c, ctrl+\\ and a closed terminal cancel it. For the main thread only."""
 
     async def until_interrupted() -> Outcome:
         cancel = asyncio.Event()
@@ -157,7 +155,7 @@ def record_now(
             asked_by.append(number)
             cancel.set()
 
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             # What is ignored, as under nohup, stays ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(number, stop, number)

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
 from workloads import registry
 from workloads.api import BadRequest, Value, converted
 from workloads.programs.user_function import label
-from workloads.recording.request import Options, Request, file_name, tag
+from workloads.recording import trace_file
+from workloads.recording.options import DEFAULTS, OPTIONS, Options
+from workloads.recording.request import Request, file_name, tag
 
-OPTIONS: Mapping[str, Any] = {each.name: each.default for each in fields(Options)}
-"""Every option of a recording with its default."""
 EVERYWHERE: Mapping[str, Mapping[str, Any]] = {"eager": {"compile": False}, "compile": {"compile": True}}
 """Variants of everything that can be recorded."""
-COMPARED: Mapping[str, Any] = {**OPTIONS, "active": 10}
+COMPARED: Mapping[str, Any] = {**DEFAULTS, "active": 10}
 """The defaults for variants: of so many steps the quartiles tell noise from a difference."""
 HOW_TO_COMPILE = ("mode", "backend")
 """Options that only what is compiled has."""
@@ -46,17 +47,19 @@ def plan(
     out: str | os.PathLike[str] | None = None,
     argv: Sequence[str] = (),
     table: bool = False,
+    replace: bool = False,
 ) -> Request:
     """The request for a workload by name with some of its parameters.
 
-    Without `out` the trace goes to `traces/NAME/TAG.json.gz`, for a folder into it as `NAME_TAG.json.gz`.
+    Without `out` the trace goes to `traces/NAME/TAG.json.gz`, for a folder into it as `NAME_TAG.json.gz`; such a name
+    gets a number where it is taken, unless files are to be replaced.
 
     Raises: BadRequest for a workload, parameter or value that does not exist. Those of a user's function are known
     to the child alone, and fail there.
     """
     name, params, dtype = _settled(name, given, options)
-    path = _place(_title(name), tag(params, options, dtype), out)
-    return Request(name, str(path), params, options, tuple(argv), table)
+    path = _path(_title(name), tag(params, options, dtype), out, replace, table)
+    return Request(name, str(path), params, options, tuple(argv), table, replace=replace)
 
 
 def variants_of(name: str) -> dict[str, Mapping[str, Any]]:
@@ -76,6 +79,7 @@ def plan_variants(
     out: str | os.PathLike[str] | None = None,
     argv: Sequence[str] = (),
     table: bool = False,
+    replace: bool = False,
 ) -> list[Request]:
     """The requests for several variants of a workload, which share what was given; each file's name tells its variant.
 
@@ -91,7 +95,13 @@ def plan_variants(
     _require_folder(out)
     requests = [_request(name, each, given, options, out, variants) for each in variants]
     _require_different(variants, requests)
-    return [replace(each, argv=tuple(argv), table=table) for each in requests]
+    return [_settled_path(each, argv, table, replace) for each in requests]
+
+
+def _settled_path(request: Request, argv: Sequence[str], table: bool, replace: bool) -> Request:
+    """The request with a name that is free, and what all variants share."""
+    out = request.out if replace else str(trace_file.free_path(Path(request.out), table))
+    return changed(request, out=out, argv=tuple(argv), table=table, replace=replace)
 
 
 def _variant(name: str, word: str) -> Variant:
@@ -115,7 +125,7 @@ def _by_hand(name: str, word: str, key: str, text: str) -> Variant:
     if key in params:
         return Variant(word, name, {key: params[key].read(text)})
     if key in OPTIONS:
-        changes = {key: converted(text, type(OPTIONS[key]), key)}
+        changes = {key: converted(text, type(DEFAULTS[key]), key)}
         return Variant(word, name, {"compile": True, **changes} if key in HOW_TO_COMPILE else changes)
     if is_function:
         return Variant(word, name, {key: text})
@@ -139,10 +149,12 @@ def _request(
         raise BadRequest(f"The variant {variant.name} sets {twice[0]}, which is also given: leave one of them out.")
     values = {**COMPARED, **options, **others}
     if not values["compile"] and any(each.changes.get("compile") for each in variants):
-        values |= {key: OPTIONS[key] for key in HOW_TO_COMPILE}
+        values |= {key: DEFAULTS[key] for key in HOW_TO_COMPILE}
     settled = Options(**values)
     workload, params, dtype = _settled(variant.workload, {**given, **own}, settled)
-    path = _place(_title(name), _tag(variant, params, settled, dtype), None if out is None else os.path.join(out, ""))
+    folder = None if out is None else os.path.join(out, "")
+    # Two variants of one name are told by that, so that numbers are added later.
+    path = _path(_title(name), _tag(variant, params, settled, dtype), folder, replace=True, table=False)
     return Request(workload, str(path), params, settled, variant=variant.name)
 
 
@@ -193,13 +205,20 @@ def _title(name: str) -> str:
     return name if ":" in name else registry.find(name).name
 
 
-def _place(title: str, words: str, out: str | os.PathLike[str] | None) -> Path:
-    """Where a trace goes."""
+def is_file_path(out: str | os.PathLike[str]) -> bool:
+    """Whether `-o` names a file, and not a folder for files."""
+    return not (os.path.isdir(out) or os.fspath(out).endswith(os.sep))
+
+
+def _path(title: str, words: str, out: str | os.PathLike[str] | None, replace: bool, table: bool) -> Path:
+    """Where a trace goes; a name that is made here gets a number where it is taken."""
+    if out is not None and is_file_path(out):
+        return Path(out)
     if out is None:
-        return Path("traces") / file_name(title) / f"{words}.json.gz"
-    if os.path.isdir(out) or os.fspath(out).endswith(os.sep):
-        return Path(out) / f"{file_name(title)}_{words}.json.gz"
-    return Path(out)
+        path = Path("traces") / file_name(title) / f"{words}.json.gz"
+    else:
+        path = Path(out) / f"{file_name(title)}_{words}.json.gz"
+    return path if replace else trace_file.free_path(path, table)
 
 
 def _offer(name: str) -> str:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 from workloads import registry
 from workloads.api import BadRequest, Context, Prepared, Step, Value, Workload
 from workloads.programs import user_function
-from workloads.recording.request import DTYPES, Options, Request
+from workloads.recording.options import DTYPES, Options
+from workloads.recording.request import Request
 
 if TYPE_CHECKING:
     import torch
@@ -97,7 +98,7 @@ class RunContext:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """The data type with a name of `request.DTYPES`; torch's own choice without one."""
+    """The data type with a name of `options.DTYPES`; torch's own choice without one."""
     import torch
 
     dtype: torch.dtype = getattr(torch, DTYPES[name]) if name else torch.get_default_dtype()

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from workloads.api import Prepared, Value, Workload
 from workloads.recording.devices import Target, describe, driver_version
 from workloads.recording.events import encode
+from workloads.recording.options import Options
 from workloads.recording.reporter import Reporter
-from workloads.recording.request import Options, Request
+from workloads.recording.request import Request
 
 if TYPE_CHECKING:
     from torch.profiler import profile

@@ -24,7 +24,7 @@ from typing import Any, cast
 from workloads.recording import devices, profiling, trace_file
 from workloads.recording import profiling as provenance
 from workloads.recording.exceptions import Incomplete
-from workloads.recording.request import Options
+from workloads.recording.options import Options
 
 
 @contextmanager

@@ -245,12 +245,13 @@ class Recording:
         self._reporter.interrupts.check()
         self._reporter.interrupts.ignore()
         trace_file.require_writable(self.out)
-        size = self._part.stat().st_size
+        size, replace = self._part.stat().st_size, self._request.replace
         if self._request.table:
             trace_file.require_writable(self._kept_table)
-            os.replace(self._table, self._kept_table)
-        os.replace(self._part, self.out)
-        return Result(self._request.out, size, words)
+        path = trace_file.put_in_place(self._part, self.out, replace)
+        if self._request.table:
+            trace_file.put_in_place(self._table, trace_file.table_path(path), replace)
+        return Result(str(Path(self._request.out).with_name(path.name)), size, words)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,11 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from glob import escape, glob
+from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -57,8 +59,52 @@ def part_paths(out: Path, token: str) -> tuple[Path, Path]:
 
 def table_paths(out: Path, token: str) -> tuple[Path, Path]:
     """Where torch's table is written before the trace is complete, and where it is kept: beside the trace, as text."""
-    stem = out.name.removesuffix(".gz").removesuffix(".json")
-    return out.with_name(f"{out.name}.{token}.table.part"), out.with_name(f"{stem}.txt")
+    return out.with_name(f"{out.name}.{token}.table.part"), table_path(out)
+
+
+def table_path(out: Path) -> Path:
+    """The text file with torch's table beside a trace."""
+    return out.with_name(f"{_stem(out)}.txt")
+
+
+def _stem(out: Path) -> str:
+    return out.name.removesuffix(".gz").removesuffix(".json")
+
+
+def numbered(out: Path) -> Iterator[Path]:
+    """The path itself, then `name-2.json.gz`, `name-3.json.gz` and so on."""
+    yield out
+    suffix = out.name.removeprefix(_stem(out))
+    for number in count(2):
+        yield out.with_name(f"{_stem(out)}-{number}{suffix}")
+
+
+def free_path(out: Path, table: bool) -> Path:
+    """The first of these names that neither a trace has nor, with `table`, the table beside one."""
+    names = numbered(out)
+    return next(path for path in names if not (os.path.lexists(path) or (table and os.path.lexists(table_path(path)))))
+
+
+def put_in_place(part: Path, out: Path, replace: bool) -> Path:
+    """Give a complete file its name, or the next number where the name is taken and not to be replaced."""
+    if replace:
+        os.replace(part, out)
+        return out
+    for path in numbered(out):
+        try:
+            # Unlike a rename this fails where the name is taken, also when another recording took it just now.
+            os.link(part, path)
+        except FileExistsError:
+            continue
+        except OSError:
+            # A file system without hard links.
+            if os.path.lexists(path):
+                continue
+            os.replace(part, path)
+            return path
+        part.unlink()
+        return path
+    raise AssertionError("there is always another number")
 
 
 def remove_parts(out: Path, token: str) -> None:

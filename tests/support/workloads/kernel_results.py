@@ -153,8 +153,8 @@ def workload_case(device: str, impl: str) -> None:
 
     from workloads.programs.fused_mlp import WORKLOAD, prepare
     from workloads.programs.kernels import gateup
+    from workloads.recording.options import Options
     from workloads.recording.preparation import RunContext
-    from workloads.recording.request import Options
 
     context = RunContext(device, torch.float32, Options(), note=lambda _: None)
     with patch.object(gateup, "fastest_tiles", lambda *_: gateup.Tiles(16, 16, 16, 4, 2)):

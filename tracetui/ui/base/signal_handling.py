@@ -24,7 +24,7 @@ GRACE = 3.0
 CANCELLED = 128
 """A process that a signal ended has this and the number of the signal as its exit code."""
 
-_SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _RESET = (
     # Mouse, focus and paste reports, resize reports; line wrap, keyboard protocol, the other screen, the cursor.
     "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2048l"

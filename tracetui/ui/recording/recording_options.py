@@ -6,43 +6,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from workloads.api import Param, Value, Workload
-from workloads.recording.launcher import BACKENDS, DTYPES, MODES, SHAPES, Options, Request, plan, plan_variants
+from workloads.recording.launcher import OPTIONS, Options, Request, plan, plan_variants
 
-DEFAULTS = Options()
 COMPARE = Param("compare", "", "record several, as in eager,compile")
 """The field that asks for variants; empty for one recording."""
 
 MORE = Param("more", False, "compiler, schedule, seed, stacks, memory")
 """The field that unfolds the others."""
 
-_COMMON = (
-    Param("compile", DEFAULTS.compile, "through torch.compile"),
-    Param("device", DEFAULTS.device, "the GPU where there is one", choices=("auto", "cpu", "cuda")),
-    Param("cold", DEFAULTS.cold, "no calls before the schedule begins"),
-    Param("active", DEFAULTS.active, "steps that are recorded; to compare 10", minimum=1),
-)
-
-FOLDED = (
-    Param("mode", DEFAULTS.mode, "of torch.compile", choices=MODES),
-    Param("backend", DEFAULTS.backend, "of torch.compile", choices=BACKENDS),
-    Param("wait", DEFAULTS.wait, "steps before the profiler starts", minimum=0),
-    Param("warmup", DEFAULTS.warmup, "steps it throws away", minimum=0),
-    Param("warm_seconds", DEFAULTS.warm_seconds, "warm up for so long, for clocks to rise", minimum=0),
-    Param("seed", DEFAULTS.seed, "of weights and inputs"),
-    Param("shapes", DEFAULTS.shapes, "input shapes; auto asks the workload", choices=SHAPES),
-    Param("stack", DEFAULTS.stack, "Python stacks; changes the times"),
-    Param("memory", DEFAULTS.memory, "allocations"),
-)
+_FIELDS = {name: replace(option, choices=option.choices or option.suggestions) for name, option in OPTIONS.items()}
+FOLDED = tuple(option for option in _FIELDS.values() if option.is_folded)
 """Options that are rarely changed."""
 
 
 def common(workload: Workload) -> tuple[Param, ...]:
     """Options that are asked each time; the data type only where it makes a difference."""
-    dtype = (Param("dtype", workload.dtype, "data type", choices=tuple(DTYPES)),) if workload.dtype else ()
-    return (*_COMMON[:2], *dtype, *_COMMON[2:])
+    fields = {**_FIELDS, "dtype": replace(_FIELDS["dtype"], default=workload.dtype)}
+    return tuple(each for each in fields.values() if not each.is_folded and (each.name != "dtype" or workload.dtype))
 
 
 def requests(name: str, workload: Workload, given: Mapping[str, Value], changed: Mapping[str, Value]) -> list[Request]:
@@ -77,7 +61,7 @@ def values_of(workload: Workload, changed: Mapping[str, Value]) -> dict[str, Any
 
 def command_line(name: str, given: Mapping[str, Value], changed: Mapping[str, Value]) -> list[str]:
     """The same recording as a command, of parameters and options that differ from their defaults, as texts."""
-    options = {param.name for param in (*_COMMON, *FOLDED)} | {"dtype", COMPARE.name}
+    options = {*OPTIONS, COMPARE.name}
     words = ["tracetui", "run", name]
     for key, value in changed.items():
         words += [_option(key)] if value == "yes" else [f"{_option(key)}={value}"]

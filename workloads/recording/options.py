@@ -1,0 +1,106 @@
+"""How a recording is made: every option declared once; the command line, the request and the form are made of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
+
+from workloads.api import BadRequest, Param, Value
+
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Names of data types, as a person gives them and as torch has them."""
+WARM_CALLS = 3
+"""Calls before the profiler is loaded, unless the recording is a cold one."""
+
+HOW_IT_RUNS, WHAT_IS_RECORDED = "how it runs", "what is recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Option(Param):
+    """One option: `--name` on the command line, a field of the form, and one of `Options`."""
+
+    group: str = HOW_IT_RUNS
+    """The heading below which `--help` has it."""
+    is_folded: bool = True
+    """Whether the form shows it on request only."""
+    suggestions: tuple[str, ...] = ()
+    """Values that the form offers where there are others too."""
+    is_shared: bool = False
+    """Whether a workload may have a parameter of this name, which gets the values that are none of the choices."""
+
+
+def _option(default: Value, help: str, choices: tuple[str, ...] = (), **more: Any) -> Any:
+    """A field of `Options` with all that is said of it; `more` as in `Option`."""
+    return field(default=default, metadata={"help": help, "choices": choices, **more})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a workload is run and recorded; every one of them may change the numbers, so all are in the trace.
+
+    Raises: BadRequest for options that do not exist or contradict each other.
+    """
+
+    compile: bool = _option(False, "through torch.compile", is_folded=False)
+    device: str = _option(
+        "auto",
+        "a GPU if there is one; or cpu, cuda:1",
+        is_folded=False,
+        suggestions=("auto", "cpu", "cuda"),
+    )
+    dtype: str = _option("", "data type, without it the workload's", tuple(DTYPES), is_folded=False)
+    cold: bool = _option(False, "no calls before the schedule begins", is_folded=False)
+    active: int = _option(
+        3, "steps that are recorded; to compare 10", minimum=1, is_folded=False, group=WHAT_IS_RECORDED
+    )
+    mode: str = _option(
+        "default", "mode of torch.compile", ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+    )
+    backend: str = _option("inductor", "backend of torch.compile", ("inductor", "aot_eager", "eager"), is_shared=True)
+    wait: int = _option(1, "steps before the profiler starts", minimum=0, group=WHAT_IS_RECORDED)
+    warmup: int = _option(1, "steps it throws away", minimum=0, group=WHAT_IS_RECORDED)
+    warm_seconds: float = _option(0.0, "warm up for so many seconds, for clocks to rise", minimum=0)
+    seed: int = _option(0, "seed of weights and inputs")
+    shapes: str = _option(
+        "auto", "input shapes; auto as the workload needs", ("auto", "on", "off"), group=WHAT_IS_RECORDED
+    )
+    stack: bool = _option(False, "Python stacks; changes the times", group=WHAT_IS_RECORDED)
+    memory: bool = _option(False, "allocations", group=WHAT_IS_RECORDED)
+
+    def __post_init__(self) -> None:
+        for option in OPTIONS.values():
+            _require_possible(option, getattr(self, option.name))
+        if not self.compile and (self.mode, self.backend) != (DEFAULTS["mode"], DEFAULTS["backend"]):
+            raise BadRequest("--mode and --backend say how to compile; add --compile.")
+        if self.mode != DEFAULTS["mode"] and self.backend != DEFAULTS["backend"]:
+            raise BadRequest(f"--mode {self.mode} is a mode of the backend inductor, not of {self.backend}.")
+        if self.cold and self.warm_seconds:
+            raise BadRequest("--cold makes no warm-up calls, so --warm-seconds has no meaning with it.")
+
+    @property
+    def warm_calls(self) -> int:
+        """Calls before the schedule begins."""
+        return 0 if self.cold else WARM_CALLS
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole schedule."""
+        return self.wait + self.warmup + self.active
+
+
+OPTIONS: Mapping[str, Option] = {
+    each.name: Option(each.name, cast(Value, each.default), **each.metadata) for each in fields(Options)
+}
+"""Every option by name."""
+DEFAULTS: Mapping[str, Any] = {name: option.default for name, option in OPTIONS.items()}
+"""The default of every option."""
+
+
+def _require_possible(option: Option, value: Any) -> None:
+    """Raises: BadRequest for a value that an option cannot have; its default it can have always."""
+    words = f"--{option.name.replace('_', '-')}"
+    if option.choices and value not in option.choices and value != option.default:
+        raise BadRequest(f"{words} is one of {', '.join(map(str, option.choices))}, not {value}.")
+    if option.minimum is not None and value < option.minimum:
+        raise BadRequest(f"{words} must be at least {option.minimum:g}, not {value}.")
