@@ -63,3 +63,78 @@ def test_none_is_a_normal_answer() -> None:
         table = PANES["occupancy"].build(trace, by=by)
         assert len(table) == 0
         assert "normal" in table.note
+
+
+def small(*events: Event) -> Trace:
+    """Queries beside a launch of `gemm` at 400 by `aten::mm`."""
+    return make_trace([*events, launch(400, 5, 1), kernel("gemm", 1_000, 50, correlation=1)])
+
+
+def kernels_of(trace: Trace) -> list[object]:
+    """The kernel of every query, in the order of time."""
+    return [row["kernel"] for row in PANES["occupancy"].build(trace).rows()]
+
+
+def test_what_no_op_asked_belongs_to_no_launch_that_no_op_made() -> None:
+    assert kernels_of(small(query(390))) == [None]
+
+
+def test_another_op_s_launch_is_not_what_was_asked_for() -> None:
+    assert kernels_of(small(op("aten::mm", 300, 50), query(310), op("aten::add", 390, 50), query(395))) == [
+        None,
+        "gemm",
+    ]
+
+
+def test_behind_the_last_launch_of_a_thread_there_is_none() -> None:
+    """The query is the last call of the last thread; its op did launch before."""
+    assert kernels_of(small(op("aten::mm", 300, 500), query(310), query(500))) == ["gemm", None]
+
+
+def test_a_kernel_that_was_asked_about_for_each_of_two_launches() -> None:
+    """3 queries of 2 ns before 2 launches of one kernel by one op: 6 ns in all, 3 ns and one and a half a launch."""
+    trace = make_trace(
+        [
+            *(op("aten::mm", start, 100) for start in (0, 200)),
+            *(query(start) for start in (10, 20, 210)),
+            launch(30, 5, 1),
+            launch(230, 5, 2),
+            op("aten::big", 400, 100),
+            Event(QUERY, 410, 50, Kind.RUNTIME),
+            *(kernel("gemm", 1_000 * number, 50, correlation=number) for number in (1, 2)),
+        ]
+    )
+    table = PANES["occupancy"].build(trace, by="op")
+    columns = ("op", "kernel", "queries", "launches", "queries_per_launch", "total_us", "us_per_launch")
+    assert [tuple(row[name] for name in columns) for row in table.rows()] == [
+        ("aten::big", None, 1, None, None, 0.05, None),
+        ("aten::mm", "gemm", 3, 2, 1.5, 0.006, 0.003),
+    ]
+    assert [trace.slices.start[row] for row in table.slices.tolist()] == [410, 10]  # type: ignore[union-attr]
+
+
+def test_an_op_with_a_kernel_is_not_the_next_op_without_one() -> None:
+    """The names are numbered `aten::a`, `aten::b`, the query, the launch and last the kernel."""
+    trace = make_trace(
+        [
+            op("aten::a", 0, 100),
+            op("aten::b", 5, 20),
+            query(12),
+            query(40),
+            launch(50, 5, 1),
+            kernel("last", 1_000, 50, correlation=1),
+        ]
+    )
+    rows = PANES["occupancy"].build(trace, by="op").rows()
+    assert {(row["op"], row["kernel"]) for row in rows} == {("aten::a", "last"), ("aten::b", None)}
+
+
+def test_the_note_sums_up_the_time_of_the_queries() -> None:
+    """2 queries of 2 us in an op of 40 us are 4 us and 10 %."""
+    asked = [Event(QUERY, start, 2_000, Kind.RUNTIME) for start in (1_000, 5_000)]
+    trace = make_trace([op("aten::mm", 0, 40_000), *asked, kernel("k", 100_000, 10)])
+    assert "2 queries, 4.0 µs in all, 10.0 % of the CPU time" in PANES["occupancy"].build(trace).note
+
+
+def test_without_a_gpu_the_note_says_so() -> None:
+    assert "queries" not in PANES["occupancy"].build(make_trace([query(0)])).note

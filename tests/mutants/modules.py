@@ -18,10 +18,13 @@ class Mutated:
 IDLE, MATCHING = "tests/analysis/idle", "tests/analysis/comparing/matching"
 MODULES = {
     "blocks": Mutated("tracetui/importers/blocks.py", ("tests/importers/test_blocks.py",)),
-    "intervals": Mutated("tracetui/model/intervals.py", ("tests/model/test_intervals.py",)),
+    "intervals": Mutated(
+        "tracetui/model/intervals.py", ("tests/model/test_interval_hazards.py", "tests/model/test_intervals.py")
+    ),
     "gap_causes": Mutated(
         "tracetui/analysis/idle/gap_causes.py",
         (
+            f"{IDLE}/test_gap_thresholds.py",
             f"{IDLE}/test_gaps.py",
             f"{IDLE}/test_gap_splits.py::test_small_traces_split_as_moment_by_moment",
         ),
@@ -29,6 +32,7 @@ MODULES = {
     "idleness": Mutated(
         "tracetui/analysis/idle/idleness.py",
         (
+            f"{IDLE}/test_gap_thresholds.py",
             f"{IDLE}/test_gaps.py",
             f"{IDLE}/test_gap_splits.py::test_small_traces_split_as_moment_by_moment",
         ),
@@ -41,6 +45,6 @@ MODULES = {
         (f"{MATCHING}/test_fusing.py", f"{MATCHING}/test_matching.py"),
     ),
     "occupancy": Mutated("tracetui/analysis/occupancy.py", ("tests/analysis/test_occupancy.py",)),
-    "residency": Mutated("tracetui/analysis/devices/residency.py", ("tests/analysis/devices/test_residency.py",)),
+    "residency": Mutated("tracetui/analysis/devices/residency.py", ("tests/analysis/devices/test_block_limits.py",)),
 }
 """By name, the modules without input or output on whose arithmetic much rests."""
