@@ -113,27 +113,33 @@ def test_a_kernel_that_was_asked_about_for_each_of_two_launches() -> None:
     assert [trace.slices.start[row] for row in table.slices.tolist()] == [410, 10]  # type: ignore[union-attr]
 
 
-def test_an_op_with_a_kernel_is_not_the_next_op_without_one() -> None:
-    """The names are numbered `aten::a`, `aten::b`, the query, the launch and last the kernel."""
+def test_an_op_with_a_kernel_is_told_apart_from_the_same_op_without_one() -> None:
+    """The kernel stands first in the trace, so that its name has the number 0."""
     trace = make_trace(
         [
+            kernel("first", 1_000, 50, correlation=1),
             op("aten::a", 0, 100),
             op("aten::b", 5, 20),
             query(12),
             query(40),
             launch(50, 5, 1),
-            kernel("last", 1_000, 50, correlation=1),
+            query(60),
         ]
     )
     rows = PANES["occupancy"].build(trace, by="op").rows()
-    assert {(row["op"], row["kernel"]) for row in rows} == {("aten::a", "last"), ("aten::b", None)}
+    told = {(row["op"], row["kernel"], row["launches"]) for row in rows}
+    assert told == {("aten::a", "first", 1), ("aten::a", None, None), ("aten::b", None, None)}
+
+
+def test_where_no_kernel_has_a_launch_none_was_asked_for() -> None:
+    assert kernels_of(make_trace([op("aten::mm", 0, 100), query(10), kernel("k", 200, 10)])) == [None]
 
 
 def test_the_note_sums_up_the_time_of_the_queries() -> None:
-    """2 queries of 2 us in an op of 40 us are 4 us and 10 %."""
-    asked = [Event(QUERY, start, 2_000, Kind.RUNTIME) for start in (1_000, 5_000)]
-    trace = make_trace([op("aten::mm", 0, 40_000), *asked, kernel("k", 100_000, 10)])
-    assert "2 queries, 4.0 µs in all, 10.0 % of the CPU time" in PANES["occupancy"].build(trace).note
+    """2 queries of 2 ms in an op of 40 ms are 4 ms and 10 %."""
+    asked = [Event(QUERY, start, 2_000_000, Kind.RUNTIME) for start in (1_000_000, 5_000_000)]
+    trace = make_trace([op("aten::mm", 0, 40_000_000), *asked, kernel("k", 100_000, 10)])
+    assert "2 queries, 4,000.0 µs in all, 10.0 % of the CPU time" in PANES["occupancy"].build(trace).note
 
 
 def test_without_a_gpu_the_note_says_so() -> None:

@@ -9,7 +9,7 @@ import re
 
 import numpy as np
 
-from tracetui.analysis.common.groups import count_within, distinct, group
+from tracetui.analysis.common.groups import combinations, count_within, distinct, group
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import occupancy_note, residency
 from tracetui.analysis.idle.verdict import totals
@@ -94,7 +94,7 @@ def _by_op(trace: Trace, rows: Int64, step: int | None) -> Table:
     slices = trace.slices
     kernel = asked_for(trace, rows)
     op_name, kernel_name = names_of(trace, links(trace).owner[rows]), names_of(trace, kernel)
-    pairs = group((op_name + 1) * (len(trace.names) + 1) + kernel_name + 1)
+    pairs = group(combinations(op_name, kernel_name).member)
     launches = group(np.unique(np.stack([pairs.member, kernel]), axis=1)[0]).calls if len(rows) else pairs.calls
     sample = pairs.smallest(slices.start[rows])
     named = kernel_name[sample] >= 0

@@ -121,6 +121,12 @@ def test_a_block_of_33_threads_holds_two_warps_and_uses_33():
     assert row["bound_occupancy_pct"] == 100 * 32 * 33 / 2048
 
 
+def test_one_block_of_one_thread_has_an_occupancy():
+    """32 blocks of one warp are half of 64 warps; one block on 132 multiprocessors is next to none of 2,048 threads."""
+    row = row_of(1, 1)
+    assert (row["occupancy_pct"], row["bound_occupancy_pct"]) == (50, 100 / 132 / 2048)
+
+
 def test_half_of_the_second_wave_is_a_quarter_of_all():
     row = row_of(132 * 48, 32)
     assert (row["waves"], row["tail_pct"], row["blocks_per_sm"]) == (1.5, 25, 48)
