@@ -32,8 +32,8 @@ def blocks(
     threads: int = 32, registers: int = 0, shared: int = 0, most: int = 232_448, limits: Limits | None = None
 ) -> list[int]:
     """Blocks by registers, shared memory, warps and number."""
-    one = (np.array([value]) for value in (threads, registers, shared))
-    return block_limits(limits or h100(), *one, most)[:, 0].tolist()  # type: ignore[no-any-return]
+    found = block_limits(limits or h100(), np.array([threads]), np.array([registers]), np.array([shared]), most)
+    return [int(number) for number in found[:, 0]]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_grid_that_just_fills_the_device_is_not_the_limit():
 
 @pytest.mark.parametrize(("grid", "limiter"), [(5, "grid (0.1 blocks per SM)"), (4, "grid (under 0.1 blocks per SM)")])
 def test_a_twentieth_of_a_block_is_rounded_and_less_is_told_in_words(grid, limiter):
-    hundred = Device(0, "NVIDIA H100", H100.properties | {"numSms": 100})
+    hundred = Device(0, "NVIDIA H100", {**H100.properties, "numSms": 100})
     assert row_of(grid, 32, device=hundred)["limiter"] == limiter
 
 
