@@ -99,16 +99,19 @@ def check_shapes(folder: Path, name: str) -> None:
     assert sorted(ours) == sorted(theirs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", QUICK)
 def test_rows_are_those_that_torch_prints(recorded: Path, name: str) -> None:
     check_events(recorded, name)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in QUICK if name in WITH_SHAPES])
 def test_rows_by_input_shapes_are_those_that_torch_prints(recorded: Path, name: str) -> None:
     check_shapes(recorded, name)
 
 
+@pytest.mark.full
 def test_programs_show_what_they_are_here_for(recorded: Path) -> None:
     def rows(name: str) -> dict[str, dict[str, Any]]:
         tables = json.loads((recorded / f"{name}.table.json").read_text())
@@ -128,11 +131,13 @@ def test_programs_show_what_they_are_here_for(recorded: Path) -> None:
     assert len(shapes) > len(rows("mlp_training"))
 
 
+@pytest.mark.full
 def test_a_list_of_tensors_has_no_shape_in_the_key(recorded: Path) -> None:
     rows = PANES["ops"].build(load(str(recorded / "split_stack.json")), by="shape").rows()
     assert {row["input_shapes"] for row in rows if row["name"] == "aten::stack"} == {"[[], []]"}
 
 
+@pytest.mark.full
 def test_without_recorded_shapes_there_are_none_to_group_by(recorded: Path) -> None:
     table = PANES["ops"].build(load(str(recorded / "threads.json")), by="shape")
     assert table["input_shapes"].nulls().all()
