@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.support import signals
 from tests.support.paths import SHARED
@@ -17,8 +17,8 @@ from tests.support.paths import SHARED
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# How long an example takes says more of what else the machine does.
-settings.register_profile("tracetui", settings.default, deadline=None)
+# How long an example takes, to make or to try, says more of what else the machine does.
+settings.register_profile("tracetui", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
     "mutants", deadline=None, max_examples=20, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
 )
@@ -38,7 +38,7 @@ def shared_trace() -> Callable[[str], Path]:
     return find
 
 
-FIRST = ("workloads", "terminal", "browser", "load", "analysis/comparing")
+FIRST = ("workloads", "terminal", "browser", "load", "ui", "analysis/comparing", "writing", "cli")
 """Folders of tests that take long, those that take longest first."""
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.processes import COMMAND, tracetui
+from tests.support.waiting import PATIENCE
 from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
 from tracetui.cli.show import PANE_NAMES
@@ -188,7 +189,7 @@ def test_a_reader_that_stops_reading():
     child.stdout.close()
     errors = child.stderr.read()
     child.stderr.close()
-    assert child.wait(60) == 0
+    assert child.wait(PATIENCE) == 0
     assert errors == b""
 
 
@@ -209,7 +210,7 @@ def test_ctrl_c_ends_without_a_traceback():
     output, errors = child.stdout.read(), child.stderr.read()
     child.stdout.close()
     child.stderr.close()
-    assert child.wait(60) == 130
+    assert child.wait(PATIENCE) == 130
     assert output == errors == b""
 
 
@@ -226,6 +227,6 @@ def test_an_annotation_can_stand_for_steps(shared_trace, capsys):
 def test_output_that_cannot_be_written_is_one_sentence():
     command = [sys.executable, "-m", "tracetui", "show", "ops", str(SAMPLES / "mlp_eager_cpu.json.gz")]
     with open("/dev/full", "w") as full:
-        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
     assert result.returncode == 1
     assert result.stderr.splitlines() == ["tracetui: The output cannot be written: No space left on device."]

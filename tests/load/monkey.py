@@ -33,7 +33,7 @@ RATE = 20
 """Keys a second."""
 ROUND = 10.0
 """Seconds between two questions."""
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds that an answer may take."""
 SIZES = ((200, 50), (80, 24), (120, 40), (60, 12), (300, 80))
 ESCAPE, ENTER, TAB, BACKSPACE = "\x1b", "\r", "\t", "\x7f"

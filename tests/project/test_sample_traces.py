@@ -14,6 +14,7 @@ from importlib.util import find_spec
 import pytest
 
 from tests.support.paths import ROOT, SAMPLES
+from tests.support.waiting import PATIENCE
 from tracetui import load
 from tracetui.analysis.expectations import Expectation, expectations
 from tracetui.analysis.operators.ops import ops
@@ -213,7 +214,7 @@ def test_an_unknown_sample_is_refused(tmp_path):
         [sys.executable, str(SAMPLES / "record.py"), "nothing", "-o", str(tmp_path / "new")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert result.returncode == 2
     assert "there is no nothing; there are matmul_add_64_cold_eager" in result.stderr
@@ -225,7 +226,7 @@ def test_an_unknown_sample_is_refused(tmp_path):
 def test_the_script_records_the_same_program_and_says_what_it_leaves_out(tmp_path):
     words = ["linear_eager", "mlp_train", "fused_mlp_geglu", "--device", "cpu", "-o", str(tmp_path)]
     command = [sys.executable, str(SAMPLES / "record.py"), *words]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=5 * PATIENCE, cwd=ROOT)
     assert result.returncode == 1
     told = result.stdout.splitlines()
     assert told[1].startswith("fused_mlp_geglu: left out, tracetui: fused_mlp needs a GPU")

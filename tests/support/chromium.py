@@ -8,8 +8,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.waiting import PATIENCE
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SECONDS = 60
+SECONDS = PATIENCE
 _OPTIONS = (
     "--headless",
     "--no-sandbox",

@@ -8,13 +8,14 @@ import subprocess
 import sys
 
 from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE
 
 
 def loaded_after(statement: str) -> set[str]:
     """Top-level modules that are loaded once a statement has run."""
     script = f"{statement}\nimport sys, json; print(json.dumps(sorted({{m.split('.')[0] for m in sys.modules}})))"
     result = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     return set(json.loads(result.stdout.splitlines()[-1]))
 
@@ -30,7 +31,7 @@ def tracetui(*words: object, **more) -> subprocess.CompletedProcess:
         cwd=ROOT,
         text=not isinstance(more.get("input"), bytes),
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         **more,
     )
 

@@ -10,6 +10,8 @@ from textual.pilot import Pilot
 
 PATIENCE = 120.0
 """Seconds after which something does not come any more; a test that passes never waits so long, on no machine."""
+SOON = 60.0
+"""Seconds within which what was stopped has gone: mostly at once. What is stopped in tests would last 600 seconds."""
 LOOK = 0.02
 """Seconds between two looks."""
 

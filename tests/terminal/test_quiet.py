@@ -26,7 +26,7 @@ def test_nothing_is_written_while_nothing_happens():
         for raw in apps:
             raw.wait_for("Kernels", "aten::linear")
         for raw in apps:
-            raw.wait_until_quiet(1.0)
+            raw.wait_until_quiet(IDLE)
         before = [(raw.length, seconds_used(raw)) for raw in apps]
         time.sleep(IDLE)
         for raw, (length, used) in zip(apps, before, strict=True):

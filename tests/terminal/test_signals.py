@@ -13,11 +13,10 @@ from tests.support.paths import SAMPLES
 from tests.support.terminal.raw import GIVEN_BACK, Raw
 from tests.support.terminal.recording import begin
 from tests.support.terminal.walks import CLEAN, left
+from tests.support.waiting import SOON
 from tests.support.workloads.children import LIGHT_TORCH, needs_torch, own_function
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
-SOON = 5.0
-"""Seconds within which everything is gone."""
 
 pytestmark = pytest.mark.full
 
@@ -114,9 +113,9 @@ def test_while_a_command_records(run, tmp_path, end, code):
     source = f"""
 import subprocess, time
 def step():
-    subprocess.Popen(["sleep", "60"], start_new_session=True)
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
     open({str(there)!r}, "w").close()
-    time.sleep(60)
+    time.sleep(600)
 """
     function = own_function(tmp_path / "own.py", source)
     raw = run("run", function, "--device", "cpu", "--no-open", "-o", str(out / "a.json.gz"), **LIGHT_TORCH)
@@ -308,7 +307,7 @@ def test_an_app_that_does_not_end_is_ended(run, tmp_path):
         "from tracetui.ui.trace.trace_view import TraceView\n"
         "from tracetui.cli.main import main\n"
         "leaving.GRACE = 0.5\n"
-        f"TraceView.action_mark = lambda self: (open({str(tmp_path / 'there')!r}, 'w').close(), time.sleep(60))\n"
+        f"TraceView.action_mark = lambda self: (open({str(tmp_path / 'there')!r}, 'w').close(), time.sleep(600))\n"
         "sys.exit(main())\n"
     )
     raw = Raw(sys.executable, str(stubborn), EAGER, PYTHONPATH=os.getcwd())

@@ -8,23 +8,23 @@ import random
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE, wait_until
 from tests.support.workloads.children import LIGHT_TORCH, QUICK, asked, followed, is_gone, needs_torch, own_function
 from workloads.recording.launcher import Options, Stage, plan, record
 
 pytestmark = pytest.mark.full
 
-SLEEPS = "import time\ndef step(): time.sleep(60)"
+SLEEPS = "import time\ndef step(): time.sleep(600)"
 STUBBORN = """
 import time
 def step():
     while True:
         try:
-            time.sleep(60)
+            time.sleep(600)
         except BaseException:
             pass
 """
@@ -33,19 +33,19 @@ import signal, time
 def step():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    time.sleep(60)
+    time.sleep(600)
 """
 HAS_CHILDREN = """
 import subprocess, time
 def step():
-    subprocess.Popen(["sleep", "60"])
-    time.sleep(60)
+    subprocess.Popen(["sleep", "600"])
+    time.sleep(600)
 """
 FORGIVING = """
 import time
 def step():
     try:
-        time.sleep(60)
+        time.sleep(600)
     except BaseException:
         pass
 """
@@ -162,10 +162,7 @@ record_now(Request({name!r}, {str(tmp_path / "x.json")!r}), lambda event: print(
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    until = time.monotonic() + 5
-    while not is_gone(pid) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert is_gone(pid)
+    wait_until(lambda: is_gone(pid), "the child stays")
     assert not (tmp_path / "x.json").exists()
 
 
@@ -187,7 +184,7 @@ sys.exit(outcome.exit_code)
     os.kill(parent.pid, number)
     parent.stdout.read()
     parent.stdout.close()
-    assert parent.wait(20) == 128 + number
+    assert parent.wait(PATIENCE) == 128 + number
     assert is_gone(pid)
 
 

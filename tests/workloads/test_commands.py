@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE
 from tests.support.workloads.children import COMMAND, ENVIRONMENT, needs_torch
 from tests.support.workloads.faults import light
 from tracetui.cli import run as run_command
@@ -28,7 +29,7 @@ def tracetui(*words, folder):
         cwd=folder,
         text=True,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         env=ENVIRONMENT,
         stdin=subprocess.DEVNULL,
     )
@@ -313,7 +314,7 @@ def test_without_torch_the_list_says_so(tmp_path):
         "importlib.util.find_spec = lambda name, *more: None if name == 'torch' else find(name, *more)\n"
         "from tracetui.cli.main import main\nsys.exit(main(['workloads']))"
     )
-    result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode == 0
     assert all("PyTorch is not installed" in line for line in result.stdout.splitlines())
 
@@ -331,7 +332,7 @@ def test_a_recording_from_the_command_line(tmp_path):
 
 @pytest.mark.full
 def test_ctrl_c_ends_with_130_and_leaves_nothing(tmp_path):
-    run = light(tmp_path, "import time\ndef step():\n    open('../there', 'w').close()\n    time.sleep(60)", "--json")
+    run = light(tmp_path, "import time\ndef step():\n    open('../there', 'w').close()\n    time.sleep(600)", "--json")
     run.wait_for((tmp_path / "there").exists)
     run.process.send_signal(signal.SIGINT)
     ended = run.ended()

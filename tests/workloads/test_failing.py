@@ -184,7 +184,7 @@ def test_a_folder_that_vanishes_is_made_again(tmp_path):
 
 
 def test_a_recording_that_takes_too_long(tmp_path):
-    source = "import time\ndef step(): time.sleep(60)"
+    source = "import time\ndef step(): time.sleep(600)"
     request = asked(own_function(tmp_path / "own.py", source), tmp_path / "x.json")
     story = asyncio.run(followed(request, timeout=0.5, environment=LIGHT_TORCH))
     assert (story.kind, story.outcome.exit_code) == ("timeout", 4)

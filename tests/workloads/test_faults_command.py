@@ -13,8 +13,9 @@ import time
 
 import pytest
 
+from tests.support.waiting import PATIENCE, SOON
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
-from tests.support.workloads.faults import SOON, contents, light, own
+from tests.support.workloads.faults import contents, light, own
 from tracetui.cli.progress import RecordingProgress
 from workloads.recording.launcher import Note, Stage, record
 
@@ -25,13 +26,13 @@ import multiprocessing, os, signal, subprocess, time
 def step():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    subprocess.Popen(["sleep", "61"])
-    subprocess.Popen(["sleep", "62"], start_new_session=True)
-    multiprocessing.Process(target=time.sleep, args=(63,)).start()
+    subprocess.Popen(["sleep", "601"])
+    subprocess.Popen(["sleep", "602"], start_new_session=True)
+    multiprocessing.Process(target=time.sleep, args=(603,)).start()
     if os.fork() == 0:
         os.setsid()
         open("../there", "w").close()
-    time.sleep(60)
+    time.sleep(600)
 """
 """Deaf, with children in its group and out of it."""
 
@@ -39,7 +40,7 @@ CLOSING = """
 import time, torch
 from workloads.api import Prepared
 def step() -> Prepared:
-    return Prepared(lambda: torch.ones(4) + 1, "closing", close=lambda: time.sleep(60))
+    return Prepared(lambda: torch.ones(4) + 1, "closing", close=lambda: time.sleep(600))
 """
 """Waits where the trace is written and has not got its name yet."""
 
@@ -82,19 +83,19 @@ def test_a_trace_that_has_no_name_yet_goes_with_the_command(tmp_path, start, num
 
 
 BUSY = {
-    "sleeps": "import time\ndef wait(): time.sleep(60)",
+    "sleeps": "import time\ndef wait(): time.sleep(600)",
     "loops": "def wait():\n    while True: pass",
     "loops in C": "import collections, itertools\ndef wait(): collections.deque(itertools.count(), maxlen=0)",
     "is deaf": """import signal, time
 def wait():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    time.sleep(60)
+    time.sleep(600)
 """,
     "waits in its own handler": """import signal, time
 def wait():
-    signal.signal(signal.SIGINT, lambda *_: time.sleep(60))
-    time.sleep(60)
+    signal.signal(signal.SIGINT, lambda *_: time.sleep(600))
+    time.sleep(600)
 """,
 }
 """What does not end by itself, and in part not when it is asked to."""
@@ -136,7 +137,7 @@ def test_killed_at_any_moment(tmp_path, start, count, longest):
 @linux
 @pytest.mark.parametrize("which", ["guard", "recorder"])
 def test_whoever_else_is_killed(tmp_path, which):
-    run = light(tmp_path, "import time\ndef step():\n    open('../there', 'w').close()\n    time.sleep(60)")
+    run = light(tmp_path, "import time\ndef step():\n    open('../there', 'w').close()\n    time.sleep(600)")
     run.wait_for((tmp_path / "there").exists)
     guard, recorder = (pid for pid in sorted(run.processes()) if pid != run.process.pid)
     os.kill(guard if which == "guard" else recorder, signal.SIGKILL)
@@ -158,7 +159,7 @@ def test_a_guard_ends_as_its_recorder_did(tmp_path):
         pass_fds=(pipe, leash),
         env={**os.environ, **LIGHT_TORCH},
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     for file in (leash, held, pipe):
         os.close(file)
@@ -186,11 +187,11 @@ def test_a_listener_that_fails_ends_the_recording_at_once(tmp_path):
         if event == Stage("first call"):
             raise LookupError("mine")
 
-    request = asked(own_function(tmp_path / "own.py", "import time\ndef step(): time.sleep(60)"), tmp_path / "x.json")
+    request = asked(own_function(tmp_path / "own.py", "import time\ndef step(): time.sleep(600)"), tmp_path / "x.json")
     began = time.monotonic()
     with pytest.raises(LookupError):
         asyncio.run(record(request, hear, environment=LIGHT_TORCH))
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < PATIENCE
     assert is_gone(pids[0])
 
 

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from tests.support.workloads.faults import SOON, Run, light
+from tests.support.waiting import SOON
+from tests.support.workloads.faults import Run, light
 
 pytestmark = pytest.mark.full
 
@@ -18,12 +19,12 @@ import os, time, torch
 def first(): torch.ones(4) + 1
 def crashes():
     if os.fork() == 0:
-        time.sleep(60)
+        time.sleep(600)
     os.write(1, b"\\x1b[31mlast words\\n")
     os.abort()
 def waits():
     open("../there", "w").close()
-    time.sleep(60)
+    time.sleep(600)
 def last(): torch.ones(4) + 2
 """
 

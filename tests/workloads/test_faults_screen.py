@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from tests.support.terminal.raw import Raw
 from tests.support.terminal.recording import begin
-from tests.support.waiting import until
+from tests.support.waiting import SOON, until
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
 from tracetui.ui.recording.recording_screen import RecordingScreen
 from tracetui.ui.widgets.bar import Bar
@@ -20,15 +20,14 @@ from workloads.recording.launcher import Hello
 
 pytestmark = pytest.mark.full
 
-SOON = 5.0
 DEAF = """
 import multiprocessing, os, signal, subprocess, time
 def step():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    subprocess.Popen(["sleep", "60"], start_new_session=True)
+    subprocess.Popen(["sleep", "600"], start_new_session=True)
     os.write(1, b"\\x1b]0;title\\x07\\x1b[31m[bold]waits\\n")
-    time.sleep(60)
+    time.sleep(600)
 """
 CRASHES = "import os\ndef step():\n    os.write(2, b'\\x1b[?1049h[red]' * 100_000)\n    os.abort()"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tests.support.waiting import SOON
 from tests.support.workloads.children import LIGHT_TORCH, needs_torch
 from tests.support.workloads.faults import all_of, light, own
 
@@ -43,11 +44,11 @@ FAILING = {
         "import os\ndef step(): os.abort()", "crashed while making the first call: SIGABRT", environment={}
     ),
     "an alarm": Fault(
-        "import signal, time\ndef step(): signal.setitimer(signal.ITIMER_REAL, 0.05); time.sleep(9)", "SIGALRM"
+        "import signal, time\ndef step(): signal.setitimer(signal.ITIMER_REAL, 0.05); time.sleep(600)", "SIGALRM"
     ),
     "kills its group": Fault("import os\ndef step(): os.killpg(0, 9)", "The system killed the recording"),
     "kills its parent": Fault(
-        "import os, time\ndef step():\n    os.kill(os.getppid(), 9)\n    time.sleep(60)",
+        "import os, time\ndef step():\n    os.kill(os.getppid(), 9)\n    time.sleep(600)",
         "The system killed the recording",
     ),
     "memory that is limited": Fault(
@@ -56,10 +57,10 @@ FAILING = {
         "Not enough memory while making the first call",
         environment={},
     ),
-    "sleeps": Fault("import time\ndef step(): time.sleep(60)", "Stopped after 1 s", words=("--timeout", "1")),
+    "sleeps": Fault("import time\ndef step(): time.sleep(600)", "Stopped after 1 s", words=("--timeout", "1")),
     "closes everything": Fault(
         "import os, time\ndef step():\n    os.closerange(0, 1000)\n"
-        "    for n in range(20): os.open(f'../mine{n}', os.O_CREAT | os.O_WRONLY)\n    time.sleep(60)",
+        "    for n in range(20): os.open(f'../mine{n}', os.O_CREAT | os.O_WRONLY)\n    time.sleep(600)",
         "The workload closed files of the recorder while making the first call",
         environment={},
     ),
@@ -76,11 +77,11 @@ FAILING = {
         words=("--details",),
     ),
     "a child that sleeps": Fault(
-        "import os, time\ndef step():\n    if os.fork() == 0: time.sleep(60)\n    raise ValueError('x')",
+        "import os, time\ndef step():\n    if os.fork() == 0: time.sleep(600)\n    raise ValueError('x')",
         "raised ValueError",
     ),
     "a process in another session": Fault(
-        "import subprocess\ndef step():\n    subprocess.Popen(['sleep', '60'], start_new_session=True)\n    1 / 0",
+        "import subprocess\ndef step():\n    subprocess.Popen(['sleep', '600'], start_new_session=True)\n    1 / 0",
         "ZeroDivisionError",
     ),
     "a daemon that is deaf": Fault(
@@ -91,7 +92,7 @@ def step():
         if os.fork() == 0:
             for number in (1, 2, 15):
                 signal.signal(number, signal.SIG_IGN)
-            time.sleep(60)
+            time.sleep(600)
         os._exit(0)
     time.sleep(0.2)
     os._exit(3)
@@ -101,7 +102,7 @@ def step():
     "processes of multiprocessing": Fault(
         "import multiprocessing, time\ndef step():\n"
         "    for how in ('fork', 'spawn'):\n"
-        "        multiprocessing.get_context(how).Process(target=time.sleep, args=(60,)).start()\n"
+        "        multiprocessing.get_context(how).Process(target=time.sleep, args=(600,)).start()\n"
         "    time.sleep(0.5)\n    raise ValueError('x')",
         "raised ValueError",
     ),
@@ -112,9 +113,9 @@ FINE = {
     "comes back twice": "import os, torch\ndef step():\n    torch.ones(4) + 1\n    os.fork()",
     "leaves others behind": f"""import multiprocessing, subprocess, threading, time
 {WORKS}
-    multiprocessing.Process(target=time.sleep, args=(60,)).start()
-    subprocess.Popen(["sleep", "60"], start_new_session=True, env={{}})
-    threading.Thread(target=time.sleep, args=(60,)).start()
+    multiprocessing.Process(target=time.sleep, args=(600,)).start()
+    subprocess.Popen(["sleep", "600"], start_new_session=True, env={{}})
+    threading.Thread(target=time.sleep, args=(600,)).start()
 """,
     "goes elsewhere": f"""import locale, os, signal
 {WORKS}
@@ -189,7 +190,7 @@ def test_a_recording_is_whole_and_nothing_else_is_left(ended, name):
 
 def test_what_fails_is_told_at_once(ended):
     """None of them waits for what it was to be killed for."""
-    slow = {name: run.seconds for name, run in ended[0].items() if run.seconds > 50}
+    slow = {name: run.seconds for name, run in ended[0].items() if run.seconds > SOON + 120}
     assert not slow
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.benchmarks import gpu_day, gpu_report
+from tests.support.waiting import PATIENCE
 from tests.support.workloads.children import needs_torch
 from tests.support.workloads.machines import GPU
 from tests.support.workloads.traced import LINEAR, trace_file
@@ -69,9 +70,9 @@ def test_only_some_workloads():
 
 def test_a_command_that_takes_too_long_is_ended_and_its_words_are_kept():
     started = time.monotonic()
-    script = "print('a row', flush=True); import time; time.sleep(60)"
+    script = "print('a row', flush=True); import time; time.sleep(600)"
     assert gpu_day.run_until(started + 1, [sys.executable, "-c", script]) == (None, "a row\n")
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < PATIENCE
 
 
 def test_a_command_that_ends_in_time():
@@ -138,7 +139,7 @@ def test_a_file_that_is_no_trace_has_no_facts(tmp_path):
 @needs_torch
 def test_the_parts_on_the_cpu(tmp_path):
     words = ["--device", "cpu", "--only", "linear", "--parts", "verify", "bench", "-o", str(tmp_path)]
-    code, told = gpu_day.run_until(time.monotonic() + 120, [sys.executable, "-m", "tests.benchmarks.gpu_day", *words])
+    code, told = gpu_day.run_until(time.monotonic() + 600, [sys.executable, "-m", "tests.benchmarks.gpu_day", *words])
     assert "linear: holds\n" in told
     page = (tmp_path / "docs" / "gpu.md").read_text()
     assert "| `linear` | CPU operators per step | 10 | 10 |  |\n" in page

@@ -24,6 +24,8 @@ from workloads.programs.fused_mlp import WORKLOAD
 from workloads.recording import devices
 from workloads.recording.exceptions import Situation, failure_of
 
+LIMIT = 500.0
+"""Seconds for all cases of a child, on a machine that has other things to do."""
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
 
 needs_triton = pytest.mark.skipif(
@@ -40,7 +42,7 @@ def run(*words, **environment):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT,
     )
 
 

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from typing import get_args
 
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE
 from workloads.api import BadRequest
 from workloads.recording import events, trace_file
 from workloads.recording import reporter as reporter_module
@@ -135,10 +135,20 @@ def test_progress_is_reported_sparingly():
 def test_the_heart_beats_except_while_it_would_be_recorded(monkeypatch):
     monkeypatch.setattr(reporter_module, "BEAT", 0.01)
 
+    beaten = threading.Event()
+
     def say(reporter):
+        tell = reporter.say
+
+        def noted(event):
+            tell(event)
+            if isinstance(event, Heartbeat):
+                beaten.set()
+
+        reporter.say = noted
         with reporter.during("compiling"):
             reporter.start_heartbeat()
-            time.sleep(0.1)
+            assert beaten.wait(PATIENCE)
             with reporter.without_heartbeat():
                 assert not [thread for thread in threading.enumerate() if thread.name == "heartbeat"]
         with reporter.without_heartbeat():
@@ -263,6 +273,6 @@ def test_neither_the_registry_nor_the_launcher_loads_torch():
     script += "assert len(workloads.registry.entries()) > 5\n"
     script += "print(sorted({'torch', 'numpy', 'tracetui', 'rich'} & {m.split('.')[0] for m in sys.modules}))"
     result = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert result.stdout == "[]\n"

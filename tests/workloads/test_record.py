@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE
 from tests.support.workloads.children import QUICK, content_of, events_of, needs_torch
 from tracetui import load
 from tracetui.analysis.linking.steps import steps
@@ -79,7 +80,7 @@ def loops(tmp_path_factory):
         cwd=folder,
         text=True,
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE,
         env={**os.environ, **QUICK, "PYTHONPATH": str(ROOT)},
     )
     assert result.returncode == 0, result.stderr

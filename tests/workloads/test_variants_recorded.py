@@ -37,7 +37,7 @@ def recorded(tmp_path_factory):
             more = [text for name, value in sizes.items() for text in (f"--{name.replace('_', '-')}", str(value))]
             command = [*COMMAND, "run", workload, "--compare", words, *more, "--device", "cpu", "--json"]
             done = subprocess.run(
-                [*command, "-o", str(folder / workload)], capture_output=True, text=True, timeout=300, env=ENVIRONMENT
+                [*command, "-o", str(folder / workload)], capture_output=True, text=True, timeout=600, env=ENVIRONMENT
             )
             made[key] = json.loads(done.stdout)
         found = made[key]

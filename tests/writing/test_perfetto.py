@@ -12,7 +12,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 
 import pytest
@@ -20,6 +19,7 @@ import zstandard
 
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.processes import free_port, loaded_after, tracetui
+from tests.support.waiting import PATIENCE, wait_until
 from tracetui.errors import CannotRun, NotATrace, NotFound, UsageError
 from tracetui.writing.perfetto_server import PAGE, PerfettoServer, ServedFile
 
@@ -42,19 +42,12 @@ def serving():
     yield serve
     for server, thread in running:
         server.shutdown()
-        thread.join(10)
-
-
-def wait_until(happened):
-    """Wait for what the thread of the server does; a browser has its answer before that is told."""
-    end = time.monotonic() + 10
-    while not happened() and time.monotonic() < end:
-        time.sleep(0.01)
+        thread.join(PATIENCE)
 
 
 def ask(server, method="GET", path=None, host=None, **headers):
     """Status, headers and body of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     try:
         connection.putrequest(method, server.place if path is None else path, skip_host=True)
         connection.putheader("Host", host or f"127.0.0.1:{server.port}")
@@ -195,7 +188,7 @@ def test_once_ends_with_the_first_whole_visit(serving):
     ask(server, path="/status")
     assert thread.is_alive()
     assert ask(server)[0] == 200
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 
@@ -266,7 +259,7 @@ def started():
 
 def fetched(port, path):
     """The body that the page would get."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request("GET", path, headers={"Origin": PAGE})
         return connection.getresponse().read()
@@ -277,7 +270,7 @@ def fetched(port, path):
 def test_the_command_prints_the_link_and_nothing_else(started):
     child, port, path = started("--once")
     assert fetched(port, path) == EAGER.read_bytes()
-    out, err = child.communicate(timeout=20)
+    out, err = child.communicate(timeout=PATIENCE)
     assert (child.returncode, out) == (0, "")
     assert f"ssh -L 9001:127.0.0.1:{port} " in err
     assert all(line.startswith("tracetui: ") for line in err.splitlines())
@@ -287,7 +280,7 @@ def test_ctrl_c_ends_it_well(started):
     child, port, path = started()
     assert fetched(port, path) == EAGER.read_bytes()
     os.kill(child.pid, signal.SIGINT)
-    _, err = child.communicate(timeout=20)
+    _, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 0
     assert "Traceback" not in err
 
@@ -296,7 +289,7 @@ def test_a_part_is_served_and_leaves_no_file(started, tmp_path):
     child, port, path = started("--steps", "3", "--once", env={**os.environ, "TMPDIR": str(tmp_path)})
     assert path.endswith("/mlp_eager_cpu.cut.json.gz")
     assert len(json.loads(gzip.decompress(fetched(port, path)))["traceEvents"]) == 46
-    child.communicate(timeout=20)
+    child.communicate(timeout=PATIENCE)
     assert os.listdir(tmp_path) == []
 
 

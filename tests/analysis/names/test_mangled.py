@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.waiting import PATIENCE
 from tracetui.analysis.names.mangled import demangled, identifiers
 
 NAMES = [
@@ -32,7 +33,9 @@ CXXFILT = shutil.which("c++filt")
 @pytest.mark.skipif(CXXFILT is None, reason="needs c++filt of binutils")
 @pytest.mark.parametrize("name", NAMES)
 def test_names_read_as_binutils_reads_them(name):
-    read = subprocess.run([str(CXXFILT)], input=name, capture_output=True, text=True, check=True, timeout=20).stdout
+    read = subprocess.run(
+        [str(CXXFILT)], input=name, capture_output=True, text=True, check=True, timeout=PATIENCE
+    ).stdout
     assert read.startswith("void "), "not a mangled name"
     assert re.sub(r">\s+(?=>)", ">", read.removeprefix("void ")).startswith(f"{demangled(name)}(")
 

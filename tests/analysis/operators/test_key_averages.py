@@ -46,7 +46,7 @@ def record(folder: Path, *names: str) -> Path:
     if find_spec("torch") is None:
         pytest.skip("needs torch to record a trace and its table")
     command = [sys.executable, "-W", "ignore", "-m", "tests.support.programs", str(folder), *names]
-    subprocess.run(command, check=True, cwd=ROOT, capture_output=True, timeout=200)
+    subprocess.run(command, check=True, cwd=ROOT, capture_output=True, timeout=600)
     return folder
 
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.support.paths import ROOT
-from tests.support.terminal.tmux import PATIENCE
+from tests.support.waiting import PATIENCE
 
 MARK = "TRACETUI_TEST_MARK"
 """A variable by which every process that a test started is found again, whatever group or session it moved to."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pyte
 
-PATIENCE = 30.0
-"""Seconds to wait for a text; a loaded machine is slow, a passing test never waits so long."""
+from tests.support.waiting import PATIENCE
+
 PAUSE = 0.05
 """Seconds between two looks at the screen."""
 SETTLED = 4
@@ -162,5 +162,5 @@ class Tmux:
 
     def _run(self, *words: str, env: dict[str, str] | None = None) -> str:
         command = ["tmux", "-S", self._socket, *words]
-        result = subprocess.run(command, capture_output=True, text=True, check=True, env=env, timeout=30)
+        result = subprocess.run(command, capture_output=True, text=True, check=True, env=env, timeout=PATIENCE)
         return result.stdout
