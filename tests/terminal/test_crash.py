@@ -16,7 +16,9 @@ from tracetui.drawing.text import crash_report as crash
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 PROGRAM = """
 import sys
-from tracetui.ui import loading, sturdy, trace_view
+from tracetui.ui.base import driver
+from tracetui.ui.opening import loading_screen
+from tracetui.ui.trace import trace_view
 from tracetui.cli.main import main
 
 def fail(*arguments, **named):
@@ -30,9 +32,9 @@ PLACES = {
     "a key": ("trace_view.TraceView.action_mark", "m"),
     "mounting": ("trace_view.TraceView.on_mount", ""),
     "composing": ("trace_view.TraceView.compose", ""),
-    "a thread": ("loading.Picture", ""),
+    "a thread": ("loading_screen.Picture", ""),
     "leaving": ("trace_view.TraceView.on_unmount", "q"),
-    "reading keys": ("sturdy.TidyDriver.process_message", "j"),
+    "reading keys": ("driver.TidyDriver.process_message", "j"),
 }
 """What fails, and the key that brings it about."""
 

@@ -21,7 +21,7 @@ LOOPS = """
 import json, os, sys, warnings
 import torch
 from workloads.api import BadRequest
-from workloads.exceptions import Incomplete, NotWritten
+from workloads.recording.exceptions import Incomplete, NotWritten
 from tracetui import record
 
 warnings.simplefilter("error")

@@ -95,11 +95,17 @@ class Raw:
     def wait_until(self, is_so: Callable[[], object], told: str) -> None:
         """Wait until something is so.
 
-        Raises: AssertionError with what is told and what was written last when it is not within the patience.
+        Raises: AssertionError with what is told and what was written last when it is not within the patience, or the
+            program has ended.
         """
         end = time.monotonic() + PATIENCE
+        has_ended = False
         while not is_so():
-            assert time.monotonic() < end, f"{told}: {self.written[-800:]!r}"
+            assert time.monotonic() < end and not has_ended, f"{told}: {self.written[-800:]!r}"
+            if self.process.poll() is not None:
+                # Its last words are looked at once more.
+                self._reader.join(1)
+                has_ended = True
             time.sleep(0.02)
 
     def wait_until_quiet(self, seconds: float = 0.5) -> int:
