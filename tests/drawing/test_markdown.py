@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -121,6 +121,8 @@ def test_a_name_reads_as_it_is(trace: Trace, name: str) -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
+@example("", "__0__")
+@example("", "a__b__c _d_e __f")
 def test_no_text_breaks_the_table(first: str, second: str) -> None:
     first, second = clean(first), clean(second)
     text = f"| {code(first)} | {prose(second)} | x |\n| --- | --- | --- |\n| a | b | c |\n"

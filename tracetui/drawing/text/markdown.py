@@ -27,7 +27,8 @@ COMMENT_LIMIT = 65_536
 """Characters that a comment or the description of a pull request on GitHub may have."""
 
 _UNITS = (("_us", "are microseconds"), ("_pct", "percent"))
-_MARKUP = re.compile(r"[\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
+# An underscore within a word is no markup, next to another one it may be: __0__.
+_MARKUP = re.compile(r"[\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 _MENTION = re.compile(r"@(?=\w)")
 _NAME = re.compile(r"(?P<before>\(?)(?P<name>(?=\S*(?:[<_#]|::))[\w#:<].*?)(?P<after>[).,;:]*)")
 """A word that is a name: it holds what no word of English does."""
