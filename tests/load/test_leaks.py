@@ -162,7 +162,7 @@ async def test_a_trace_that_others_are_compared_with_does_not_keep_them(tmp_path
         await look_at(pilot, paths[0])
         for path in paths[1:]:
             app.open([paths[0], path])
-            while not (isinstance(app.screen, CompareScreen) and app.screen.view.paths[1] == path):
+            while not (isinstance(app.screen, CompareScreen) and app.screen.view.compared.paths[1] == path):
                 await pilot.pause(0.02)
             await settle(pilot)
             assert len(app.screen_stack) == 3

@@ -29,10 +29,10 @@ class Compared(TraceApp):
 
     def selected(self, side: int) -> str:
         row = self.view.timelines.lanes[side].selected
-        return self.view.sides[side].trace.name_of(row) if row >= 0 else ""
+        return self.view.compared.sides[side].trace.name_of(row) if row >= 0 else ""
 
     def lit(self, side: int) -> set[str]:
-        trace = self.view.sides[side].trace
+        trace = self.view.compared.sides[side].trace
         return {trace.name_of(row) for row in self.view.timelines.lanes[side].lit}
 
     def text(self, bar: str) -> str:

@@ -62,7 +62,7 @@ async def the_change_that_saves_most_is_lit_in_both(app: Compared, pilot: Pilot[
         assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
         assert tutorial.GEGLU in app.lit(1)
         assert "eager.json" in app.text("#header") and "compiled.json" in app.text("#header")
-        assert "701 → 642 µs" in app.view.statement[0]
+        assert "701 → 642 µs" in app.view.compared.statement[0]
         assert "[2]" in app.text("#part-0")
         for lanes in app.view.timelines.lanes:
             assert lanes.size.height >= 3
@@ -92,7 +92,7 @@ async def panning_and_zooming_move_both(app: Compared, pilot: Pilot[int]) -> Non
 
 async def walking_through_a_lights_the_partners_in_b(app: Compared, pilot: Pilot[int]) -> None:
     walked = []
-    app.view.selected = (-1, -1)
+    app.view.lit.selected = (-1, -1)
     for _ in range(5):
         await pilot.press("full_stop")
         await pilot.pause()
@@ -117,8 +117,8 @@ async def walking_through_a_lights_the_partners_in_b(app: Compared, pilot: Pilot
 
 async def selecting_in_the_timeline_of_b_lights_a(app: Compared, pilot: Pilot[int]) -> None:
     b = app.view.timelines.lanes[1]
-    trace = app.view.told.b.trace
-    row = int(app.view.parts[1].work[2])
+    trace = app.view.compared.comparison.b.trace
+    row = int(app.view.compared.parts[1].work[2])
     b.focus()
     b._select(row)
     await pilot.pause()
@@ -132,7 +132,7 @@ async def too_small_is_a_sentence_and_growing_brings_it_back(app: Compared, pilo
     await pilot.pause()
     assert not app.view.display
     await pilot.press("X")
-    assert app.view.sides[0].trace.label == "eager.json"
+    assert app.view.compared.sides[0].trace.label == "eager.json"
     await pilot.resize_terminal(80, 24)
     await pilot.pause()
     assert app.view.display and app.view.panes.view.has_focus
@@ -152,10 +152,10 @@ async def every_key_is_in_the_palette_and_the_help(app: Compared, pilot: Pilot[i
 async def both_steps_begin_at_the_same_cell(app: Compared, pilot: Pilot[int]) -> None:
     await pilot.press("right_curly_bracket")
     await settle(pilot)
-    assert [part.number for part in app.view.parts] == [2, 3]
+    assert [part.number for part in app.view.compared.parts] == [2, 3]
     windows = [lanes.window for lanes in app.view.timelines.lanes]
     cells = []
-    for window, part in zip(windows, app.view.parts, strict=True):
+    for window, part in zip(windows, app.view.compared.parts, strict=True):
         assert window is not None
         cells.append((window.cell_of(part.start), window.first, window.ns_per_cell))
     assert cells[0] == cells[1]
@@ -165,26 +165,26 @@ async def both_steps_begin_at_the_same_cell(app: Compared, pilot: Pilot[int]) ->
 async def steps_move_in_both_and_instances_follow(app: Compared, pilot: Pilot[int]) -> None:
     await pilot.press("right_square_bracket")
     await settle(pilot)
-    assert [part.number for part in app.view.parts] == [3, 3]
+    assert [part.number for part in app.view.compared.parts] == [3, 3]
     assert "[3]" in app.text("#part-0") and "[3]" in app.text("#part-1")
     assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
-    mine = set(app.view.parts[0].work.tolist())
+    mine = set(app.view.compared.parts[0].work.tolist())
     assert app.view.timelines.lanes[0].selected in mine
     app.view.timelines.lanes[0].focus()
     await pilot.press("right_curly_bracket")
     await settle(pilot)
-    assert [part.number for part in app.view.parts] == [4, 3]
+    assert [part.number for part in app.view.compared.parts] == [4, 3]
     await pilot.press("right_square_bracket", "right_square_bracket")
     await settle(pilot)
     # Neither side moves where one cannot: the pair stays a pair.
-    assert [part.number for part in app.view.parts] == [4, 3]
+    assert [part.number for part in app.view.compared.parts] == [4, 3]
     assert "A has no step after this one: } moves B alone" in app.text("#hints")
 
 
 async def swapping_turns_signs_round(app: Compared, pilot: Pilot[int]) -> None:
     await pilot.press("X")
     await settle(pilot)
-    assert app.view.sides[0].trace.label == "compiled.json"
+    assert app.view.compared.sides[0].trace.label == "compiled.json"
     assert app.listed("mark")[0] == "- split"
     assert tutorial.GEGLU in app.lit(0) and tutorial.MUL in app.lit(1)
     assert app.text("#header").index("compiled.json") < app.text("#header").index("eager.json")
@@ -274,11 +274,11 @@ async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
         await pilot.press("enter")
         await compared(app, pilot)
         assert isinstance(app.screen, CompareScreen)
-        assert [side.scope for side in app.screen.view.sides] == ["2", "3"]
+        assert [side.scope for side in app.screen.view.compared.sides] == ["2", "3"]
         await pilot.press("2", "right_square_bracket")
         await settle(pilot)
         assert isinstance(app.screen, CompareScreen)
-        assert [side.scope for side in app.screen.view.sides] == ["3", "4"]
+        assert [side.scope for side in app.screen.view.compared.sides] == ["3", "4"]
         assert app.screen.view.panes.pane == "ops"
         # A slice of it opens above, and backspace comes back to it as it was, however often.
         comparison = app.screen
@@ -321,8 +321,8 @@ async def test_two_traces_of_a_list(eager: SideName, compiled: SideName) -> None
         await pilot.press("space", "j", "c")
         await compared(app, pilot)
         assert isinstance(app.screen, CompareScreen)
-        assert app.screen.view.paths[0] == marked
-        assert set(app.screen.view.paths) == {eager.path, compiled.path}
+        assert app.screen.view.compared.paths[0] == marked
+        assert set(app.screen.view.compared.paths) == {eager.path, compiled.path}
         # Back to the list, whose help closes before it, and it before the app.
         await pilot.press("backspace")
         await settle(pilot)
@@ -355,7 +355,7 @@ async def test_the_same_file_twice_says_so_and_an_error_within_the_app_leaves_it
     odd = tmp_path / "odd.json"
     odd.write_text('{"traceEvents": [')
     async with shown(eager, eager) as (app, pilot):
-        assert "the same" in app.view.statement[0]
+        assert "the same" in app.view.compared.statement[0]
         assert set(app.listed("mark")) <= {"= same", "? noise"}
         for name, said in (
             (SideName(str(odd)), "odd.json"),
@@ -427,13 +427,15 @@ async def test_without_a_gpu_operators_go_with_operators(tmp_path: Path) -> None
     async with shown(a, b) as (app, pilot):
         assert app.view.panes.pane == "ops"
         assert app.listed("name")[0] == "aten::gelu" and app.listed("mark")[0] == "+ faster"
-        app.view.selected = (-1, -1)
+        app.view.lit.selected = (-1, -1)
         starts = []
         for _ in range(3):
             await pilot.press("full_stop")
             await pilot.pause()
-            row = app.view.selected[1]
-            starts.append(int(app.view.told.b.trace.slices.start[row]) - app.view.parts[1].start)
+            row = app.view.lit.selected[1]
+            starts.append(
+                int(app.view.compared.comparison.b.trace.slices.start[row]) - app.view.compared.parts[1].start
+            )
         assert starts == [10_000, 400_000, 700_000]
         await pilot.press("1")
         await pilot.pause()

@@ -45,7 +45,7 @@ async def compared(app, pilot):
     """Wait until two traces are beside each other; their names."""
     await until(pilot, lambda: isinstance(app.screen, CompareScreen) and app.screen.view.is_mounted)
     await settle(pilot)
-    return [side.trace.label for side in app.screen.view.sides]
+    return [side.trace.label for side in app.screen.view.compared.sides]
 
 
 async def test_two_variants_are_recorded_one_after_the_other_and_compared(recordings, folder):

@@ -20,9 +20,9 @@ from tracetui.importers.load import load
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.opening import SideName
-from tracetui.ui.compare.change_lines import change_lines
-from tracetui.ui.compare.change_words import grouped, readable_changes, readable_totals
-from tracetui.ui.compare.instances import change_of, instances_of
+from tracetui.ui.compare.change_details import change_lines
+from tracetui.ui.compare.change_tables import grouped, readable_changes, readable_totals
+from tracetui.ui.compare.lit_slices import change_of, instances_of
 from tracetui.ui.compare.partners import Partners
 from tracetui.ui.compare.shown_part import ShownPart, lanes_worth_showing, next_scope
 from tracetui.ui.description.styled_lines import folded

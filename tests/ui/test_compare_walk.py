@@ -27,7 +27,7 @@ def _long_folder(_own_folder: None, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def scopes(app: Compared) -> list[str]:
-    return [side.scope for side in app.view.sides]
+    return [side.scope for side in app.view.compared.sides]
 
 
 async def press(pilot: Pilot[int], *keys: str) -> None:
@@ -90,13 +90,13 @@ async def other_steps_keep_the_screen_as_it_is(app: Compared, pilot: Pilot[int])
     await press(pilot, "right_square_bracket")
     assert scopes(app) == ["3", "4"] and app.screen is screen and a.has_focus
     assert [(each.window.first, each.window.ns_per_cell) for each in (a, b) if each.window] == [before, before]
-    assert a.window.origin == app.view.parts[0].start
+    assert a.window.origin == app.view.compared.parts[0].start
     assert [app.listed(name)[panes.view.cursor] for name in ("short_name", "op")] == wanted
-    assert app.view.selected[0] in app.view.parts[0].work
+    assert app.view.lit.selected[0] in app.view.compared.parts[0].work
     panes.view.focus()
     await press(pilot, "b", "left_square_bracket")
     assert panes.arrangement.by == "family" and set(app.listed("family")) == {"gemm", "pointwise"}
-    assert app.view.statement and "Comparing" not in app.view.statement[0]
+    assert app.view.compared.statement and "Comparing" not in app.view.compared.statement[0]
 
 
 async def test_a_walk_within_a_part(eager: SideName, compiled: SideName) -> None:
@@ -109,30 +109,30 @@ async def test_a_walk_within_a_part(eager: SideName, compiled: SideName) -> None
 
 async def walking_in_a_lane_ends_with_the_part(app: Compared, pilot: Pilot[int]) -> None:
     a = app.view.timelines.lanes[0]
-    last = int(app.view.parts[0].work[-1])
+    last = int(app.view.compared.parts[0].work[-1])
     a.focus()
     a._select(last)
     await press(pilot, "full_stop")
     assert a.selected == last
     assert "nothing of A after this on its row in step 2" in app.text("#hints")
-    first = int(app.view.parts[0].work[0])
+    first = int(app.view.compared.parts[0].work[0])
     a._select(first)
     await press(pilot, "comma")
     assert a.selected == first and "before this" in app.text("#hints")
     await press(pilot, "full_stop")
-    assert a.selected == int(app.view.parts[0].work[1])
+    assert a.selected == int(app.view.compared.parts[0].work[1])
 
 
 async def what_is_walked_to_is_described(app: Compared, pilot: Pilot[int]) -> None:
-    app.view.selected = (-1, -1)
+    app.view.lit.selected = (-1, -1)
     await press(pilot, "full_stop", "full_stop", "full_stop")
-    row, trace = app.view.selected[0], app.view.told.a.trace
+    row, trace = app.view.lit.selected[0], app.view.compared.comparison.a.trace
     assert app.text("#hints").startswith("A: kernel 3 of 5: gelu")
     lines = [line.text for line in app.view.query_one(Details).lines]
     facts = {line[:18].strip(): line[18:] for line in lines}
     assert facts["in A"] == "kernel 3 of 5"
     assert facts["lasts"] == f"{int(trace.slices.dur[row]) / 1000:.1f} µs"
-    assert facts["starts at"] == f"{(int(trace.slices.start[row]) - app.view.parts[0].start) / 1000:.1f} µs"
+    assert facts["starts at"] == f"{(int(trace.slices.start[row]) - app.view.compared.parts[0].start) / 1000:.1f} µs"
     # The list leads again: the slice is no longer what the details are about.
     app.view.panes.view.focus()
     await press(pilot, "j")
@@ -205,9 +205,9 @@ def lines_never_cut_a_number(app: Compared) -> None:
 
 def the_verdict_takes_two_lines_where_it_must(app: Compared) -> None:
     said = app.view.query_one(StatementView)
-    assert len(app.view.statement[0]) > 60 and said.size.height == 2
+    assert len(app.view.compared.statement[0]) > 60 and said.size.height == 2
     text = " ".join("".join(seg.text for seg in said.render_line(y)).strip() for y in range(2))
-    assert text.startswith(app.view.statement[0][:70])
+    assert text.startswith(app.view.compared.statement[0][:70])
 
 
 async def test_the_whole_capture_has_no_neighbour(eager: SideName) -> None:
@@ -223,13 +223,15 @@ async def test_calls_without_a_partner_light_their_group(tmp_path: Path) -> None
     a, b = (SideName(str(write(record("stack", calls), tmp_path / f"in_{parts}.json"))) for parts, calls in programs)
     async with shown(a, b) as (app, pilot):
         assert "16 → 1" in {str(each).strip() for each in app.listed("calls_a")}
-        places = [
-            place
-            for place, row in enumerate(app.view.parts[0].work.tolist())
-            if not len(app.view.partners.of(0, row)) and "tanh" in app.view.told.a.trace.name_of(row)
+        compared = app.view.compared
+        trace = compared.sides[0].trace
+        unmatched = [
+            row
+            for row in compared.parts[0].work.tolist()
+            if not len(compared.partners.of(0, row)) and "tanh" in trace.name_of(row)
         ]
-        assert places
-        app.view.select(0, int(app.view.parts[0].work[places[0]]))
+        assert unmatched
+        app.view.select(0, unmatched[0])
         await settle(pilot)
         assert {name for name in app.lit(1) if "tanh" in name}
         assert len(app.view.timelines.lanes[0].lit) >= 16
@@ -242,10 +244,10 @@ async def test_an_operator_lights_the_kernel_that_it_went_into_on_the_cpu() -> N
         assert app.listed("name")[0] == "aten::gelu" and app.listed("mark")[0] == "+ fused"
         assert "aten::gelu" in app.lit(0)
         assert any(name.startswith("graph_0_cpp_fused") for name in app.lit(1))
-        part = app.view.parts[1]
-        assert part.side.part_of(np.array([app.view.selected[1]]))[0] == part.part
+        part = app.view.compared.parts[1]
+        assert part.side.part_of(np.array([app.view.lit.selected[1]]))[0] == part.part
         # The same from the timeline.
-        app.view.select(0, int(app.view.parts[0].calls_named("op", "aten::gelu")[0]))
+        app.view.select(0, int(app.view.compared.parts[0].calls_named("op", "aten::gelu")[0]))
         assert any(name.startswith("graph_0_cpp_fused") for name in app.lit(1))
 
 
@@ -266,18 +268,18 @@ async def test_fit_fills_the_window_with_the_group_of_the_side_in_focus(tmp_path
     async with shown(a, b) as (app, pilot):
         for side, at in ((0, 10_000), (1, 800_000)):
             lanes = app.view.timelines.lanes[side]
-            row = int(app.view.parts[side].calls_named("op", "aten::mm")[0])
+            row = int(app.view.compared.parts[side].calls_named("op", "aten::mm")[0])
             app.view.select(side, row)
             lanes.focus()
             await press(pilot, "f")
             assert lanes.window is not None
             width = lanes.window.ns_per_cell * lanes.cells
             assert 4_000 < width < 4 * 4_000
-            start = lanes.window.start_ns - app.view.parts[side].start
+            start = lanes.window.start_ns - app.view.compared.parts[side].start
             assert start < at and at + 4_000 < start + width
         app.view.panes.view.focus()
         # From the list: what lies too far apart is not shown as two slivers.
-        app.view.select(0, int(app.view.parts[0].calls_named("op", "aten::mm")[0]))
+        app.view.select(0, int(app.view.compared.parts[0].calls_named("op", "aten::mm")[0]))
         await press(pilot, "f")
         assert lanes.window is not None and lanes.window.ns_per_cell * lanes.cells < 4 * 4_000
 

@@ -2,9 +2,9 @@ import numpy as np
 from textual.app import App, ComposeResult
 
 from tracetui.model.table import Table, micros, numbers, texts
-from tracetui.ui.widgets.arranged_list import Arrangement, arrange
 from tracetui.ui.widgets.columns import fitted, layout_of, placed
 from tracetui.ui.widgets.layouts import Shown
+from tracetui.ui.widgets.tabbed_list import Arrangement, arrange
 from tracetui.ui.widgets.table_view import TableView
 
 

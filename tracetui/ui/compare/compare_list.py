@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
-from textual import on
-from textual.app import ComposeResult
-from textual.containers import Horizontal
-from textual.message import Message
-from textual.reactive import reactive
 
 from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.drawing.format import clean, count, shorten
+from tracetui.drawing.format import count
 from tracetui.model.table import Table
-from tracetui.ui.compare.change_words import grouped, readable_changes, readable_totals, with_calls
-from tracetui.ui.widgets.arranged_list import ArrangedList, Arrangement, arrange
-from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.compare.change_tables import grouped, readable_changes, readable_totals, with_calls
 from tracetui.ui.widgets.columns import titles_of
-from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.headline import Tab, tab_parts
-from tracetui.ui.widgets.table_view import TableView
+from tracetui.ui.widgets.headline import Tab
+from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, Arrangement, TabbedList
 
 KERNELS, OPS, TOTALS = "kernels", "ops", "totals"
 CHANGE_TABS = (KERNELS, OPS, TOTALS)
@@ -30,64 +21,35 @@ CHANGE_KEYS = dict(zip(CHANGE_TABS, "123", strict=True))
 """The key of each tab."""
 GROUPS: dict[str, tuple[str, ...]] = {KERNELS: ("family", "op", "mark"), OPS: ("kind", "mark"), TOTALS: ()}
 """The columns by which the rows of each tab can be grouped."""
-MANY = 1000
-"""More rows than any screen has lines."""
+UNKNOWN_LENGTH = 1000
+"""Stands for the length of a list that is not known yet: more rows than any screen has lines."""
 _IDENTITY = {KERNELS: ("short_name", "op"), OPS: ("kind", "name"), TOTALS: ("measure",)}
 """The columns that tell the rows of each tab apart."""
 _READABLE = {KERNELS: readable_changes, OPS: readable_changes, TOTALS: readable_totals}
 
+RowIdentity = tuple[object, ...]
+"""Tab, grouping and the cells that tell its rows apart."""
 
-class CompareList(ArrangedList):
-    """Tabs over the tables of one comparison."""
 
-    DEFAULT_CSS = """
-    CompareList { layout: vertical; height: 1fr; width: 1fr; }
-    CompareList > Bar { background: $panel; }
-    """
-
-    pane: reactive[str] = reactive(KERNELS, repaint=False, init=False)
-    """Name of the tab that is shown."""
-
-    class Opened(Message):
-        """Another list is shown, or other rows of it."""
+class CompareList(TabbedList):
+    """The tables of one comparison."""
 
     def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.arrangements: dict[str, Arrangement] = {name: Arrangement() for name in CHANGE_TABS}
+        super().__init__(CHANGE_TABS, id=id)
         self._tables: dict[str, Table | str] = {}
+        """The table of each tab, or the sentence that says why there is none."""
         self._stale: set[str] = set()
         """Tabs whose tables are of what was compared before."""
-        self._row: tuple[object, ...] = ()
+        self._sought: RowIdentity = ()
         """What the row under the cursor stood for in those."""
-        self._cursors: dict[str, int] = {}
-
-    def compose(self) -> ComposeResult:
-        """Tabs above the list, details beside it."""
-        yield Bar()
-        with Horizontal():
-            yield TableView()
-            yield Details()
-
-    def on_mount(self) -> None:
-        """Say what there will be."""
-        self._show(0)
-
-    def on_resize(self) -> None:
-        """Fit the tabs to the new width."""
-        self._show_tabs()
 
     @property
     def table(self) -> Table | None:
         """The rows of the current tab, grouped as wanted; None until they are there."""
-        found = self._tables.get(self.pane)
-        if not isinstance(found, Table) or self.pane in self._stale:
+        table = self._tables.get(self.pane)
+        if not isinstance(table, Table) or self.pane in self._stale:
             return None
-        return grouped(found, self.arrangement.by) if self.arrangement.by else found
-
-    @property
-    def arrangement(self) -> Arrangement:
-        """How the current tab is sorted, filtered and grouped."""
-        return self.arrangements[self.pane]
+        return grouped(table, self.arrangement.by) if self.arrangement.by else table
 
     @property
     def change(self) -> int:
@@ -97,7 +59,27 @@ class CompareList(ArrangedList):
     @property
     def titles(self) -> dict[str, str]:
         """The titles on screen of the columns, by name."""
-        return titles_of(self._layout(), self.arrangement.by)
+        return titles_of(self.layout_name, self.arrangement.by)
+
+    @property
+    def groupings(self) -> Sequence[str]:
+        """The columns by which the rows of the current tab can be grouped."""
+        table = self._tables.get(self.pane)
+        return [by for by in GROUPS[self.pane] if isinstance(table, Table) and by in table]
+
+    @property
+    def layout_name(self) -> str:
+        """The name of the column layout of the current tab."""
+        return self.pane if self.pane == TOTALS else f"changed {self.pane}"
+
+    @property
+    def longest(self) -> int:
+        """Rows of the longest list of what ran; a large number while that is not known."""
+        tables = [self._tables.get(name) for name in (KERNELS, OPS)]
+        return max(
+            len(table) if isinstance(table, Table) else 0 if isinstance(table, str) else UNKNOWN_LENGTH
+            for table in tables
+        )
 
     def clear(self) -> None:
         """Forget the tables: other sides are compared."""
@@ -109,17 +91,9 @@ class CompareList(ArrangedList):
     def expect(self) -> None:
         """Other sides are compared: the rows stay until the new ones are there, and the cursor finds its row again."""
         if self.table is not None and self.view.row >= 0:
-            self._row = self._identity(self.table, self.view.row)
+            self._sought = self._identity(self.table, self.view.row)
         self._stale = set(self._tables)
         self._show_tabs()
-
-    @property
-    def longest(self) -> int:
-        """Rows of the longest list of what ran; a large number while that is not known."""
-        tables = [self._tables.get(name) for name in (KERNELS, OPS)]
-        return max(
-            len(found) if isinstance(found, Table) else 0 if isinstance(found, str) else MANY for found in tables
-        )
 
     def has(self, name: str) -> bool:
         """Whether the table of a tab is there."""
@@ -128,23 +102,13 @@ class CompareList(ArrangedList):
     def take(self, name: str, table: Table | str) -> None:
         """Show a table once it is made, or the sentence that says why there is none."""
         self._tables[name] = table
-        stale = name in self._stale
+        was_stale = name in self._stale
         self._stale.discard(name)
         if name == self.pane:
-            self._show(self.view.cursor if stale else self._cursors.get(name, 0))
+            self._show(self.view.cursor if was_stale else self._cursors.get(name, 0))
             self._find_row()
         else:
             self._show_tabs()
-
-    def open_tab(self, name: str) -> None:
-        """Show a tab by its name."""
-        if name in CHANGE_TABS:
-            self.pane = name
-
-    def watch_pane(self, old: str, new: str) -> None:
-        """Show another tab, its cursor where it was."""
-        self._cursors[old] = self.view.cursor
-        self._show(self._cursors.get(new, 0))
 
     def arrange_by(self, arrangement: Arrangement, tell: bool = False) -> None:
         """Sort, filter or group the current tab; what someone sorts for is at the top."""
@@ -156,47 +120,16 @@ class CompareList(ArrangedList):
     def place_on(self, change: int) -> None:
         """Move the cursor to a row of the whole table; -1, or one that is not listed, leaves it where it was."""
         wanted = -1 if self.arrangement.by or change < 0 else change
-        found = np.flatnonzero(self.view.order == wanted)
-        if len(found):
-            self.view.place(int(found[0]))
-        self.view.located = len(found) > 0
+        indices = np.flatnonzero(self.view.order == wanted)
+        if len(indices):
+            self.view.place(int(indices[0]))
+        self.view.located = len(indices) > 0
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Sorting needs rows, grouping something to group by."""
-        if action == "group":
-            return self.table is not None and bool(self._groups())
-        if action in ("sort", "reverse"):
-            return self.table is not None
-        return True
+        """As in any list; grouping needs rows too."""
+        return super().check_action(action, parameters) and (action != "group" or self.table is not None)
 
-    def action_group(self) -> None:
-        """Group by one column after the other, then list single rows again."""
-        groups: list[str | None] = [None, *self._groups()]
-        by = groups[(groups.index(self.arrangement.by) + 1) % len(groups)]
-        self.arrange_by(replace(self.arrangement, by=by, sort=None, descending=False))
-
-    @on(Bar.Pressed)
-    def _press_tab(self, message: Bar.Pressed) -> None:
-        message.stop()
-        self.open_tab(message.key)
-
-    def _groups(self) -> Sequence[str]:
-        found = self._tables.get(self.pane)
-        return [by for by in GROUPS[self.pane] if isinstance(found, Table) and by in found]
-
-    def _show(self, cursor: int) -> None:
-        found, table, arrangement = self._tables.get(self.pane), self.table, self.arrangement
-        if table is None:
-            self.view.show(self.pane, None, np.empty(0, np.int64), note=found if isinstance(found, str) else "…")
-        else:
-            order = arrange(table, arrangement)
-            shown = (with_calls if arrangement.by else _READABLE[self.pane])(table)
-            sort = (arrangement.sort, arrangement.descending)
-            self.view.show(self._layout(), shown, order, cursor, sort, self._empty(table), arrangement.by)
-        self._show_tabs()
-        self.post_message(self.Opened())
-
-    def _identity(self, table: Table, row: int) -> tuple[object, ...]:
+    def _identity(self, table: Table, row: int) -> RowIdentity:
         """What a row is of, whatever it is compared with."""
         by = self.arrangement.by
         names = (by,) if by else _IDENTITY[self.pane]
@@ -204,39 +137,36 @@ class CompareList(ArrangedList):
 
     def _find_row(self) -> None:
         """Put the cursor on what it was on before."""
-        table, wanted = self.table, self._row
-        self._row = ()
-        if table is not None and wanted:
-            places = (
-                place for place, row in enumerate(self.view.order.tolist()) if self._identity(table, row) == wanted
-            )
-            self.view.place(next(places, self.view.cursor))
+        table, sought = self.table, self._sought
+        self._sought = ()
+        if table is not None and sought:
+            order = self.view.order.tolist()
+            same = (index for index, row in enumerate(order) if self._identity(table, row) == sought)
+            self.view.place(next(same, self.view.cursor))
 
-    def _layout(self) -> str:
-        return self.pane if self.pane == TOTALS else f"changed {self.pane}"
+    def _missing_note(self) -> str:
+        note = self._tables.get(self.pane)
+        return note if isinstance(note, str) else WAITING_NOTE
 
-    def _empty(self, table: Table) -> str:
-        if self.arrangement.filter:
-            return f"No row contains {self.arrangement.filter!r}. F changes the filter, esc clears it."
+    def _empty_note(self, table: Table) -> str:
         if self.pane == KERNELS:
             return f"Neither side put work on a GPU. {table.note} 2 lists the operators."
         return table.note or "There is nothing to compare."
 
-    def _show_tabs(self) -> None:
-        arrangement = self.arrangement
-        remarks = f" by {arrangement.by}" if arrangement.by else ""
-        if arrangement.filter:
-            remarks += f" filter {shorten(clean(arrangement.filter), 24)!r} {count(len(self.view.order))}"
-        if self.pane in self._stale:
-            remarks += " comparing …"
-        tabs = [Tab(name, name.title(), self._count(name), CHANGE_KEYS[name]) for name in CHANGE_TABS]
-        self.query_one(Bar).parts = tab_parts(tabs, self.pane, remarks, self.size.width - 2)
+    def _readable(self, table: Table) -> Table:
+        return (with_calls if self.arrangement.by else _READABLE[self.pane])(table)
+
+    def _remarks(self) -> str:
+        return super()._remarks() + (" comparing …" if self.pane in self._stale else "")
+
+    def _tabs(self) -> Sequence[Tab]:
+        return [Tab(name, name.title(), self._count(name), CHANGE_KEYS[name]) for name in CHANGE_TABS]
 
     def _count(self, name: str) -> str:
-        found = self._tables.get(name)
-        return count(len(found)) if isinstance(found, Table) else ""
+        table = self._tables.get(name)
+        return count(len(table)) if isinstance(table, Table) else ""
 
 
-def table_of(told: Comparison, name: str) -> Table:
+def table_of(comparison: Comparison, name: str) -> Table:
     """The table of a tab; this makes it, which may take a while."""
-    return {KERNELS: lambda: told.kernels, OPS: lambda: told.ops, TOTALS: lambda: told.totals}[name]()
+    return {KERNELS: lambda: comparison.kernels, OPS: lambda: comparison.ops, TOTALS: lambda: comparison.totals}[name]()

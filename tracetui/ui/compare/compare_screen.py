@@ -55,12 +55,12 @@ class CompareScreen(SizedScreen):
     @property
     def traces(self) -> tuple[Trace, ...]:
         """What is shown."""
-        return tuple(side.trace for side in self._view.sides)
+        return tuple(side.trace for side in self._view.compared.sides)
 
     @property
     def label(self) -> str:
         """The names of both traces."""
-        return "-".join(side.trace.label for side in self._view.sides)
+        return "-".join(side.trace.label for side in self._view.compared.sides)
 
     def compose_view(self) -> ComposeResult:
         """Both traces."""

@@ -1,7 +1,10 @@
-"""The controller of two traces beside each other: what is selected on both sides, and what the list stands on.
+"""The controller of two traces beside each other: it passes on between header, statement, timelines, list and details.
 
 Whatever is selected, in a timeline or in the list, its partners are lit on the other side, and the list stands on
-the change that it belongs to.
+the change that it belongs to. Going to another step leaves everything else as it is: the tab and how it is arranged,
+the row under the cursor, the window, the focus.
+
+The commands are declared once, here; what they do is `CompareView.action_...`.
 """
 
 from __future__ import annotations
@@ -13,145 +16,182 @@ import numpy as np
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.dom import DOMNode
 
-from tracetui.analysis.comparing.comparison import comparison
+from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.linking.links import links
 from tracetui.drawing.timeline.raster import Picture
-from tracetui.model.intervals import Int64
-from tracetui.model.trace import GPU_WORK
+from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import SliceAsked
-from tracetui.ui.compare.change_lines import change_lines
-from tracetui.ui.compare.compare_commands import COMPARE_COMMANDS
+from tracetui.ui.compare.change_details import change_lines, slice_lines
 from tracetui.ui.compare.compare_export import export_changes, send_change, send_command
-from tracetui.ui.compare.compare_headline import MARKS, compare_parts
 from tracetui.ui.compare.compare_lanes import CompareLanes
-from tracetui.ui.compare.compare_list import CHANGE_TABS, KERNELS, OPS, TOTALS, CompareList
-from tracetui.ui.compare.instances import change_of, instances_of
-from tracetui.ui.compare.partners import Partners
-from tracetui.ui.compare.slice_words import NONE, OWN, SHARED, end_words, slice_lines, slice_words
+from tracetui.ui.compare.compare_list import CHANGE_KEYS, CHANGE_TABS, KERNELS, OPS, CompareList
+from tracetui.ui.compare.compare_words import MARKS, compare_parts, end_words, slice_words
+from tracetui.ui.compare.compared_sides import STATEMENT, ComparedSides
+from tracetui.ui.compare.lit_slices import LitSlices, WalkedSlice
+from tracetui.ui.compare.part_steps import next_parts
+from tracetui.ui.compare.shown_part import Parts, ShownPart
 from tracetui.ui.compare.statement_view import StatementView
-from tracetui.ui.compare.stepped_view import SteppedView
-from tracetui.ui.compare.timelines import NOTHING, Parts, Timelines
+from tracetui.ui.compare.timelines import Timelines
 from tracetui.ui.description.styled_lines import Line
-from tracetui.ui.trace.selection import MOST_LIT, lit_with
 from tracetui.ui.widgets.bar import Bar
-from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.hinted_view import too_small
-from tracetui.ui.widgets.list_finder import ListFinder
-from tracetui.ui.widgets.search import SearchLine
+from tracetui.ui.widgets.hints_bar import FocusedPart
+from tracetui.ui.widgets.searchable_view import SearchableView, too_small
 from tracetui.ui.widgets.table_view import TableView
 
-STATEMENT, VERDICT = 3, 2
-"""Lines of the statement while there is room, and of the verdict where the screen is short."""
-LIST = 12
-"""The list has so many lines at least, with its titles, if it needs them."""
-LANES = 5
-"""The timelines have so many lines at least: the axis, a thread and a stream of each."""
-SHARE = 0.5
-"""Of the lines that are not titles the timelines take so many at most."""
+STATEMENT_LINES, VERDICT_LINES = 3, 2
+"""Maximum lines of the statement while there is room, and of the verdict where the screen is short."""
+MIN_LIST_LINES = 12
+"""Lines that the list keeps, with its titles, if it needs them."""
+MIN_TIMELINE_LINES = 5
+"""Lines that the timelines keep: the axis, a thread and a stream of each."""
+TIMELINE_SHARE = 0.5
+"""Maximum share of the timelines in the lines that are not titles, while the list needs the others."""
+
+COMPARE_COMMANDS: list[BindingType] = [
+    command("full_stop", "kernel(1)", "Next kernel of A", "In time order; its partner is lit in B.", "kernel"),
+    command("comma", "kernel(-1)", "Previous kernel of A", "In time order; its partner is lit in B.", "kernel"),
+    command("left_square_bracket", "step(-1)", "Previous step in both", "Or the run before.", "step"),
+    command("right_square_bracket", "step(1)", "Next step in both", "Or the run after.", "step"),
+    command("left_curly_bracket", "step_one(-1)", "Previous step in one", "In B; in A while its lanes have the keys."),
+    command("right_curly_bracket", "step_one(1)", "Next step in one", "In B; in A while its lanes have the keys."),
+    command("f", "fit_selection", "Fit what is lit", "The instances of the change, in both timelines.", "fit"),
+    command("0", "fit_parts", "Fit the steps", "The whole of both."),
+    command("o,g", "open_slice(0)", "Open in its trace", "The selected slice, with all panes (o in lists).", "open"),
+    command("O", "open_slice(1)", "Open the partner in its trace", "That of the other side."),
+    command("v", "statement", "All that is said", "Every sentence, in place of the timelines.", "all"),
+    command("i", "details", "Details of the change", "Where the screen is narrow: in place of the list.", "details"),
+    command("slash", "search", "Search", "Rows of the list.", "search", before_typing=True),
+    command("F", "filter", "Filter the list", "Keeps rows that contain what you type.", "filter", before_typing=True),
+    command("n", "hit(1)", "Next match", "Of the last search."),
+    command("N", "hit(-1)", "Previous match", "Of the last search."),
+    command("escape", "clear", "Clear search and filter"),
+    command("X", "swap", "Swap A and B", "What was after is before."),
+    *(
+        command(key, f"tab('{name}')", f"Tab {name}", f"Opens the tab {name.title()}.")
+        for name, key in CHANGE_KEYS.items()
+    ),
+    command("y", "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
+    command("Y", "copy_command", "Copy the command", "What opens this comparison again."),
+    command("e", "export", "Export the table", "The listed rows, to a CSV file and as Markdown."),
+    command("tab", "app.focus_next", "Next part of the screen", "Timelines, list, details.", "parts"),
+    command("shift+tab", "app.focus_previous", "Previous part of the screen", "Timelines, list, details."),
+]
+"""In the order of the help."""
 
 
-class CompareView(SteppedView):
+class CompareView(SearchableView):
     """Two traces on screen: header, statement, two timelines, tabs with a list, details, key hints."""
 
     BINDINGS: ClassVar[list[BindingType]] = COMPARE_COMMANDS
 
+    panes: CompareList
+
     def __init__(
         self, a: Side, b: Side, pictures: tuple[Picture, Picture], paths: tuple[str, str], tab: str = ""
     ) -> None:
-        super().__init__(comparison(a, b))
+        super().__init__(CompareList())
         self._opening_tab = tab
-        self.pictures, self.paths = pictures, paths
-        self.selected = (-1, -1)
-        """Rows of the selected slices of A and of B, -1 for none."""
-        self.leading = 0
-        """The side on which the last one was selected."""
-        self._described: tuple[int, int, str] | None = None
-        """Side and row of the slice that was walked to, and how it has partners; None while the list leads."""
-        self.finder = ListFinder(self)
+        self.statement = StatementView()
+        self.timelines = Timelines()
+        self.compared = ComparedSides(self, a, b, pictures, paths)
+        self.lit = LitSlices(self.compared, self.timelines, self.panes)
 
     def compose(self) -> ComposeResult:
         """The parts, from top to bottom."""
         yield Bar(id="header")
-        yield StatementView()
-        yield Timelines()
-        yield CompareList()
-        yield SearchLine()
-        yield Bar(id="hints")
+        yield self.statement
+        yield self.timelines
+        yield self.panes
+        yield self.search_line
+        yield self.hints
 
     def on_mount(self) -> None:
         """Show what is known before anything is compared."""
         self.panes.view.focus()
-        on_gpu = any(len(links(side.trace).gpu) for side in self.sides)
+        on_gpu = any(len(links(side.trace).gpu) for side in self.compared.sides)
         self.panes.open_tab(self._opening_tab or (KERNELS if on_gpu else OPS))
-        self.begin()
+        self._begin()
 
-    def first_hints(self) -> DOMNode:
-        """Those of the timeline that has the focus."""
-        focused = self.timelines.focused
-        return self if focused is None else self.timelines.lanes[focused]
-
-    def where(self) -> str:
-        """The part of the screen that the keys go to."""
+    def focused_part(self) -> FocusedPart:
+        """The part of the screen that the keys go to, and its name."""
         focused = self.timelines.focused
         if focused is not None:
-            return MARKS[focused]
-        return "details" if self.query_one(Details).has_focus else "list"
+            return self.timelines.lanes[focused], MARKS[focused]
+        return self, "details" if self.panes.details.has_focus else "list"
 
     def on_resize(self) -> None:
         """Fit lines and timelines to the new size."""
         self._share_height()
         self._show_header()
-        self.timelines.say()
-        self.show_hints()
+        self.timelines.show_titles()
+        self.hints.show_hints()
 
     def on_descendant_focus(self) -> None:
         """The keys of another part are current."""
-        self.timelines.say()
-        self.show_hints()
+        self.timelines.show_titles()
+        super().on_descendant_focus()
 
     def select(self, side: int, row: int) -> None:
         """Select a slice of a side, light its partners on the other, and put the list on its change."""
         if row < 0:
             return
-        others, siblings = self.partners.of(side, row), self.partners.siblings(side, row)
-        how = OWN if len(others) else NONE
-        if not len(others):
-            # What is called less often has no partner for most of its calls: then the whole group goes together.
-            siblings, others = self._group_of(side, row)
-            how = SHARED if len(others) else NONE
-        mine = np.append(row, siblings[siblings != row])
-        self._light(side, *((others, mine) if side else (mine, others)))
-        self._described = (side, row, how)
-        self.panes.place_on(self._change_of(side, row))
+        could_open = self._can_open
+        walked = self.lit.select(side, row)
         self._explain()
-        self.notice(slice_words(side, self.parts[side], row, how, self.size.width - 2))
+        self._update_open(could_open)
+        part = self.compared.parts[side]
+        self.notice(slice_words(side, part, row, walked.partners, self.size.width - 2))
+
+    def light_row(self) -> None:
+        """Light what the current row of the list stands for, the first of it selected."""
+        self._end_walk()
+        could_open = self._can_open
+        self.lit.light_row()
+        self._explain()
+        self._update_open(could_open)
+
+    def show_parts(self, parts: Parts) -> None:
+        """Show other parts; where those are of other sides, these are compared in the place of those before."""
+        if self.compared.show_parts(parts):
+            self._begin(whole=False)
+        else:
+            self.timelines.show_parts(parts)
+            self.light_row()
+            self.compared.match()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Which commands make sense right now; none while the screen is too small to see what they do."""
         if too_small(self.screen):
             return False
         if action == "open_slice":
-            return self._to_open(bool(parameters[0])) >= 0
+            return self.lit.row_to_open(bool(parameters[0])) >= 0
         return super().check_action(action, parameters)
 
     def action_kernel(self, direction: int) -> None:
         """Select the next or previous kernel of A, without a GPU the operator; its partner is lit in B."""
-        part = self.parts[0]
+        part = self.compared.parts[0]
         rows = part.walk
-        place = np.flatnonzero(rows == self.selected[0])
-        if len(place):
-            wanted = int(place[0]) + direction
+        indices = np.flatnonzero(rows == self.lit.selected[0])
+        if len(indices):
+            index = int(indices[0]) + direction
         else:
-            wanted = int(np.searchsorted(part.side.trace.slices.start[rows], self._moment())) - (direction < 0)
-        if not 0 <= wanted < len(rows):
+            index = int(np.searchsorted(part.side.trace.slices.start[rows], self._moment())) - (direction < 0)
+        if not 0 <= index < len(rows):
             self.notice(end_words(0, part, direction))
             return
-        row = int(rows[wanted])
+        row = int(rows[index])
         self.select(0, row)
         self.timelines.reveal(0, row)
+
+    def action_step(self, direction: int) -> None:
+        """Show the next or previous part of both sides; neither moves where one cannot."""
+        self._move((0, 1), direction)
+
+    def action_step_one(self, direction: int) -> None:
+        """Show the next or previous part of one side."""
+        self._move((0 if self.timelines.focused == 0 else 1,), direction)
 
     def action_fit_parts(self) -> None:
         """Show the whole of both parts."""
@@ -159,20 +199,19 @@ class CompareView(SteppedView):
 
     def action_fit_selection(self) -> None:
         """Show what is lit on both sides."""
-        self.timelines.fit_lit(self.leading)
+        self.timelines.fit_lit(self.lit.leading)
 
     def action_open_slice(self, partner: int) -> None:
         """Open the selected slice, or its partner on the other side, in the view of its own trace."""
-        side = self._side_to_open(bool(partner))
-        part, row = self.parts[side], self.selected[side]
-        self.post_message(SliceAsked(self.paths[side], part.side.trace, self.pictures[side], row, part.step))
+        side = self.lit.side_to_open(bool(partner))
+        compared, row = self.compared, self.lit.selected[side]
+        part = compared.parts[side]
+        self.post_message(SliceAsked(compared.paths[side], part.side.trace, compared.pictures[side], row, part.step))
 
     def action_swap(self) -> None:
         """What was after is before."""
-        self.told = comparison(*self.sides[::-1])
-        self.pictures, self.paths = self.pictures[::-1], self.paths[::-1]
-        self.partners = Partners(self.parts[::-1])
-        self.begin()
+        self.compared.swap()
+        self._begin()
         self.notice("A and B are swapped.")
 
     @property
@@ -190,51 +229,51 @@ class CompareView(SteppedView):
     def action_statement(self) -> None:
         """Show every sentence in place of the timelines, or the timelines again."""
         self.toggle_class("-statement")
-        self.query_one(StatementView).whole = self.has_class("-statement")
+        self.statement.whole = self.has_class("-statement")
         self._share_height()
         if self.has_class("-statement"):
             self.panes.view.focus()
 
     def action_copy_row(self) -> None:
         """Copy the current row of the list as Markdown."""
-        self.notice(*send_change(self.app, self.panes, self.told))
+        self.notice(*send_change(self.app, self.panes, self.compared.comparison))
 
     def action_copy_command(self) -> None:
         """Copy the command line that opens this comparison."""
-        self.notice(*send_command(self.app, self.paths, self.told))
+        self.notice(*send_command(self.app, self.compared.paths, self.compared.comparison))
 
     def action_export(self) -> None:
         """Write the table to a file."""
-        self.notice(*export_changes(self.panes, self.told))
+        self.notice(*export_changes(self.panes, self.compared.comparison))
 
-    def begin(self, whole: bool = True) -> None:
+    def _begin(self, whole: bool = True) -> None:
         """Show the sides as they are, and have them compared; if not `whole`, in the place of those before."""
         if whole:
             self.panes.clear()
         else:
             self.panes.expect()
-        self.statement = ()
-        self.query_one(StatementView).sentences = ("Comparing …",)
-        self._forget_slice()
-        self.selected, self.leading = (-1, -1), 0
+        self.statement.sentences = ("Comparing …",)
+        self._end_walk()
+        self.lit.clear()
         self._show_header()
-        standing = self.standing()
-        self.timelines.show(self.parts, self.pictures, (standing[0].part, standing[1].part), whole)
+        compared = self.compared
+        first, second = compared.representative_parts()
+        self.timelines.show(compared.parts, compared.pictures, (first.part, second.part), whole)
+        compared.compute([self.panes.pane, *(tab for tab in CHANGE_TABS if tab != self.panes.pane)])
         if whole:
             self._share_height()
         self._explain()
-        self.compare(self.told, [self.panes.pane, *(tab for tab in CHANGE_TABS if tab != self.panes.pane)])
-        self.match(self.parts)
+        compared.match()
 
-    @on(SteppedView.Made)
-    def _take(self, message: SteppedView.Made) -> None:
+    @on(ComparedSides.Computed)
+    def _take_result(self, message: ComparedSides.Computed) -> None:
         message.stop()
-        if message.told is not self.told:
+        compared, result = self.compared, message.result
+        if message.comparison is not compared.comparison:
             return
-        result = message.result
-        if isinstance(result, tuple) or message.name == "statement":
-            self.statement = result if isinstance(result, tuple) else (str(result),)
-            self.query_one(StatementView).sentences = self.statement
+        if isinstance(result, tuple) or message.name == STATEMENT:
+            compared.statement = result if isinstance(result, tuple) else (str(result),)
+            self.statement.sentences = compared.statement
             self._share_height()
             self._explain()
         else:
@@ -243,16 +282,21 @@ class CompareView(SteppedView):
             if message.name == self.panes.pane:
                 self.panes.view.tell()
 
-    @on(SteppedView.Matched)
-    def _take_matching(self, message: SteppedView.Matched) -> None:
+    @on(ComparedSides.Matched)
+    def _take_matching(self, message: ComparedSides.Matched) -> None:
         message.stop()
-        if message.parts is self.parts:
-            self.partners = Partners(message.parts, message.matching)
-            if self._described is not None:
-                self.select(*self._described[:2])
+        walked = self.lit.walked
+        if self.compared.take_matching(message) and walked is not None:
+            self.select(walked.side, walked.row)
 
-    def _show_header(self) -> None:
-        self.query_one("#header", Bar).parts = compare_parts(self.sides, self.size.width - 2)
+    @on(Timelines.PartChosen)
+    def _choose_part(self, message: Timelines.PartChosen) -> None:
+        parts = list(self.compared.parts)
+        side = self.compared.sides[message.side]
+        chosen = ShownPart(side, int(np.flatnonzero(side.number == message.number)[0]))
+        if chosen.part != parts[message.side].part:
+            parts[message.side] = chosen
+            self.show_parts((parts[0], parts[1]))
 
     @on(Timelines.Selected)
     def _select_in_timeline(self, message: Timelines.Selected) -> None:
@@ -262,108 +306,91 @@ class CompareView(SteppedView):
     def _select_in_list(self, message: TableView.RowHighlighted) -> None:
         self.light_row()
         if isinstance(message, TableView.RowChosen):
-            self.timelines.fit_lit(self.leading)
-            self.timelines.lanes[self.leading].focus()
+            self.timelines.fit_lit(self.lit.leading)
+            self.timelines.lanes[self.lit.leading].focus()
 
     @on(CompareLanes.Ended)
-    def _tell_end(self, message: CompareLanes.Ended) -> None:
+    def _report_end(self, message: CompareLanes.Ended) -> None:
         message.stop()
-        self.notice(end_words(message.side, self.parts[message.side], message.direction, on_row=True))
+        part = self.compared.parts[message.side]
+        self.notice(end_words(message.side, part, message.direction, on_row=True))
 
     @on(CompareList.Opened)
     def _tab_opened(self) -> None:
         self._explain()
-        self.show_hints()
+        self.hints.show_hints()
 
-    def light_row(self) -> None:
-        """Light what the current row of the list stands for, the first of it selected."""
-        self._forget_slice()
-        tab, change = self.panes.pane, self.panes.change
-        if self.panes.table is None:
-            return
-        a, b = instances_of(self.told, tab, change, self.parts)
-        if len(a) or len(b):
-            self._light(0 if len(a) else 1, a, b)
-        self.panes.view.located = len(a) > 0 or len(b) > 0 or tab == TOTALS
-        self._explain()
+    def _move(self, sides: tuple[int, ...], direction: int) -> None:
+        parts = next_parts(self.compared.parts, sides, direction)
+        if isinstance(parts, str):
+            self.notice(parts)
+        else:
+            self.show_parts(parts)
 
-    def _light(self, leading: int, a: Int64, b: Int64) -> None:
-        """Light slices of both sides, with what launched the first of them."""
-        rows = (int(a[0]) if len(a) else -1, int(b[0]) if len(b) else -1)
-        could_open = self._to_open(False) >= 0
-        self.leading, self.selected = leading, rows
-        if could_open != (self._to_open(False) >= 0):
-            self.show_hints()
-        lit = [
-            frozenset(some[:MOST_LIT].tolist()) | (lit_with(part.side.trace, row) if len(some) == 1 else frozenset())
-            for some, row, part in zip((a, b), rows, self.parts, strict=True)
-        ]
-        self.timelines.select(rows, (lit[0], lit[1]), (a, b))
+    def _show_header(self) -> None:
+        self.query_one("#header", Bar).parts = compare_parts(self.compared.sides, self.size.width - 2)
 
-    def _forget_slice(self) -> None:
-        """Nothing that was walked to is what the last line and the details are about."""
-        if self._described is not None:
-            self._described = None
-            self.end_notice()
+    @property
+    def _can_open(self) -> bool:
+        """Whether there is a selected slice to open."""
+        return self.lit.row_to_open(False) >= 0
 
-    def _group_of(self, side: int, row: int) -> tuple[Int64, Int64]:
-        """All instances, on its side and on the other one, of the change that a slice belongs to."""
-        on_gpu = int(self.sides[side].trace.slices.kind[row]) in GPU_WORK
-        tab = KERNELS if on_gpu else OPS
-        if not self.panes.has(tab):
-            return NOTHING, NOTHING
-        found = instances_of(self.told, tab, change_of(self.told, tab, side, row, self.parts), self.parts)
-        return found[side], found[1 - side]
+    def _update_open(self, before: bool) -> None:
+        """Show the hints anew where it has changed that there is a slice to open."""
+        if before != self._can_open:
+            self.hints.show_hints()
 
-    def _change_of(self, side: int, row: int) -> int:
-        """The row of the current tab that a slice belongs to, -1 for none or while there is no table."""
-        if self.panes.table is None:
-            return -1
-        return change_of(self.told, self.panes.pane, side, row, self.parts)
+    def _end_walk(self) -> None:
+        """Let go of the slice that was walked to, and of the notice about it."""
+        if self.lit.walked is not None:
+            self.lit.walked = None
+            self.hints.end_notice()
 
     def _explain(self) -> None:
-        """Tell in the details what is under the cursor."""
-        known = self.panes.table is not None and (self._described is None or self.panes.view.located)
+        """Describe in the details what is under the cursor."""
+        walked, compared = self.lit.walked, self.compared
+        known = self.panes.table is not None and (walked is None or self.panes.view.located)
         row = self.panes.change if known else -1
-        make = partial(self._explained, self._described, self.parts, self.panes.pane, row)
-        self.query_one(Details).explain(make)
-
-    def _explained(
-        self, described: tuple[int, int, str] | None, parts: Parts, tab: str, row: int, width: int
-    ) -> list[Line]:
-        """The slice that was walked to, and what became of it."""
-        lines = change_lines(self.told, tab, row, self.statement, width)
-        if described is None:
-            return lines
-        side, slice_row, how = described
-        return [*slice_lines(side, parts[side], slice_row, how, width), Line(""), *lines]
+        make = partial(_details, compared.comparison, compared.parts, compared.statement, walked, self.panes.pane, row)
+        self.panes.details.explain(make)
 
     def _moment(self) -> float:
         """Where the next kernel of A is looked for while none is selected: beside that of B, or at the left edge."""
-        a, b = self.parts
-        if self.selected[1] >= 0:
-            return float(b.side.trace.slices.start[self.selected[1]] - b.start + a.start)
+        a, b = self.compared.parts
+        if self.lit.selected[1] >= 0:
+            return float(b.side.trace.slices.start[self.lit.selected[1]] - b.start + a.start)
         window = self.timelines.lanes[0].window
         return window.start_ns if window is not None else float(a.start)
-
-    def _side_to_open(self, partner: bool) -> int:
-        focused = self.timelines.focused
-        side = self.leading if focused is None else focused
-        return 1 - side if partner else side
-
-    def _to_open(self, partner: bool) -> int:
-        return self.selected[self._side_to_open(partner)]
 
     def _share_height(self) -> None:
         """Lines for the statement and the timelines; the list has the rest."""
         width, height = self.size
-        said = self.query_one(StatementView)
-        most = STATEMENT if self.screen.has_class("-tall") else min(said.verdict_lines(width), VERDICT)
+        limit = STATEMENT_LINES
+        if not self.screen.has_class("-tall"):
+            limit = min(self.statement.verdict_lines(width), VERDICT_LINES)
         if self.has_class("-statement"):
-            most = height * 2 // 3
-        lines = said.wanted(width, most)
-        said.styles.height = lines
-        titles = len(self.sides) + 2
+            limit = height * 2 // 3
+        lines = self.statement.wanted(width, limit)
+        self.statement.styles.height = lines
+        titles = len(self.compared.sides) + 2
         room = height - titles - lines
         # What the list does not need the timelines have.
-        self.timelines.share(max(int(room * SHARE), room - max(self.panes.longest + 2, LIST), LANES))
+        list_lines = max(self.panes.longest + 2, MIN_LIST_LINES)
+        self.timelines.share(max(int(room * TIMELINE_SHARE), room - list_lines, MIN_TIMELINE_LINES))
+
+
+def _details(
+    comparison: Comparison,
+    parts: Parts,
+    statement: tuple[str, ...],
+    walked: WalkedSlice | None,
+    tab: str,
+    row: int,
+    width: int,
+) -> list[Line]:
+    """The slice that was walked to, and what became of it."""
+    lines = change_lines(comparison, tab, row, statement, width)
+    if walked is None:
+        return lines
+    part = parts[walked.side]
+    return [*slice_lines(walked.side, part, walked.row, walked.partners, width), Line(""), *lines]

@@ -1,4 +1,4 @@
-"""Which slices of the other side go with a slice: matched GPU work, and of threads what is called alike. Pure."""
+"""Which slices of the two sides are partners: matched GPU activities, and on threads what is called alike. Pure."""
 
 from __future__ import annotations
 
@@ -8,47 +8,48 @@ from tracetui.analysis.comparing.matching.match import Matching
 from tracetui.analysis.comparing.sides.op_names import loose_name, shared_name
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, Trace
-from tracetui.ui.compare.shown_part import ShownPart
+from tracetui.ui.compare.shown_part import Parts, ShownPart
 
-NONE = np.empty(0, np.int64)
+NO_ROWS: Int64 = np.empty(0, np.int64)
+"""No slices."""
 
 
 class Partners:
-    """The two parts on screen, A first, and what goes with what."""
+    """The two parts on screen, A first, and which of their slices are partners."""
 
-    def __init__(self, parts: tuple[ShownPart, ShownPart], matching: Matching | None = None) -> None:
+    def __init__(self, parts: Parts, matching: Matching | None = None) -> None:
         self.parts = parts
         self.matching = matching
-        """None until it is made: nothing goes with GPU work so long."""
+        """None until it is made: until then GPU activities have no partners."""
 
     def of(self, side: int, row: int) -> Int64:
-        """The slices of the other side that go with a slice of side 0 (A) or 1 (B); empty for none."""
+        """The partners, on the other side, of a slice of side 0 (A) or 1 (B); empty for none."""
         if row < 0:
-            return NONE
+            return NO_ROWS
         kind = int(self.parts[side].side.trace.slices.kind[row])
         if kind not in GPU_WORK:
             return self._named_alike(side, row)
         if self.matching is None:
-            return NONE
+            return NO_ROWS
         return self.matching.of_b(row) if side else self.matching.of_a(row)
 
     def siblings(self, side: int, row: int) -> Int64:
         """Other slices of the same side that share a partner with a slice: what was fused with it."""
         rows = [self.of(1 - side, other) for other in self.of(side, row).tolist()]
-        return np.setdiff1d(np.concatenate(rows), [row]) if rows else NONE
+        return np.setdiff1d(np.concatenate(rows), [row]) if rows else NO_ROWS
 
     def _named_alike(self, side: int, row: int) -> Int64:
         """On threads: the slice of the same name as often before it in its part; a part goes with the part."""
         here, there = self.parts[side], self.parts[1 - side]
         if row == here.side.row[here.part]:
             own = int(there.side.row[there.part])
-            return np.array([own], np.int64) if own >= 0 else NONE
+            return np.array([own], np.int64) if own >= 0 else NO_ROWS
         name = _alike(here.side.trace.name_of(row))
         mine, theirs = (_rows_alike(part, name) for part in (here, there))
-        place = int(np.searchsorted(here.side.trace.slices.start[mine], here.side.trace.slices.start[row]))
-        while place < len(mine) and mine[place] != row:
-            place += 1
-        return theirs[place : place + 1] if place < len(mine) else NONE
+        index = int(np.searchsorted(here.side.trace.slices.start[mine], here.side.trace.slices.start[row]))
+        while index < len(mine) and mine[index] != row:
+            index += 1
+        return theirs[index : index + 1] if index < len(mine) else NO_ROWS
 
 
 def _rows_alike(part: ShownPart, name: str) -> Int64:
@@ -64,10 +65,10 @@ def _names_alike(trace: Trace) -> dict[str, list[int]]:
     """The names of a trace by what is left without that."""
 
     def find() -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        alike: dict[str, list[int]] = {}
         for number, name in enumerate(trace.names):
-            found.setdefault(_alike(name), []).append(number)
-        return found
+            alike.setdefault(_alike(name), []).append(number)
+        return alike
 
     return trace.remember("names alike", find)
 

@@ -111,6 +111,10 @@ class ShownPart:
         return np.take(rows, np.argsort(self.side.trace.slices.start[rows], kind="stable"))
 
 
+Parts = tuple[ShownPart, ShownPart]
+"""The parts of A and of B that are shown."""
+
+
 def next_scope(side: Side, direction: int) -> str | None:
     """What stands behind the `#` of the step, or run, before or after a side of one of them; None where none is."""
     if _STEP.fullmatch(side.scope):

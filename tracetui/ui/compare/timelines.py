@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
@@ -14,9 +13,10 @@ from textual.widget import Widget
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import Int64
-from tracetui.ui.compare.compare_headline import MARKS, part_parts
 from tracetui.ui.compare.compare_lanes import CompareLanes
-from tracetui.ui.compare.shown_part import ShownPart
+from tracetui.ui.compare.compare_words import MARKS, part_parts
+from tracetui.ui.compare.partners import NO_ROWS
+from tracetui.ui.compare.shown_part import Parts
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.lanes import LanesView
 
@@ -26,9 +26,6 @@ LEAST = 1
 """Lines of lanes that each side has in any case."""
 APART = 4
 """What is lit on both sides is shown together where that takes no more room than the longer one so many times."""
-NOTHING: Int64 = np.empty(0, np.int64)
-
-Parts = tuple[ShownPart, ShownPart]
 
 
 class Timelines(Widget):
@@ -55,38 +52,36 @@ class Timelines(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self.lanes = CompareLanes(0, id="lanes-0"), CompareLanes(1, id="lanes-1")
+        """The timelines of A and of B."""
         self._parts: Parts | None = None
-        self._standing = (-1, -1)
-        self._groups: tuple[Int64, Int64] = (NOTHING, NOTHING)
+        self._representative = (-1, -1)
+        self._groups: tuple[Int64, Int64] = (NO_ROWS, NO_ROWS)
 
     def compose(self) -> ComposeResult:
         """Two lines and two timelines."""
         for side in (0, 1):
             yield Bar(id=f"part-{side}")
-            yield CompareLanes(side, id=f"lanes-{side}")
-
-    @property
-    def lanes(self) -> tuple[CompareLanes, CompareLanes]:
-        """The timelines of A and of B."""
-        first, second = self.query(CompareLanes)
-        return first, second
+            yield self.lanes[side]
 
     @property
     def focused(self) -> int | None:
         """The side whose timeline has the keys, None for neither."""
         return next((lanes.side for lanes in self.lanes if lanes.has_focus), None)
 
-    def show(self, parts: Parts, pictures: Sequence[Picture], standing: tuple[int, int], whole: bool = True) -> None:
-        """Show other sides; `standing` are the parts that stand for the others.
+    def show(
+        self, parts: Parts, pictures: Sequence[Picture], representative: tuple[int, int], whole: bool = True
+    ) -> None:
+        """Show other sides; `representative` are the parts that stand for the others.
 
         If not their `whole` parts, then what is as far from their starts as what was shown before.
         """
-        self._standing = standing
+        self._representative = representative
         windows = [lanes.window for lanes in self.lanes]
         for lanes, part, picture, window in zip(self.lanes, parts, pictures, windows, strict=True):
             lanes.show_part(part, picture)
             lanes.window = window
-        self.select((-1, -1), (frozenset(), frozenset()), (NOTHING, NOTHING))
+        self.select((-1, -1), (frozenset(), frozenset()), (NO_ROWS, NO_ROWS))
         self.show_parts(parts)
         if whole or None in windows:
             self.fit_parts()
@@ -98,15 +93,15 @@ class Timelines(Widget):
         reach = min(low - start for (low, _), start in windows), max(high - start for (_, high), start in windows)
         for lanes, part in zip(self.lanes, parts, strict=True):
             lanes.move_to(part, reach)
-        self.say()
+        self.show_titles()
 
-    def say(self) -> None:
+    def show_titles(self) -> None:
         """Say above each timeline what it shows, and which one has the keys."""
         if self._parts is None:
             return
         for side, part in enumerate(self._parts):
             words = part_parts(
-                MARKS[side], part, self.focused == side, self.size.width - 2, part.part == self._standing[side]
+                MARKS[side], part, self.focused == side, self.size.width - 2, part.part == self._representative[side]
             )
             self.query_one(f"#part-{side}", Bar).parts = words
 

@@ -18,12 +18,12 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tracetui.drawing.format import clean
-from tracetui.ui.base.commands import command, commands_in_focus
+from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.recording.recording_options import COMPARE, FOLDED, MORE, command_line, common, requests
 from tracetui.ui.recording.recording_screen import RecordingScreen
 from tracetui.ui.widgets.bar import Bar, Part
-from tracetui.ui.widgets.headline import hint_parts
+from tracetui.ui.widgets.hints_bar import HintsBar
 from workloads.api import Param, Value, Workload
 from workloads.recording.launcher import BadRequest, Request
 
@@ -110,6 +110,7 @@ class RunForm(Overlay["str | list[str]"]):
         super().__init__()
         self._called = name
         self._workload = workload
+        self._hints = HintsBar()
         self._params = {f"param-{param.name}": param for param in workload.params}
         options = (*common(workload), COMPARE, *FOLDED)
         self._options = {f"option-{param.name}": param for param in options}
@@ -125,7 +126,7 @@ class RunForm(Overlay["str | list[str]"]):
                     yield Bar(classes="about", id=f"about-{key}")
         yield Bar(id="command")
         yield Bar(id="trouble")
-        yield Bar(id="hints")
+        yield self._hints
 
     def on_mount(self) -> None:
         """Fill in the words."""
@@ -193,8 +194,7 @@ class RunForm(Overlay["str | list[str]"]):
 
     def on_descendant_focus(self) -> None:
         """The keys are those of the field."""
-        commands = [found for _, group in commands_in_focus(self) for found in group]
-        self.query_one("#hints", Bar).parts = hint_parts(commands, self.size.width - 2)
+        self._hints.show_hints()
 
     def _recorded(self, paths: list[str] | None) -> None:
         if paths:

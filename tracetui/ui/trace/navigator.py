@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,17 +10,15 @@ from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.description.chain_lines import short_name
+from tracetui.ui.trace.browsed_trace import BrowsedTrace
 from tracetui.ui.trace.history import History, Mark, Marks
 from tracetui.ui.trace.selection import busiest_stretch, first_step, has_gpu, kernel_from, longest_between, work_of_step
-
-if TYPE_CHECKING:
-    from tracetui.ui.trace.trace_view import TraceView
 
 
 class Navigator:
     """The places of one trace view."""
 
-    def __init__(self, view: TraceView) -> None:
+    def __init__(self, view: BrowsedTrace) -> None:
         self.view = view
         self.history = History()
         self.marks = Marks()
@@ -76,8 +73,8 @@ class Navigator:
         else:
             start, end = busiest_stretch(view.trace)
             view.window = Window.fit(start, end, view.lanes.cells)
-            found = kernel_from(view.trace, -1, 1, start)
-            view.selected = found if found >= 0 else longest_between(view.trace, start, end)
+            kernel = kernel_from(view.trace, -1, 1, start)
+            view.selected = kernel if kernel >= 0 else longest_between(view.trace, start, end)
             view.lanes.reveal(view.selected)
         if not has_gpu(view.trace):
             view.panes.open_tab("ops")
@@ -85,17 +82,17 @@ class Navigator:
         view.panes.start()
         if place.step is not None and place.step not in view.steps:
             known = f"steps {view.steps[0]} to {view.steps[-1]}" if view.steps else "no steps"
-            view.notice(f"There is no step {place.step}: this trace has {known}.", warn=True)
+            view.hints.notice(f"There is no step {place.step}: this trace has {known}.", warn=True)
         elif (place.event >= 0 or place.kernel > 0) and self._row_of(place) < 0:
             named = f"event {place.event}" if place.event >= 0 else f"kernel {place.kernel} in this step"
-            view.notice(f"There is no {named} in this trace: the view string is of another one.", warn=True)
+            view.hints.notice(f"There is no {named} in this trace: the view string is of another one.", warn=True)
 
     def mark(self) -> None:
         """Mark this place, or remove its mark."""
         view = self.view
         name = shorten(short_name(view.trace, view.selected), 60) if view.selected >= 0 else "a stretch of time"
         was_set = self.marks.toggle(self.here, name)
-        view.notice(f"{'Marked' if was_set else 'No longer marked'}: {name}   (' lists the marks)")
+        view.hints.notice(f"{'Marked' if was_set else 'No longer marked'}: {name}   (' lists the marks)")
 
     def go_to_mark(self, mark: Mark | None) -> None:
         """Visit a mark that was picked, None when the list was closed."""
@@ -107,8 +104,8 @@ class Navigator:
         """The slice that a place names, -1 for none."""
         trace = self.view.trace
         if place.event >= 0:
-            found = np.flatnonzero(trace.slices.event == place.event)
-            return int(found[0]) if len(found) else -1
+            rows = np.flatnonzero(trace.slices.event == place.event)
+            return int(rows[0]) if len(rows) else -1
         if place.kernel > 0 and self.view.step is not None:
             work = work_of_step(trace, self.view.step)
             return int(work[place.kernel - 1]) if place.kernel <= len(work) else -1

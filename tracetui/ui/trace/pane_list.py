@@ -1,18 +1,16 @@
-"""The lower half of the screen: tabs, the list of the current pane for the current step, and the details.
+"""The panes of one trace as tabs, for the current step.
 
 Tables are built in a thread, the visible pane first, and kept by (pane, step, grouping). The list never
-selects anything by itself: it tells what the user moved to, and is told what is selected.
+selects anything by itself: it says what the user moved to, and follows what is selected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from textual import on, work
-from textual.app import ComposeResult
-from textual.containers import Horizontal
 from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import get_current_worker
@@ -20,18 +18,16 @@ from textual.worker import get_current_worker
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.summary import counts
-from tracetui.drawing.format import clean, count, shorten
+from tracetui.drawing.format import clean, count
 from tracetui.drawing.text.export import render
 from tracetui.drawing.text.origin import Extent
 from tracetui.drawing.text.summary_words import readable
 from tracetui.errors import TracetuiError
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
-from tracetui.ui.widgets.arranged_list import ArrangedList, Arrangement, arrange
-from tracetui.ui.widgets.bar import Bar
-from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.headline import Tab, tab_parts
+from tracetui.ui.widgets.headline import Tab
 from tracetui.ui.widgets.layouts import SENTENCES
+from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, Arrangement, TabbedList
 from tracetui.ui.widgets.table_view import TableView
 
 TABS = (
@@ -65,20 +61,13 @@ KEPT = 100
 _COUNTED = {"views": "view_ops", "occupancy": "occupancy_queries", "launches": "launches"}
 """Tabs that say how much there is in words of the summary, however the rows are grouped."""
 
-Key = tuple[str, int | None, str | None]
+TableKey = tuple[str, int | None, str | None]
 """Pane, step number and grouping."""
 
 
-class PaneList(ArrangedList):
-    """Tabs over one list."""
+class PaneList(TabbedList):
+    """The panes of one trace."""
 
-    DEFAULT_CSS = """
-    PaneList { layout: vertical; height: 1fr; width: 1fr; }
-    PaneList > Bar { background: $panel; }
-    """
-
-    pane: reactive[str] = reactive(TABS[0] if TABS else "", repaint=False, init=False)
-    """Name of the pane that is shown."""
     step: reactive[int | None] = reactive(None, repaint=False, init=False)
     """Number of the step whose rows are listed; None for all."""
 
@@ -86,12 +75,9 @@ class PaneList(ArrangedList):
     class Built(Message):
         """A table is ready, or there is none and the sentence says why."""
 
-        key: Key
+        key: TableKey
         table: Table | None
         note: str = ""
-
-    class Opened(Message):
-        """Another list is shown."""
 
     @dataclass
     class Summed(Message):
@@ -103,36 +89,19 @@ class PaneList(ArrangedList):
         """The causes of idle time are known."""
 
     def __init__(self, trace: Trace, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+        super().__init__(TABS, id=id)
         self.trace = trace
-        self.arrangements: dict[str, Arrangement] = {name: Arrangement() for name in TABS}
-        self._tables: dict[Key, Table | str] = {}
-        self._cursors: dict[str, int] = {}
-        self._started = False
-        self._telling = False
-        self._wanted: Sequence[int] = ()
-        self._wanted_names: Sequence[str] = ()
-
-    def compose(self) -> ComposeResult:
-        """Tabs above the list."""
-        yield Bar()
-        with Horizontal():
-            yield TableView()
-            yield Details()
-
-    def on_mount(self) -> None:
-        """Say what there will be."""
-        self._show(0)
+        self._tables: dict[TableKey, Table | str] = {}
+        self._is_started = False
+        self._is_row_due = False
+        """Whether the first row is to be selected once it is listed."""
+        self._followed_slices: Sequence[int] = ()
+        self._followed_names: Sequence[str] = ()
 
     def start(self) -> None:
         """Build the tables, once it is known which step comes first."""
-        self._started = True
+        self._is_started = True
         self._build()
-
-    @property
-    def arrangement(self) -> Arrangement:
-        """How the current pane is sorted, filtered and grouped."""
-        return self.arrangements[self.pane]
 
     @property
     def groups_names(self) -> bool:
@@ -142,47 +111,38 @@ class PaneList(ArrangedList):
     @property
     def table(self) -> Table | None:
         """The whole table of the current pane, None while it is being built or when there is none."""
-        found = self._tables.get(self._key(self.pane))
-        return found if isinstance(found, Table) else None
+        table = self._tables.get(self._key(self.pane))
+        return table if isinstance(table, Table) else None
 
-    def watch_pane(self, old: str, new: str) -> None:
-        """Show another pane, its cursor where it was or on what is selected."""
-        self._cursors[old] = self.view.cursor
-        self._show(self._cursors.get(new, 0))
+    @property
+    def groupings(self) -> Sequence[str]:
+        """What the rows of the current pane can be grouped by in this trace."""
+        return PANES[self.pane].offered(self.trace)
 
     def watch_step(self) -> None:
         """List another step."""
         self._cursors.clear()
-        if self._started:
+        if self._is_started:
             self._build()
-
-    def on_resize(self) -> None:
-        """Fit the tabs to the new width."""
-        self._show_tabs()
 
     def follow(self, slices: Sequence[int], names: Sequence[str]) -> None:
         """Put the cursor on the selection: the first of `slices`, or of `names` where those are listed."""
-        self._wanted, self._wanted_names = slices, names
-        self._place()
-
-    def open_tab(self, name: str) -> None:
-        """Show a pane by its name."""
-        if name in TABS:
-            self.pane = name
+        self._followed_slices, self._followed_names = slices, names
+        self._place_cursor()
 
     def arrange_by(self, arrangement: Arrangement, tell: bool = False) -> None:
         """Sort, filter or group the current pane; `tell` selects the first row once it is listed."""
         before = self.arrangement
-        self._telling = tell
+        self._is_row_due = tell
         if tell:
             self._cursors.pop(self.pane, None)
-            self._wanted = self._wanted_names = ()
+            self._followed_slices = self._followed_names = ()
         self.arrangements[self.pane] = arrangement
         if arrangement.by != before.by:
             self._build()
         elif (arrangement.sort, arrangement.descending) != (before.sort, before.descending):
             # What someone sorts for is at the top.
-            self._wanted = self._wanted_names = ()
+            self._followed_slices = self._followed_names = ()
             self._show(0)
             self.view.tell()
         else:
@@ -204,24 +164,10 @@ class PaneList(ArrangedList):
         return render(table.take(rows), self.trace, self.pane, format, extent)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grouping is for panes that can be grouped; sorting needs rows."""
+        """As in any list; whether a pane can be grouped at all is known without looking at the trace."""
         if action == "group":
-            return self.pane in TABS and bool(PANES[self.pane].groups)
-        if action in ("sort", "reverse"):
-            return self.table is not None
-        return True
-
-    def action_group(self) -> None:
-        """Group by name, then by whatever else the pane can be grouped, then list single rows again."""
-        groups = (None, *PANES[self.pane].offered(self.trace))
-        if len(groups) > 1:
-            by = groups[(groups.index(self.arrangement.by) + 1) % len(groups)]
-            self.arrange_by(replace(self.arrangement, by=by, sort=None, descending=False))
-
-    @on(Bar.Pressed)
-    def _press_tab(self, message: Bar.Pressed) -> None:
-        message.stop()
-        self.open_tab(message.key)
+            return bool(PANES[self.pane].groups)
+        return super().check_action(action, parameters)
 
     @on(Built)
     def _take(self, message: Built) -> None:
@@ -238,7 +184,7 @@ class PaneList(ArrangedList):
         else:
             self._show_tabs()
 
-    def _key(self, pane: str) -> Key:
+    def _key(self, pane: str) -> TableKey:
         return pane, None if pane in WHOLE else self.step, self.arrangements[pane].by
 
     def _build(self) -> None:
@@ -254,7 +200,7 @@ class PaneList(ArrangedList):
             self._build_tables(missing)
 
     @work(thread=True, exclusive=True, group="panes")
-    def _build_tables(self, keys: list[Key]) -> None:
+    def _build_tables(self, keys: list[TableKey]) -> None:
         worker = get_current_worker()
         for pane, step, by in keys:
             if worker.is_cancelled:
@@ -268,31 +214,19 @@ class PaneList(ArrangedList):
                 note = str(error)
             self.post_message(self.Built((pane, step, by), table, note))
 
-    def _show(self, cursor: int) -> None:
-        found = self._tables.get(self._key(self.pane))
-        if isinstance(found, Table):
-            arrangement = self.arrangement
-            sort = (arrangement.sort, arrangement.descending)
-            order = arrange(found, arrangement)
-            shown = readable(found) if self.pane == "summary" else found
-            self.view.show(self.pane, shown, order, cursor, sort, self._empty_note(found), arrangement.by)
-            self._place()
-            if self._telling:
-                self._telling = False
-                self.view.tell()
-        else:
-            self.view.show(self.pane, None, np.empty(0, np.int64), note="…" if found is None else found)
-        self._show_tabs()
-        self.post_message(self.Opened())
+    def _missing_note(self) -> str:
+        note = self._tables.get(self._key(self.pane))
+        return note if isinstance(note, str) else WAITING_NOTE
 
     def _empty_note(self, table: Table) -> str:
-        if self.arrangement.filter:
-            return f"No row contains {self.arrangement.filter!r}. F changes the filter, esc clears it."
         if not self.trace.is_torch:
             return f"{table.note} Lanes and search work."
         if self.pane == "ops" and len(table) == 0:
             return "No operators, annotations or runtime calls in this trace. Lanes and search show what there is."
         return table.note or f"Nothing to list: {PANES[self.pane].help}"
+
+    def _readable(self, table: Table) -> Table:
+        return readable(table) if self.pane == "summary" else table
 
     @on(TableView.RowHighlighted)
     def _say_row(self) -> None:
@@ -305,18 +239,24 @@ class PaneList(ArrangedList):
                 text = view.table[name].cell(view.row)
                 if text:
                     said.append(clean(f"{opening} {text}" if opening else str(text)))
-        self.query_one(Details).say(tuple(said), view.table if self.pane == "roofline" else None)
+        self.details.say(tuple(said), view.table if self.pane == "roofline" else None)
 
-    def _place(self) -> None:
+    def _rows_listed(self) -> None:
+        self._place_cursor()
+        if self._is_row_due:
+            self._is_row_due = False
+            self.view.tell()
+
+    def _place_cursor(self) -> None:
         """Move the cursor to the row that stands for the selection, or near it."""
         view = self.view
         if self.groups_names:
             # Names are read from the top: the cursor stays, and only shows whether it is on the selection's name.
-            view.located = view.text in self._wanted_names
-        elif self._wanted:
-            view.located = any(view.place_on_slice(row) for row in self._wanted)
+            view.located = view.text in self._followed_names
+        elif self._followed_slices:
+            view.located = any(view.place_on_slice(row) for row in self._followed_slices)
             if not view.located and self.pane not in FROM_THE_TOP:
-                self._place_near(int(self.trace.slices.start[self._wanted[0]]))
+                self._place_near(int(self.trace.slices.start[self._followed_slices[0]]))
         self._say_row()
 
     def _place_near(self, moment: int) -> None:
@@ -327,27 +267,22 @@ class PaneList(ArrangedList):
             distance = np.where(rows < 0, np.iinfo(np.int64).max, abs(self.trace.slices.start[rows] - moment))
             self.view.place(int(np.argmin(distance)))
 
-    def _show_tabs(self) -> None:
-        arrangement = self.arrangement
-        remarks = f" by {arrangement.by}" if arrangement.by else ""
-        if arrangement.filter:
-            remarks += f" filter {shorten(clean(arrangement.filter), 24)!r} {count(len(self.view.order))}"
-        tabs = [Tab(name, PANES[name].title, self._count(name), TAB_KEYS[name]) for name in TABS]
-        self.query_one(Bar).parts = tab_parts(tabs, self.pane, remarks, self.size.width - 2)
+    def _tabs(self) -> Sequence[Tab]:
+        return [Tab(name, PANES[name].title, self._count(name), TAB_KEYS[name]) for name in TABS]
 
     def _count(self, name: str) -> str:
-        found = self._tables.get(self._key(name))
-        if not isinstance(found, Table) or name == "summary":
+        table = self._tables.get(self._key(name))
+        if not isinstance(table, Table) or name == "summary":
             return ""
         if name == "health":
             return count(len(doubtful(self.trace)))
-        if name == "memory" and len(found) == 0:
+        if name == "memory" and len(table) == 0:
             return ""
-        found_counts = counts(self.trace, self.step)
+        in_step = counts(self.trace, self.step)
         arrangement = self.arrangements[name]
         if arrangement.by is not None:
-            return f"{count(len(found))} by {arrangement.by}"
+            return f"{count(len(table))} by {arrangement.by}"
         if name == "kernels":
-            kernels, others = found_counts["kernels"], found_counts["copies"]
+            kernels, others = in_step["kernels"], in_step["copies"]
             return f"{count(kernels)}+{count(others)}" if others else count(kernels)
-        return count(found_counts[_COUNTED[name]] if name in _COUNTED else len(found))
+        return count(in_step[_COUNTED[name]] if name in _COUNTED else len(table))

@@ -31,8 +31,8 @@ __all__ = [
     "work_of_step",
 ]
 
-MOST_LIT = 5_000
-"""So many slices at most are lit with a selection."""
+MAX_LIT = 5_000
+"""Maximum slices lit with a selection."""
 
 Rows = NDArray[np.int64]
 
@@ -56,11 +56,11 @@ def lit_with(trace: Trace, row: int) -> frozenset[int]:
     if kind in GPU_WORK:
         rows = [found.launch_of(row), found.owner_of(row)]
     elif kind == Kind.RUNTIME:
-        rows = [found.owner_of(row), *found.kernels_of(row)[:MOST_LIT].tolist()]
+        rows = [found.owner_of(row), *found.kernels_of(row)[:MAX_LIT].tolist()]
     else:
         first, last = _launches_below(trace, row)
-        below = found.launches[first:last][:MOST_LIT]
-        work = found.work[found.bounds[first] : found.bounds[last]][:MOST_LIT]
+        below = found.launches[first:last][:MAX_LIT]
+        work = found.work[found.bounds[first] : found.bounds[last]][:MAX_LIT]
         rows = [*below.tolist(), *work.tolist()]
     return frozenset(rows) - {-1, row}
 

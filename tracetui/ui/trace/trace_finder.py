@@ -3,55 +3,56 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from textual.widget import Widget
 
 from tracetui.analysis.linking.steps import steps
 from tracetui.drawing.format import clean, shorten
+from tracetui.ui.trace.browsed_trace import BrowsedTrace
+from tracetui.ui.trace.navigator import Navigator
+from tracetui.ui.trace.pane_list import PaneList
 from tracetui.ui.trace.selection import slices_named
 from tracetui.ui.widgets.list_finder import ListFinder
 from tracetui.ui.widgets.search import Search
 
-if TYPE_CHECKING:
-    from tracetui.ui.trace.trace_view import TraceView
 
-
-class Finder(ListFinder):
+class TraceFinder(ListFinder):
     """The search of one trace view: of the lanes when they have the focus, else of the list."""
 
-    def __init__(self, view: TraceView) -> None:
-        super().__init__(view)
-        self.view = view
+    panes: PaneList
+
+    def __init__(self, view: BrowsedTrace, navigator: Navigator) -> None:
+        super().__init__(view.panes, view.search_line, view.hints)
+        self.view, self.navigator = view, navigator
 
     def go_into(self, name: str) -> None:
         """Show the slices behind a row that groups by name: as single rows, or in the lanes."""
-        panes = self.view.panes
+        panes = self.panes
         if panes.arrangement.by is not None:
             panes.arrange_by(replace(panes.arrangement, by=None, sort=None, filter=name), tell=True)
             return
-        self.view.navigator.leave()
+        self.navigator.leave()
         trace = self.view.trace
         rows = slices_named(trace, name)
         rows = rows[trace.slices.name[rows] == trace.names.find(name)]
         self.search = Search(name, in_lanes=True, hits=rows)
         self._show(self.search.go(self._first_in_step(rows)), jump=False)
-        self.view.notice(f"{shorten(clean(name), 40)}   {self.search.words}   n N go on, backspace returns")
+        self.hints.notice(f"{shorten(clean(name), 40)}   {self.search.words}   n N go on, backspace returns")
 
     def _new_search(self) -> Search:
         view = self.view
-        return Search("", view.lanes.has_focus, selected=view.selected, cursor=view.panes.view.cursor)
+        return Search("", view.lanes.has_focus, selected=view.selected, cursor=self.panes.view.cursor)
 
-    def _place_beside(self, direction: int) -> int:
-        return self.search.index + direction if self.search.in_lanes else super()._place_beside(direction)
+    def _index_beside(self, direction: int) -> int:
+        return self.search.index + direction if self.search.in_lanes else super()._index_beside(direction)
 
     def _searched(self) -> Widget:
         in_lanes = self.line.purpose == "search" and self.search.in_lanes
         return self.view.lanes if in_lanes else super()._searched()
 
     def _filtered(self) -> None:
-        panes = self.view.panes
+        panes = self.panes
         if not panes.groups_names and not panes.view.located:
             self.view.select(panes.view.slice_row)
 
@@ -65,7 +66,7 @@ class Finder(ListFinder):
 
     def _return(self) -> None:
         if not self.search.in_lanes:
-            self.view.panes.view.place(self.search.cursor)
+            self.panes.view.place(self.search.cursor)
         self.view.select(self.search.selected)
 
     def _show(self, hit: int | None, jump: bool) -> None:
@@ -75,8 +76,8 @@ class Finder(ListFinder):
             self.view.select(hit, jump)
             self.view.lanes.reveal(hit, zoom=True)
         else:
-            self.view.panes.view.place(hit)
-            self.view.select(self.view.panes.view.slice_row)
+            self.panes.view.place(hit)
+            self.view.select(self.panes.view.slice_row)
 
     def _first_in_step(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
         number = self.view.step

@@ -13,7 +13,6 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.dom import DOMNode
 from textual.reactive import reactive
 
 from tracetui.analysis.idle.gaps import idle_blocks
@@ -40,14 +39,14 @@ from tracetui.ui.trace.selection import (
     step_of,
     stretch_of_step,
 )
-from tracetui.ui.trace.trace_finder import Finder
+from tracetui.ui.trace.trace_finder import TraceFinder
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.headline import header_parts, step_parts
-from tracetui.ui.widgets.hinted_view import HintedView, too_small
+from tracetui.ui.widgets.hints_bar import FocusedPart
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.minimap import Minimap
-from tracetui.ui.widgets.search import SearchLine
+from tracetui.ui.widgets.searchable_view import SearchableView, too_small
 from tracetui.ui.widgets.table_view import TableView
 
 TRACE_COMMANDS: list[BindingType] = [
@@ -81,11 +80,13 @@ TRACE_COMMANDS: list[BindingType] = [
 """In the order of the help."""
 
 
-class TraceView(HintedView):
+class TraceView(SearchableView):
     """One trace on screen: header, minimap, steps, lanes, tabs with a list, details, key hints."""
 
     BINDINGS: ClassVar[list[BindingType]] = TRACE_COMMANDS
 
+    panes: PaneList
+    finder: TraceFinder
     selected: reactive[int] = reactive(-1, repaint=False, init=False)
     """Row of the selected slice, -1 for none."""
     window: reactive[Window | None] = reactive(None, repaint=False, init=False)
@@ -94,44 +95,35 @@ class TraceView(HintedView):
     """Number of the step that the panes list, None for all of them."""
 
     def __init__(self, trace: Trace, picture: Picture, place: Viewpoint | None = None) -> None:
-        super().__init__()
+        super().__init__(PaneList(trace))
         self.trace = trace
         self.picture = picture
         self.steps = numbers(trace)
         """Numbers of the steps, in order."""
+        self.lanes, self.minimap = LanesView(), Minimap()
         self.navigator = Navigator(self)
-        self.finder: Finder = Finder(self)
+        self.finder = TraceFinder(self, self.navigator)
         self._opening = place or Viewpoint()
         self._summary: Table | None = None
 
     def compose(self) -> ComposeResult:
         """The parts, from top to bottom."""
         yield Bar(id="header")
-        yield Minimap()
+        yield self.minimap
         yield Bar(id="steps")
-        yield LanesView()
-        yield PaneList(self.trace)
-        yield SearchLine()
-        yield Bar(id="hints")
+        yield self.lanes
+        yield self.panes
+        yield self.search_line
+        yield self.hints
 
     def on_mount(self) -> None:
         """Hand out the data and go to the first view, before any key; lanes stretch it when they get their width."""
         self._show_header()
         self._show_steps()
         self.lanes.show(self.trace, self.picture)
-        self.query_one(Minimap).show(self.trace, self.picture)
+        self.minimap.show(self.trace, self.picture)
         (self.panes.view if has_gpu(self.trace) else self.lanes).focus()
         self.navigator.open(self._opening)
-
-    @property
-    def lanes(self) -> LanesView:
-        """The lanes."""
-        return self.query_one(LanesView)
-
-    @property
-    def panes(self) -> PaneList:
-        """The tabs and their list."""
-        return self.query_one(PaneList)
 
     def select(self, row: int, jump: bool = False) -> None:
         """Select a slice; a jump can be undone with backspace."""
@@ -149,7 +141,7 @@ class TraceView(HintedView):
         lit = lit_with(trace, row)
         self.lanes.selected = row
         self.lanes.lit = lit
-        self.query_one(Details).show(trace, row, chain)
+        self.panes.details.show(trace, row, chain)
         number = step_of(trace, row)
         if self.step is not None and number is not None:
             self.step = number
@@ -159,7 +151,7 @@ class TraceView(HintedView):
     def watch_window(self, window: Window | None) -> None:
         """Lanes and minimap show the window."""
         self.lanes.window = window
-        self.query_one(Minimap).window = window
+        self.minimap.window = window
 
     def watch_step(self, step: int | None) -> None:
         """The panes list another step, and the axis counts from its start."""
@@ -168,21 +160,17 @@ class TraceView(HintedView):
         self.lanes.origin_ns = stretch_of_step(self.trace, step)[0] if step is not None else 0
         self._show_steps()
 
-    def first_hints(self) -> DOMNode:
-        """Those of the lanes while these have the focus."""
-        return self.lanes if self.lanes.has_focus else self
-
-    def where(self) -> str:
-        """The part of the screen that the keys go to."""
+    def focused_part(self) -> FocusedPart:
+        """The part of the screen that the keys go to, and its name."""
         if self.lanes.has_focus:
-            return "lanes"
-        return "details" if self.query_one(Details).has_focus else "list"
+            return self.lanes, "lanes"
+        return self, "details" if self.panes.details.has_focus else "list"
 
     def on_resize(self) -> None:
         """Fit lines and lanes to the new size."""
         self._share_height()
         self._show_header()
-        self.show_hints()
+        self.hints.show_hints()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Which commands make sense right now; none while the screen is too small to see what they do."""
@@ -294,7 +282,7 @@ class TraceView(HintedView):
     @on(LanesView.Folded)
     def _share_height(self) -> None:
         """Give the lanes the lines that they need, half of the screen at most; the list has the rest."""
-        around = sum(bar.size.height for bar in self.query_children(Bar)) + self.query_one(Minimap).size.height
+        around = sum(bar.size.height for bar in self.query_children(Bar)) + self.minimap.size.height
         self.lanes.styles.height = self.lanes.wanted_height((self.size.height - around) // 2)
 
     @on(Minimap.Clicked)
@@ -330,7 +318,7 @@ class TraceView(HintedView):
 
     @on(PaneList.Opened)
     def _tab_opened(self) -> None:
-        self.show_hints()
+        self.hints.show_hints()
 
     @on(PaneList.Summed)
     def _sum_up(self, message: PaneList.Summed) -> None:

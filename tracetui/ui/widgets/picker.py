@@ -11,10 +11,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from tracetui.model.table import Table
-from tracetui.ui.base.commands import command, commands_in_focus
+from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, Part
-from tracetui.ui.widgets.headline import hint_parts
+from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.table_view import TableView
 
 Choice = TypeVar("Choice")
@@ -35,19 +35,20 @@ class Picker(Overlay[Choice | None]):
     def __init__(self) -> None:
         super().__init__()
         self.choices: Sequence[Choice] = ()
+        self._hints = HintsBar()
 
     def compose(self) -> ComposeResult:
         """A title, the list and the key hints."""
         yield Bar(id="title")
         yield TableView()
-        yield Bar(id="hints")
+        yield self._hints
 
     def on_mount(self) -> None:
         """Show what there is."""
         self.query_one("#title", Bar).parts = (Part(self.TITLE_TEXT, "strong"),)
         view = self.query_one(TableView)
         view.focus()
-        self.call_after_refresh(self._show_hints)
+        self.call_after_refresh(self._hints.show_hints)
 
     def offer(self, choices: Sequence[Choice], table: Table, note: str) -> None:
         """List choices, one per row of the table."""
@@ -74,7 +75,3 @@ class Picker(Overlay[Choice | None]):
         # A second enter in the same burst comes when the choice has been made.
         if self.is_active:
             self.take(self.choices[message.row])
-
-    def _show_hints(self) -> None:
-        commands = [found for _, group in commands_in_focus(self) for found in group]
-        self.query_one("#hints", Bar).parts = hint_parts(commands, self.size.width - 2)

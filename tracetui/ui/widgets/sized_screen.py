@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tracetui.ui.base.commands import command
-from tracetui.ui.widgets.hinted_view import HintedView, too_small
+from tracetui.ui.widgets.searchable_view import SearchableView, too_small
 
 TOO_SMALL = "This terminal is too small: the app needs 60 columns and 12 lines."
 
@@ -37,7 +37,7 @@ class SizedScreen(Screen[None]):
     ]
 
     @property
-    def view(self) -> HintedView:
+    def view(self) -> SearchableView:
         """What fills the screen."""
         raise NotImplementedError
 

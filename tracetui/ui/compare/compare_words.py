@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tracetui.analysis.comparing.sides.measures import measures
-from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, Side
+from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
 from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.drawing.format import clean, count, duration, shorten
+from tracetui.model.trace import GPU_WORK
 from tracetui.ui.compare.shown_part import ShownPart
+from tracetui.ui.description.chain_lines import kind_word, short_name
 from tracetui.ui.widgets.bar import Part
 from tracetui.ui.widgets.headline import damage, switch_parts
 
@@ -18,6 +22,8 @@ LEAST_NAME = 16
 """Letters of each name that are always shown."""
 WIDE = 110
 """From this width on more than the essential is said."""
+OWN_PARTNER, ROW_PARTNERS, NO_PARTNER = "", "with others", "none"
+"""Whether a slice has partners of its own, those of its whole row of the list, or none at all."""
 
 
 def compare_parts(sides: Sequence[Side], width: int) -> tuple[Part, ...]:
@@ -70,3 +76,36 @@ def _on_gpu(shown: ShownPart) -> list[str]:
     number = len(shown.work)
     said = [f"{count(number)} on the GPU"]
     return said if busy != busy else [*said, f"busy {duration(1000 * busy)}"]
+
+
+def place_words(shown: ShownPart, row: int) -> str:
+    """Which one it is: `kernel 5 of 36`, `operator 2 of 10`, or `call` where such slices are not walked through."""
+    trace = shown.side.trace
+    kind = kind_word(int(trace.slices.kind[row]))
+    if not shown.holds(row):
+        return f"{kind} outside of this {shown.side.sort}"
+    place = np.flatnonzero(shown.walk == row)
+    if not len(place):
+        return kind
+    what = "kernel" if int(trace.slices.kind[row]) in GPU_WORK else "operator"
+    return f"{what} {count(int(place[0]) + 1)} of {count(len(shown.walk))}"
+
+
+def slice_words(side: int, shown: ShownPart, row: int, partners: str, width: int) -> str:
+    """One line; the name gives way where that is short."""
+    start, dur = shown.side.trace.slices.start[row], shown.side.trace.slices.dur[row]
+    before = f"{MARKS[side]}: {place_words(shown, row)}: "
+    after = f"  {duration(int(dur))} at {duration(int(start) - shown.start)}"
+    remark = {NO_PARTNER: f"  nothing in {MARKS[1 - side]}", ROW_PARTNERS: "  no partner of its own"}.get(partners, "")
+    name = clean(short_name(shown.side.trace, row))
+    return before + shorten(name, max(width - len(before) - len(after) - len(remark), 12)) + after + remark
+
+
+def end_words(side: int, shown: ShownPart, direction: int, on_row: bool = False) -> str:
+    """Why walking goes no further: over all the work of a part, or on one row of the timeline."""
+    what = "kernel" if len(shown.work) else "operator"
+    part = {STEP: f"step {shown.number}", RUN: "this run"}.get(shown.side.sort, "the capture")
+    way = "after" if direction > 0 else "before"
+    if on_row:
+        return f"There is nothing of {MARKS[side]} {way} this on its row in {part}."
+    return f"There is no {what} of {MARKS[side]} {way} this one in {part}."

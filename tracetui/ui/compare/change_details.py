@@ -13,8 +13,11 @@ from tracetui.analysis.comparing.sides.side import CAPTURE, Side
 from tracetui.drawing.format import ABSENT, clean, count, duration, micros, percent, size
 from tracetui.drawing.text.summary_words import in_unit, words
 from tracetui.model.table import Cell, Table
-from tracetui.ui.compare.change_words import signed
+from tracetui.ui.compare.change_tables import signed
 from tracetui.ui.compare.compare_list import KERNELS, OPS
+from tracetui.ui.compare.compare_words import MARKS, NO_PARTNER, ROW_PARTNERS, place_words
+from tracetui.ui.compare.shown_part import ShownPart
+from tracetui.ui.description.chain_lines import short_name
 from tracetui.ui.description.styled_lines import Fact, Line, fact_lines, folded
 
 PARTS = 40
@@ -32,6 +35,22 @@ def change_lines(told: Comparison, tab: str, row: int, said: Sequence[str], widt
             lines += fact_lines(fact, width)
         lines += _names(table.row(row), width)
     return [*lines, *_statement(said, width, bool(lines))]
+
+
+def slice_lines(side: int, shown: ShownPart, row: int, partners: str, width: int) -> list[Line]:
+    """The same as lines above the details of its change."""
+    slices, other = shown.side.trace.slices, MARKS[1 - side]
+    lines = [Line(piece, "title") for piece in folded(clean(short_name(shown.side.trace, row)), width)]
+    facts = [
+        Fact(f"in {MARKS[side]}", place_words(shown, row)),
+        Fact("starts at", duration(int(slices.start[row]) - shown.start)),
+        Fact("lasts", duration(int(slices.dur[row]))),
+    ]
+    if partners == NO_PARTNER:
+        facts.append(Fact(f"in {other}", "nothing goes with it"))
+    elif partners == ROW_PARTNERS:
+        facts.append(Fact(f"in {other}", "no partner of its own: what its whole row became is lit"))
+    return [*lines, *(line for fact in facts for line in fact_lines(fact, width))]
 
 
 def _of_row(told: Comparison, tab: str, table: Table, row: int) -> tuple[str, Iterator[Fact]]:

@@ -1,0 +1,166 @@
+"""What is selected in both timelines: a slice with its partners, or what a row of the list stands for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tracetui.analysis.comparing.comparison import Comparison
+from tracetui.analysis.comparing.sides.calls import calls
+from tracetui.analysis.comparing.sides.op_names import loose_name
+from tracetui.analysis.linking.links import links
+from tracetui.model.intervals import Int64
+from tracetui.model.table import Table
+from tracetui.model.trace import GPU_WORK
+from tracetui.ui.compare.compare_list import KERNELS, OPS, TOTALS, CompareList
+from tracetui.ui.compare.compare_words import NO_PARTNER, OWN_PARTNER, ROW_PARTNERS
+from tracetui.ui.compare.compared_sides import ComparedSides
+from tracetui.ui.compare.partners import NO_ROWS
+from tracetui.ui.compare.shown_part import Parts, ShownPart
+from tracetui.ui.compare.timelines import Timelines
+from tracetui.ui.trace.selection import MAX_LIT, lit_with
+
+
+class WalkedSlice(NamedTuple):
+    """A slice that was selected by itself, not by a row of the list."""
+
+    side: int
+    row: int
+    partners: str
+    """`OWN_PARTNER`, `ROW_PARTNERS` or `NO_PARTNER`."""
+
+
+class LitSlices:
+    """The slices that are lit on both sides, and the row of the list that they belong to."""
+
+    def __init__(self, compared: ComparedSides, timelines: Timelines, changes: CompareList) -> None:
+        self._compared, self._timelines, self._changes = compared, timelines, changes
+        self.selected = (-1, -1)
+        """Rows of the selected slices of A and of B, -1 for none."""
+        self.leading = 0
+        """The side on which the last one was selected."""
+        self.walked: WalkedSlice | None = None
+        """The slice that was walked to; None while the list leads."""
+
+    def clear(self) -> None:
+        """Select nothing."""
+        self.selected, self.leading, self.walked = (-1, -1), 0, None
+
+    def select(self, side: int, row: int) -> WalkedSlice:
+        """Select a slice of a side, light its partners on the other, and put the list on its change."""
+        partners = self._compared.partners
+        others, siblings, kind = partners.of(side, row), partners.siblings(side, row), OWN_PARTNER
+        if not len(others):
+            # What is called less often has no partner for most of its calls: then the whole group goes together.
+            siblings, others = self._group_of(side, row)
+            kind = ROW_PARTNERS if len(others) else NO_PARTNER
+        mine = np.append(row, siblings[siblings != row])
+        self._light(side, *((others, mine) if side else (mine, others)))
+        self.walked = WalkedSlice(side, row, kind)
+        self._changes.place_on(self._change_of(side, row))
+        return self.walked
+
+    def light_row(self) -> None:
+        """Light what the current row of the list stands for, the first of it selected."""
+        self.walked = None
+        changes = self._changes
+        if changes.table is None:
+            return
+        a, b = instances_of(self._compared.comparison, changes.pane, changes.change, self._compared.parts)
+        if len(a) or len(b):
+            self._light(0 if len(a) else 1, a, b)
+        changes.view.located = len(a) > 0 or len(b) > 0 or changes.pane == TOTALS
+
+    def side_to_open(self, partner: bool) -> int:
+        """The side whose slice would be opened: that with the keys, else the leading one; or its partner's."""
+        focused = self._timelines.focused
+        side = self.leading if focused is None else focused
+        return 1 - side if partner else side
+
+    def row_to_open(self, partner: bool) -> int:
+        """The selected slice of that side, -1 for none."""
+        return self.selected[self.side_to_open(partner)]
+
+    def _light(self, leading: int, a: Int64, b: Int64) -> None:
+        """Light slices of both sides, with what launched the first of them."""
+        rows = (int(a[0]) if len(a) else -1, int(b[0]) if len(b) else -1)
+        self.leading, self.selected = leading, rows
+        lit = [
+            frozenset(some[:MAX_LIT].tolist()) | (lit_with(part.side.trace, row) if len(some) == 1 else frozenset())
+            for some, row, part in zip((a, b), rows, self._compared.parts, strict=True)
+        ]
+        self._timelines.select(rows, (lit[0], lit[1]), (a, b))
+
+    def _group_of(self, side: int, row: int) -> tuple[Int64, Int64]:
+        """All instances, on its side and on the other one, of the change that a slice belongs to."""
+        compared = self._compared
+        on_gpu = int(compared.sides[side].trace.slices.kind[row]) in GPU_WORK
+        tab = KERNELS if on_gpu else OPS
+        if not self._changes.has(tab):
+            return NO_ROWS, NO_ROWS
+        change = change_of(compared.comparison, tab, side, row, compared.parts)
+        instances = instances_of(compared.comparison, tab, change, compared.parts)
+        return instances[side], instances[1 - side]
+
+    def _change_of(self, side: int, row: int) -> int:
+        """The row of the current tab that a slice belongs to, -1 for none or while there is no table."""
+        if self._changes.table is None:
+            return -1
+        return change_of(self._compared.comparison, self._changes.pane, side, row, self._compared.parts)
+
+
+def instances_of(comparison: Comparison, tab: str, change: int, parts: Parts) -> tuple[Int64, Int64]:
+    """The slices of A and of B that a row of the whole table of a tab stands for; none for totals."""
+    if change < 0:
+        return NO_ROWS, NO_ROWS
+    if tab == KERNELS:
+        changes = comparison.kernel_changes
+        return (
+            parts[0].from_part(changes.part_a, changes.rows_a[change]),
+            parts[1].from_part(changes.part_b, changes.rows_b[change]),
+        )
+    if tab == OPS:
+        kind, name = str(comparison.ops["kind"].cell(change)), str(comparison.ops["name"].cell(change))
+        mine, others = (part.calls_named(kind, name) for part in parts)
+        return mine, others if len(others) else _run_as(parts[1], comparison.ops["fused_into"].cell(change))
+    return NO_ROWS, NO_ROWS
+
+
+def _run_as(part: ShownPart, name: object) -> Int64:
+    """What runs under the name of a generated kernel: its call on a thread, or else its GPU activities."""
+    if not name:
+        return NO_ROWS
+    trace = part.side.trace
+    alike = [number for number, each in enumerate(trace.names) if str(name) in (each, loose_name(each))]
+    rows = np.flatnonzero(np.isin(trace.slices.name, alike))
+    rows = rows[part.side.part_of(rows) == part.part]
+    rows = np.take(rows, np.argsort(trace.slices.start[rows], kind="stable"))
+    on_threads = rows[~np.isin(trace.slices.kind[rows], GPU_WORK)]
+    return on_threads if len(on_threads) else rows
+
+
+def change_of(comparison: Comparison, tab: str, side: int, row: int, parts: Parts) -> int:
+    """The row of the whole table of a tab that a slice of a side belongs to, -1 for none."""
+    trace = parts[side].side.trace
+    if tab == KERNELS and int(trace.slices.kind[row]) in GPU_WORK:
+        changes = comparison.kernel_changes
+        part, rows = (changes.part_b, changes.rows_b) if side else (changes.part_a, changes.rows_a)
+        there = ShownPart(parts[side].side, part).from_part(parts[side].part, np.array([row]))
+        return next((index for index, some in enumerate(rows) if np.isin(there, some).any()), -1)
+    if tab == OPS:
+        owner = links(trace).owner_of(row) if int(trace.slices.kind[row]) in GPU_WORK else row
+        called = calls(parts[side].side)
+        indices = np.flatnonzero(called.row == owner)
+        if len(indices) == 0:
+            return -1
+        host = int(called.into[indices[0]])
+        key = called.keys[host if host >= 0 else int(called.key[indices[0]])]
+        return _row_named(comparison.ops, key.kind, (key.name, loose_name(key.name)))
+    return -1
+
+
+def _row_named(table: Table, kind: str, names: tuple[str, ...]) -> int:
+    kinds, known = table["kind"], table["name"]
+    rows = range(len(table))
+    return next((row for row in rows if known.cell(row) in names and kinds.cell(row) == kind), -1)

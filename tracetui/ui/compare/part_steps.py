@@ -1,0 +1,38 @@
+"""Going from step to step, or run to run, with both sides or with one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tracetui.analysis.comparing.sides.side import CAPTURE
+from tracetui.ui.compare.compare_words import MARKS
+from tracetui.ui.compare.shown_part import Parts, neighbour
+
+_DIRECTIONS = {-1: "before", 1: "after"}
+
+
+def next_parts(parts: Parts, moving: Sequence[int], direction: int) -> Parts | str:
+    """The parts after the `moving` sides have gone a step on, or why they do not: neither moves where one cannot."""
+    moved = {side: neighbour(parts[side], direction) for side in moving}
+    stuck = [side for side in moving if moved[side] is None]
+    if stuck:
+        return stuck_words(parts, stuck, moving, direction)
+    first, second = (moved.get(side) or parts[side] for side in (0, 1))
+    return first, second
+
+
+def stuck_words(parts: Parts, stuck: Sequence[int], moving: Sequence[int], direction: int) -> str:
+    """Which side has nothing in a direction, and which key moves the other."""
+    reasons = []
+    for side in stuck:
+        sort = parts[side].side.sort
+        reasons.append(
+            f"{MARKS[side]} is the whole capture"
+            if sort == CAPTURE
+            else f"{MARKS[side]} has no {sort} {_DIRECTIONS[direction]} this one"
+        )
+    text = " and ".join(reasons)
+    if len(moving) > len(stuck):
+        key = "{" if direction < 0 else "}"
+        text += f": {key} moves {MARKS[1 - stuck[0]]} alone{' while its lanes have the keys' if stuck[0] == 1 else ''}"
+    return f"{text}."

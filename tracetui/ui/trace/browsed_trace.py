@@ -1,0 +1,36 @@
+"""What going to places and searching need of the view of a trace: the selection, the window, the step, the parts."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tracetui.drawing.timeline.window import Window
+from tracetui.model.trace import Trace
+from tracetui.ui.trace.pane_list import PaneList
+from tracetui.ui.widgets.hints_bar import HintsBar
+from tracetui.ui.widgets.lanes import LanesView
+from tracetui.ui.widgets.search import SearchLine
+
+
+class BrowsedTrace(Protocol):
+    """A trace on screen."""
+
+    trace: Trace
+    steps: list[int]
+    """Numbers of the steps, in order."""
+    lanes: LanesView
+    panes: PaneList
+    search_line: SearchLine
+    hints: HintsBar
+    selected: int
+    """Row of the selected slice, -1 for none."""
+    window: Window | None
+    """The stretch of time that the lanes show."""
+    step: int | None
+    """Number of the step that the panes list, None for all of them."""
+
+    def select(self, row: int, jump: bool = False) -> None:
+        """Select a slice; a jump can be undone."""
+
+    def show_step(self, number: int) -> None:
+        """List a step, fit it in the window and select what it launched first."""

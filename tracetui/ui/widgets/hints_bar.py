@@ -1,0 +1,60 @@
+"""The last line of a screen: key hints, in whose place notices stand for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.dom import DOMNode
+from textual.timer import Timer
+
+from tracetui.drawing.format import clean
+from tracetui.ui.base.commands import commands_in_focus
+from tracetui.ui.base.text_cutting import fitting_line
+from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.headline import hint_parts
+
+NOTICE_SECONDS = 8.0
+"""How long a notice stands in the place of the key hints."""
+
+FocusedPart = tuple[DOMNode | None, str]
+"""The part of the screen whose hints come first, and its name; None and an empty name for no part in particular."""
+
+
+class HintsBar(Bar):
+    """The keys that work right now, or a notice."""
+
+    def __init__(self, focused_part: Callable[[], FocusedPart] = lambda: (None, ""), *, id: str = "hints") -> None:
+        """`focused_part` tells, whenever hints are shown, which part of the screen has the keys."""
+        super().__init__(id=id)
+        self._focused_part = focused_part
+        self._notice: Timer | None = None
+
+    @property
+    def has_notice(self) -> bool:
+        """Whether a notice stands in the place of the hints."""
+        return self._notice is not None
+
+    def notice(self, text: str, warn: bool = False) -> None:
+        """Say something in place of the key hints for a while."""
+        self.parts = (Part(fitting_line(clean(text), self._width), "warn" if warn else "strong"),)
+        if self._notice is not None:
+            self._notice.stop()
+        self._notice = self.set_timer(NOTICE_SECONDS, self.end_notice)
+
+    def end_notice(self) -> None:
+        """Let the key hints come back."""
+        if self._notice is not None:
+            self._notice.stop()
+        self._notice = None
+        self.show_hints()
+
+    def show_hints(self) -> None:
+        """Name the keys that there are, those of the focused part first, unless a notice stands here."""
+        if self._notice is None:
+            commands = [command for _, group in commands_in_focus(self.screen) for command in group]
+            self.parts = hint_parts(commands, self._width, *self._focused_part())
+
+    @property
+    def _width(self) -> int:
+        """Cells of the line; before the first layout those of the terminal."""
+        return (self.screen.size.width or self.app.size.width) - 2

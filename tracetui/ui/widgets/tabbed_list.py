@@ -1,0 +1,245 @@
+"""Tabs over one list, which a person sorts, filters, groups and searches, with details beside it.
+
+An `Arrangement` outlives the table that it is applied to: another step's kernels come up sorted and filtered as the
+last ones were. Where the tables come from is the matter of the subclasses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from tracetui.drawing.format import clean, count, short_kernel, shorten
+from tracetui.model.table import Table
+from tracetui.ui.base.commands import command
+from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.details import Details
+from tracetui.ui.widgets.headline import Tab, tab_parts
+from tracetui.ui.widgets.table_view import TableView
+
+KERNEL_NAMES = ("name", "kernel")
+"""Columns that are shown without namespaces and parameters, and so sorted."""
+WAITING_NOTE = "…"
+"""Stands in the list while its table is being made."""
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Sort column, direction, filter text and grouping of one list."""
+
+    sort: str | None = None
+    """Name of the column; None for the order of the analysis."""
+    descending: bool = False
+    filter: str = ""
+    """Only rows in which some text column contains this are listed."""
+    by: str | None = None
+    """What rows are grouped by, in the analysis's words; None for single rows."""
+
+    def sorted_by(self, name: str, table: Table) -> Arrangement:
+        """Sort by a column, numbers from the largest, texts from A; by the same again, the other way."""
+        if self.sort == name:
+            return replace(self, descending=not self.descending)
+        return replace(self, sort=name, descending=not table[name].is_text)
+
+
+def arrange(table: Table, arrangement: Arrangement) -> NDArray[np.int64]:
+    """The rows of a table to list, in order."""
+    if arrangement.sort is not None and arrangement.sort in table:
+        names_kernels = arrangement.sort in KERNEL_NAMES
+        order = table.order(arrangement.sort, arrangement.descending, short_kernel if names_kernels else None)
+    else:
+        order = np.arange(len(table))
+    if arrangement.filter:
+        order = order[table.matching(arrangement.filter)[order]]
+    return order
+
+
+class TabbedList(Widget):
+    """Tabs, below them the list of the current tab, and details beside it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command("s", "sort(1)", "Sort by the next column", "Numbers largest first; an arrow shows which.", "sort"),
+        command("S", "reverse", "Turn the sort order round", "", "sort"),
+        command(
+            "b",
+            "group",
+            "Group the rows",
+            "One row per name, then per what else there is, then single rows again.",
+            "group",
+        ),
+    ]
+    DEFAULT_CSS = """
+    TabbedList { layout: vertical; height: 1fr; width: 1fr; }
+    TabbedList > Bar { background: $panel; }
+    """
+
+    pane: reactive[str] = reactive("", repaint=False, init=False)
+    """Name of the tab that is shown."""
+
+    class Opened(Message):
+        """Another list is shown, or other rows of it."""
+
+    def __init__(self, tabs: Sequence[str], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.set_reactive(TabbedList.pane, tabs[0])
+        self.arrangements = {name: Arrangement() for name in tabs}
+        """How each tab is sorted, filtered and grouped."""
+        self.view, self.details = TableView(), Details()
+        self._bar = Bar()
+        self._cursors: dict[str, int] = {}
+        """Where the cursor of each tab was left."""
+
+    def compose(self) -> ComposeResult:
+        """Tabs above the list, details beside it."""
+        yield self._bar
+        with Horizontal():
+            yield self.view
+            yield self.details
+
+    def on_mount(self) -> None:
+        """Name the tabs before there is any table."""
+        self._show(0)
+
+    def on_resize(self) -> None:
+        """Fit the tabs to the new width."""
+        self._show_tabs()
+
+    @property
+    def table(self) -> Table | None:
+        """The whole table of the current tab, None while there is none."""
+        raise NotImplementedError
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """How the current tab is sorted, filtered and grouped."""
+        return self.arrangements[self.pane]
+
+    @property
+    def groupings(self) -> Sequence[str]:
+        """What the rows of the current tab can be grouped by."""
+        raise NotImplementedError
+
+    @property
+    def layout_name(self) -> str:
+        """The name of the column layout of the current tab."""
+        return self.pane
+
+    def open_tab(self, name: str) -> None:
+        """Show a tab by its name."""
+        if name in self.arrangements:
+            self.pane = name
+
+    def watch_pane(self, old: str, new: str) -> None:
+        """Show another tab, its cursor where it was."""
+        self._cursors[old] = self.view.cursor
+        self._show(self._cursors.get(new, 0))
+
+    def arrange_by(self, arrangement: Arrangement, tell: bool = False) -> None:
+        """Sort, filter or group the current tab; `tell` selects the first row once it is listed."""
+        raise NotImplementedError
+
+    def matches(self, text: str) -> NDArray[np.int64]:
+        """Indices, in the list, of the rows that contain a text."""
+        table = self.table
+        if table is None or not text:
+            return np.empty(0, np.int64)
+        return np.flatnonzero(table.matching(text)[self.view.order])
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Sorting needs rows, grouping something to group by."""
+        if action == "group":
+            return bool(self.groupings)
+        if action in ("sort", "reverse"):
+            return self.table is not None
+        return True
+
+    def action_sort(self, direction: int) -> None:
+        """Sort by the next of the columns on screen, and after the last by none."""
+        if self.table is None:
+            return
+        names = [None, *(name for name in self.view.shown_columns if name != "index")]
+        current = self.arrangement.sort
+        index = names.index(current) if current in names else 0
+        name = names[(index + direction) % len(names)]
+        plain = replace(self.arrangement, sort=None, descending=False)
+        self.arrange_by(plain if name is None else plain.sorted_by(name, self.table))
+
+    def action_reverse(self) -> None:
+        """Turn the order round."""
+        name = self.arrangement.sort or next(iter(self.view.shown_columns), None)
+        if self.table is not None and name is not None:
+            self.arrange_by(replace(self.arrangement, sort=name, descending=not self.arrangement.descending))
+
+    def action_group(self) -> None:
+        """Group by one grouping after the other, then list single rows again."""
+        groupings = (None, *self.groupings)
+        if len(groupings) > 1:
+            by = groupings[(groupings.index(self.arrangement.by) + 1) % len(groupings)]
+            self.arrange_by(replace(self.arrangement, by=by, sort=None, descending=False))
+
+    @on(TableView.HeaderClicked)
+    def _sort_by_title(self, message: TableView.HeaderClicked) -> None:
+        message.stop()
+        if self.table is not None:
+            self.arrange_by(self.arrangement.sorted_by(message.name, self.table))
+
+    @on(Bar.Pressed)
+    def _press_tab(self, message: Bar.Pressed) -> None:
+        message.stop()
+        self.open_tab(message.key)
+
+    def _show(self, cursor: int) -> None:
+        """List the current table, or the note in place of one that is not there."""
+        table, arrangement = self.table, self.arrangement
+        if table is None:
+            self.view.show(self.pane, None, np.empty(0, np.int64), note=self._missing_note())
+        else:
+            order, sort = arrange(table, arrangement), (arrangement.sort, arrangement.descending)
+            note = self._empty_note(table)
+            if arrangement.filter:
+                note = f"No row contains {arrangement.filter!r}. F changes the filter, esc clears it."
+            self.view.show(self.layout_name, self._readable(table), order, cursor, sort, note, arrangement.by)
+            self._rows_listed()
+        self._show_tabs()
+        self.post_message(self.Opened())
+
+    def _show_tabs(self) -> None:
+        self._bar.parts = tab_parts(self._tabs(), self.pane, self._remarks(), self.size.width - 2)
+
+    def _remarks(self) -> str:
+        """How the list is arranged, as it stands behind the tabs."""
+        arrangement = self.arrangement
+        remarks = f" by {arrangement.by}" if arrangement.by else ""
+        if arrangement.filter:
+            remarks += f" filter {shorten(clean(arrangement.filter), 24)!r} {count(len(self.view.order))}"
+        return remarks
+
+    def _tabs(self) -> Sequence[Tab]:
+        """The tabs with their titles and counts."""
+        raise NotImplementedError
+
+    def _missing_note(self) -> str:
+        """The note in place of a table that is not there."""
+        raise NotImplementedError
+
+    def _empty_note(self, table: Table) -> str:
+        """The note in place of rows where the table has none."""
+        raise NotImplementedError
+
+    def _readable(self, table: Table) -> Table:
+        """The table as it is shown."""
+        return table
+
+    def _rows_listed(self) -> None:
+        """What else follows when rows are listed."""
