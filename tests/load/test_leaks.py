@@ -22,7 +22,7 @@ from tests.support.memory import resident
 from tests.support.paths import SAMPLES
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_screen import CompareScreen
-from tracetui.ui.recent_traces import KEPT
+from tracetui.ui.recent_traces import MAX_RECENT_TRACES
 from tracetui.ui.trace.trace_screen import TraceScreen
 
 TRACES, EVENTS = 20, 100_000
@@ -120,10 +120,10 @@ async def test_twenty_traces_leave_nothing_behind(tmp_path):
             collect()
             held.append(resident(os.getpid()))
         alive = sum(trace() is not None for trace in seen)
-        assert len(app.shelf) == KEPT
-    assert alive <= KEPT + 1
+        assert len(app.recent) == MAX_RECENT_TRACES
+    assert alive <= MAX_RECENT_TRACES + 1
     # Once as many are kept as ever are, another one changes nothing.
-    settled = held[KEPT + 2]
+    settled = held[MAX_RECENT_TRACES + 2]
     assert max(held[-5:]) < 1.1 * settled, [round(each / 1e6) for each in held]
 
 
@@ -140,7 +140,7 @@ async def test_going_back_to_a_kept_trace_reads_nothing_again(tmp_path):
 
 
 async def test_a_trace_that_was_let_go_is_read_again(tmp_path):
-    paths = [tmp_path / f"{number}.json" for number in range(KEPT + 1)]
+    paths = [tmp_path / f"{number}.json" for number in range(MAX_RECENT_TRACES + 1)]
     for number, path in enumerate(paths):
         write_trace(path, number, 4000)
     app = TraceApp([str(tmp_path)])
@@ -154,7 +154,7 @@ async def test_a_trace_that_was_let_go_is_read_again(tmp_path):
 
 
 async def test_a_trace_that_others_are_compared_with_does_not_keep_them(tmp_path):
-    paths = [str(tmp_path / f"{number}.json") for number in range(KEPT + 4)]
+    paths = [str(tmp_path / f"{number}.json") for number in range(MAX_RECENT_TRACES + 4)]
     for number, path in enumerate(paths):
         write_trace(Path(path), number, 4000)
     app, seen = TraceApp(paths[:1]), []
@@ -170,7 +170,7 @@ async def test_a_trace_that_others_are_compared_with_does_not_keep_them(tmp_path
         await look_at(pilot, paths[0])
         collect()
         alive = [trace() is not None for trace in seen]
-    assert sum(alive) == KEPT - 1 and all(alive[1 - KEPT :])
+    assert sum(alive) == MAX_RECENT_TRACES - 1 and all(alive[1 - MAX_RECENT_TRACES :])
 
 
 async def test_a_trace_picked_from_the_list_takes_the_place_of_all_screens(tmp_path):

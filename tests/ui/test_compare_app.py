@@ -13,7 +13,7 @@ from tests.support.comparing.recording import write
 from tracetui.errors import UsageError
 from tracetui.model.trace import Trace
 from tracetui.opening import SideName
-from tracetui.ui.app import DEEPEST, TraceApp
+from tracetui.ui.app import MAX_SCREENS, TraceApp
 from tracetui.ui.base.commands import all_commands
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.compare.statement_view import StatementView
@@ -307,7 +307,7 @@ async def test_comparisons_of_slices_of_comparisons_end_somewhere(eager: SideNam
             await settle(pilot)
             assert isinstance(app.screen, TraceScreen)
             depths.append(len(app.screen_stack))
-        assert max(depths) <= DEEPEST
+        assert max(depths) <= MAX_SCREENS
 
 
 async def test_two_traces_of_a_list(eager: SideName, compiled: SideName) -> None:
@@ -362,7 +362,7 @@ async def test_the_same_file_twice_says_so_and_an_error_within_the_app_leaves_it
             (eager._replace(scope="nothing"), "'nothing'"),
             (eager._replace(scope="mlp_fwd[7]"), "there is no run 7"),
         ):
-            app._comparing.start(eager, name)
+            app._opener.start(eager, name)
             await settle(pilot)
             await compared(app, pilot)
             assert app.failure is None

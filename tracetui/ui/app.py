@@ -21,23 +21,23 @@ from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.opening import SideName
 from tracetui.ui.base.commands import CommandProvider, command
-from tracetui.ui.base.crash_safe_app import SturdyApp
+from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.messages import CompareAsked, Loaded, LoadFailed, SliceAsked
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.base.themes import THEMES, first_theme, next_theme
-from tracetui.ui.open_comparison import Comparing, SidesFound
+from tracetui.ui.open_comparison import ComparisonOpener, SidesFound
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TracePicker
-from tracetui.ui.recent_traces import Shelf
+from tracetui.ui.recent_traces import RecentTraces
 from tracetui.ui.trace.export_actions import save_picture
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.sized_screen import SizedScreen
 
-DEEPEST = 6
-"""So many screens lie above each other before a slice is shown on one that is there already."""
+MAX_SCREENS = 6
+"""Maximum screens above each other; at this depth a slice is shown on a screen that is there already."""
 
 
-class TraceApp(SturdyApp):
+class TraceApp(CrashSafeApp):
     """One or several traces, one on screen at a time."""
 
     TITLE = "tracetui"
@@ -64,11 +64,11 @@ class TraceApp(SturdyApp):
         self.paths = paths or ["."]
         self.failure: TracetuiError | None = None
         """Why the app ended without showing anything."""
-        self._place = place or Viewpoint()
-        self.shelf = Shelf(self)
-        self._comparing = Comparing(self)
+        self._opening_view = place or Viewpoint()
+        self.recent = RecentTraces(self)
+        self._opener = ComparisonOpener(self, self, self.recent)
         self._sides = sides
-        self._later: list[Message] = []
+        self._postponed: list[Message] = []
         """What waits until nothing lies over the screen that it is about."""
 
     def on_mount(self) -> None:
@@ -83,7 +83,7 @@ class TraceApp(SturdyApp):
     def start(self) -> None:
         """Load the file that was given, or the sides of a comparison, or list what there is."""
         if self._sides is not None:
-            self._comparing.start(*self._sides)
+            self._opener.start(*self._sides)
         elif self._is_one_file:
             self.push_screen(LoadingScreen(self.paths[0]))
         else:
@@ -96,18 +96,18 @@ class TraceApp(SturdyApp):
             self.action_traces()
             return
         if isinstance(chosen, list) and len(chosen) == 2:
-            self._comparing.start(SideName(chosen[0]), SideName(chosen[1]))
+            self._opener.start(SideName(chosen[0]), SideName(chosen[1]))
             return
         path = chosen[0] if isinstance(chosen, list) else chosen
         if path is None:
             if len(self.screen_stack) < 2:
                 self.exit(0)
             return
-        self._comparing.give_up()
-        read = self.shelf.get(path)
-        self._put_on_top(LoadingScreen(path) if read is None else self.shelf.screen_of(read))
+        self._opener.give_up()
+        read = self.recent.get(path)
+        self._put_on_top(LoadingScreen(path) if read is None else self.recent.screen_of(read))
 
-    def places_to_look(self, path: str) -> list[str]:
+    def folders_beside(self, path: str) -> list[str]:
         """Where traces beside one of a path may be: what the app was started with, or else its folder."""
         return ["." if path == "-" else str(Path(path).parent)] if self._is_one_file else self.paths
 
@@ -116,8 +116,8 @@ class TraceApp(SturdyApp):
         """Whether what is shown was picked from a list of traces."""
         return self._sides is None and not self._is_one_file
 
-    def tell(self, text: str) -> None:
-        """Say on the screen on top that something is not as wanted."""
+    def warn(self, text: str) -> None:
+        """Show a warning on the screen on top."""
         shown = self.screen
         if isinstance(shown, SizedScreen):
             shown.notice(text, warn=True)
@@ -172,14 +172,14 @@ class TraceApp(SturdyApp):
         """Whether somebody is picking or reading something else: then a message is dealt with afterwards."""
         if not isinstance(self.screen, Overlay):
             return False
-        self._later.append(message)
+        self._postponed.append(message)
         return True
 
     def _catch_up(self, _: Screen[Any]) -> None:
         """Deal with what waited."""
         if not isinstance(self.screen, Overlay):
-            later, self._later = self._later, []
-            for message in later:
+            postponed, self._postponed = self._postponed, []
+            for message in postponed:
                 self.post_message(message)
 
     def _is_outdated(self, path: str) -> bool:
@@ -190,34 +190,34 @@ class TraceApp(SturdyApp):
     def _show_trace(self, message: Loaded) -> None:
         if self._waits(message) or self._is_outdated(message.path):
             return
-        self.shelf.put(message)
-        if self._comparing.is_under_way:
-            self._comparing.take(message)
+        self.recent.put(message)
+        if self._opener.is_under_way:
+            self._opener.take(message)
         else:
-            place, self._place = self._place, Viewpoint()
-            self._put_on_top(self.shelf.screen_of(message, place))
+            place, self._opening_view = self._opening_view, Viewpoint()
+            self._put_on_top(self.recent.screen_of(message, place))
 
     @on(CompareAsked)
     def _compare(self, message: CompareAsked) -> None:
         if self._waits(message):
             return
         if message.b is None:
-            self._comparing.pick_other(message.a)
+            self._opener.pick_other(message.a)
         else:
-            self._comparing.start(message.a, message.b, message.tab)
+            self._opener.start(message.a, message.b, message.tab)
 
     @on(SidesFound)
     def _show_sides(self, message: SidesFound) -> None:
         if not self._waits(message):
-            self._comparing.show(message)
+            self._opener.show(message)
 
     @on(SliceAsked)
     def _show_slice(self, message: SliceAsked) -> None:
         if self._waits(message):
             return
         place = Viewpoint(message.step, event=int(message.trace.slices.event[message.row]))
-        screen = self.shelf.screen_of(message, place)
-        if screen in self.screen_stack and len(self.screen_stack) < DEEPEST:
+        screen = self.recent.screen_of(message, place)
+        if screen in self.screen_stack and len(self.screen_stack) < MAX_SCREENS:
             # The comparison was opened from this trace, and stays below to come back to.
             self.push_screen(TraceScreen(message.trace, message.picture, place, message.path))
         elif screen in self.screen_stack:
@@ -232,8 +232,8 @@ class TraceApp(SturdyApp):
     def _fail(self, message: LoadFailed) -> None:
         if self._waits(message) or self._is_outdated(message.path):
             return
-        if self._comparing.is_under_way:
-            self._comparing.fail(message.error)
+        if self._opener.is_under_way:
+            self._opener.fail(message.error)
         elif self._is_one_file:
             self.end_with(message.error)
         else:

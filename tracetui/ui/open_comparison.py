@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from textual.app import App
 from textual.message import Message
 
 from tracetui.analysis.comparing.sides.composition import representative
@@ -16,9 +17,7 @@ from tracetui.ui.base.messages import Loaded
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TracePicker
-
-if TYPE_CHECKING:
-    from tracetui.ui.app import TraceApp
+from tracetui.ui.recent_traces import RecentTraces
 
 _REMARKS = ("A, the first of two", "B, the second of two")
 
@@ -32,11 +31,29 @@ class SidesFound(Message):
     sides: tuple[Side, Side] | TracetuiError
 
 
-class Comparing:
+class ComparisonHost(Protocol):
+    """What the app knows that a comparison is opened from."""
+
+    @property
+    def has_list(self) -> bool:
+        """Whether what is shown was picked from a list of traces."""
+
+    def folders_beside(self, path: str) -> list[str]:
+        """Where traces beside one of a path may be."""
+
+    def warn(self, text: str) -> None:
+        """Show a warning on the screen on top."""
+
+    def end_with(self, error: TracetuiError) -> None:
+        """End the app, which never showed anything."""
+
+
+class ComparisonOpener:
     """What the app is about to compare, if anything."""
 
-    def __init__(self, app: TraceApp) -> None:
-        self._app = app
+    def __init__(self, app: App[Any], host: ComparisonHost, recent: RecentTraces) -> None:
+        """`host` is the app once more, for what Textual's apps do not know."""
+        self._app, self._host, self._recent = app, host, recent
         self._wanted: tuple[SideName, SideName] | None = None
         self._reads: dict[str, Loaded] = {}
         """What was read for it, by path; a file that is written to meanwhile is not read again."""
@@ -50,7 +67,7 @@ class Comparing:
     def start(self, a: SideName, b: SideName, tab: str = "") -> None:
         """Compare two sides."""
         self._wanted, self._tab = (a, b), tab
-        reads = {name.path: self._app.shelf.get(name.path) for name in (a, b)}
+        reads = {name.path: self._recent.get(name.path) for name in (a, b)}
         self._reads = {path: read for path, read in reads.items() if read is not None}
         self._go_on()
 
@@ -73,7 +90,7 @@ class Comparing:
             elif chosen is not None:
                 self.start(a, SideName(chosen))
 
-        app.push_screen(TracePicker(app.places_to_look(a.path), title="Compare with which trace?"), take)
+        app.push_screen(TracePicker(self._host.folders_beside(a.path), title="Compare with which trace?"), take)
 
     def _go_on(self) -> None:
         """Read the next file, or find the sides once all are read."""
@@ -115,7 +132,7 @@ class Comparing:
         app, (a, b) = self._app, message.sides
         first, second = message.reads
         screen = CompareScreen(
-            a, b, (first.picture, second.picture), (first.path, second.path), self._tab, app.has_list
+            a, b, (first.picture, second.picture), (first.path, second.path), self._tab, self._host.has_list
         )
         if isinstance(app.screen, LoadingScreen) and isinstance(app.screen_stack[-2], CompareScreen):
             # One comparison takes the place of another, also when a file had to be read for it.
@@ -131,11 +148,11 @@ class Comparing:
         self._wanted = None
         below = [screen for screen in app.screen_stack[1:] if not isinstance(screen, LoadingScreen)]
         if not below:
-            app.end_with(error)
+            self._host.end_with(error)
             return
         if isinstance(app.screen, LoadingScreen):
             app.pop_screen()
-        app.tell(str(error))
+        self._host.warn(str(error))
 
 
 def _side(read: Loaded, scope: str) -> Side:

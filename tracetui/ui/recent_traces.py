@@ -6,49 +6,48 @@ Only a few are kept, for each holds memory in proportion to its events; one that
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from textual.app import App
 
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.base.messages import Loaded, SliceAsked
 from tracetui.ui.trace.trace_screen import TraceScreen
 
-if TYPE_CHECKING:
-    from textual.app import App
-
-KEPT = 4
-"""So many traces are kept beside those on screen."""
+MAX_RECENT_TRACES = 4
+"""Maximum traces kept beside those on screen."""
 
 
-class Shelf:
-    """What was read, by path, the last used last."""
+class RecentTraces:
+    """The traces that were read last, by path, the last used last."""
 
     def __init__(self, app: App[Any]) -> None:
         self._app = app
-        self._read: dict[str, tuple[Loaded, float]] = {}
-        """The traces, and when their files had changed last."""
+        self._traces: dict[str, tuple[Loaded, float]] = {}
+        """The traces, and when their files had been modified last."""
         self._screens: dict[str, TraceScreen] = {}
-        self._left: list[TraceScreen] = []
+        self._leaving: list[TraceScreen] = []
         """Screens of traces that are kept no more, which wait for their end."""
 
     def __len__(self) -> int:
-        return len(self._read)
+        return len(self._traces)
 
     def put(self, read: Loaded) -> None:
         """Keep a trace that was read, and let go of those that were not used for long."""
         self._drop(read.path)
-        self._read[read.path] = read, changed(read.path)
-        for path in list(self._read)[:-KEPT]:
-            if not self._is_shown(self._read[path][0].trace):
+        self._traces[read.path] = read, modified(read.path)
+        for path in list(self._traces)[:-MAX_RECENT_TRACES]:
+            if not self._is_shown(self._traces[path][0].trace):
                 self._drop(path)
                 self._forget_screen(path)
 
     def get(self, path: str) -> Loaded | None:
         """A trace that was read and whose file has not changed since, else None."""
-        read, when = self._read.get(path, (None, 0.0))
-        if read is None or when != changed(path):
+        read, when = self._traces.get(path, (None, 0.0))
+        if read is None or when != modified(path):
             return None
-        self._read[path] = self._read.pop(path)
+        self._traces[path] = self._traces.pop(path)
         return read
 
     def screen_of(self, read: Loaded | SliceAsked, place: Viewpoint | None = None) -> TraceScreen:
@@ -64,9 +63,9 @@ class Shelf:
 
     def _drop(self, path: str) -> None:
         """Keep a trace no more, not even in what others know of it: they were compared with it."""
-        dropped = self._read.pop(path, None)
+        dropped = self._traces.pop(path, None)
         if dropped is not None:
-            for other, _ in self._read.values():
+            for other, _ in self._traces.values():
                 other.trace.forget(dropped[0].trace)
 
     def _is_shown(self, trace: Trace) -> bool:
@@ -76,16 +75,16 @@ class Shelf:
     def _forget_screen(self, path: str) -> None:
         """End the screen of a trace; one that can be come back to ends after it was left."""
         if path in self._screens:
-            self._left.append(self._screens.pop(path))
-        for screen in [each for each in self._left if each not in self._app.screen_stack]:
-            self._left.remove(screen)
+            self._leaving.append(self._screens.pop(path))
+        for screen in [each for each in self._leaving if each not in self._app.screen_stack]:
+            self._leaving.remove(screen)
             self._app.uninstall_screen(screen)
             if screen.is_running:
                 screen.remove()
 
 
-def changed(path: str) -> float:
-    """When a file changed last, in seconds since the epoch; 0 for standard input and what is gone."""
+def modified(path: str) -> float:
+    """When a file was modified last, in seconds since the epoch; 0 for standard input and what is gone."""
     try:
         return Path(path).stat().st_mtime
     except OSError:

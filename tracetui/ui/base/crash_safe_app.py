@@ -25,7 +25,7 @@ from textual.worker import WorkerFailed
 from tracetui.drawing.text.crash_report import crash_message
 from tracetui.ui.base.command_palette import SafePalette
 from tracetui.ui.base.driver import TidyDriver
-from tracetui.ui.base.signal_handling import Leaving, in_background
+from tracetui.ui.base.signal_handling import SignalHandling, in_background
 
 
 def came_too_late(error: BaseException) -> bool:
@@ -55,7 +55,7 @@ def _is_gone(part: MessagePump | None) -> bool:
     return not part.is_attached or part.screen not in part.app.screen_stack
 
 
-class SturdyApp(App[int]):
+class CrashSafeApp(App[int]):
     """Textual's own account of an error is a screenful of source with the values of variables: not for this app."""
 
     crash: str = ""
@@ -134,7 +134,7 @@ class SturdyApp(App[int]):
     def run_safely(self) -> int:
         """Run to the end and return the exit code; what must be said is said afterwards, on standard error."""
         try:
-            with Leaving(self.leave):
+            with SignalHandling(self.leave):
                 self.run()
         except Exception as error:
             self.crash = self.crash or crash_message(error)

@@ -32,7 +32,7 @@ _RESET = (
 )
 
 
-class Leaving:
+class SignalHandling:
     """While this context lasts, signals end the app in an orderly way; afterwards the terminal is as it was."""
 
     def __init__(self, leave: Callable[[int], None], file: int = 0) -> None:
@@ -43,7 +43,7 @@ class Leaving:
         self._looks: list[Any] | None = None
         self._code = 0
 
-    def __enter__(self) -> Leaving:
+    def __enter__(self) -> SignalHandling:
         self._looks = attributes(self._file)
         for number in _SIGNALS:
             self._before[number] = signal.signal(number, self._handle)
