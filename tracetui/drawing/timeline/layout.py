@@ -139,7 +139,8 @@ class Layout:
 
     def scroll(self, line: int, rows: int) -> None:
         """Scroll the part of the screen that a line belongs to."""
-        part = int(bool(self._split) and line >= self._split + self._rule_lines)
+        above = len(self._part_lines(0))
+        part = int(bool(self._split) and line >= above + self._rule_lines)
         self._scroll[part] = max(0, self._scroll[part] + rows)
         self._lines = None
 
