@@ -191,7 +191,7 @@ def test_frames_stand_only_on_the_rows_of_a_full_lane():
     frame = next(row for row in range(len(trace.slices)) if trace.name_of(row) == "b.py(1): g")
     assert layout.line_of(frame) == -1
     assert not layout.reveal(frame, unfold=False) and layout.folds[0] == Fold.COMPACT
-    assert layout.reveal(frame) and layout.folds[0] == Fold.FULL
+    assert (layout.reveal(frame), layout.folds[0]) == (True, Fold.FULL)
     assert [line.track for line in layout.lines] == list(full) and layout.line_of(frame) >= 0
 
 

@@ -38,7 +38,9 @@ MODULES = {
         ),
     ),
     "verdict": Mutated("tracetui/analysis/idle/verdict.py", (f"{IDLE}/test_verdict.py",)),
-    "key_averages": Mutated("tracetui/analysis/operators/key_averages.py", ("tests/analysis/operators/test_ops.py",)),
+    "key_averages": Mutated(
+        "tracetui/analysis/operators/key_averages.py", ("tests/analysis/operators/test_averages.py",)
+    ),
     "layout": Mutated("tracetui/drawing/timeline/layout.py", ("tests/drawing/test_layout.py",)),
     "match": Mutated(
         "tracetui/analysis/comparing/matching/match.py",
