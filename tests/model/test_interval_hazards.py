@@ -8,7 +8,7 @@ import pytest
 from tracetui.model import intervals
 from tracetui.model.intervals import Nesting, nest
 
-FAR = 1 << 61
+FAR = 1 << 62
 """So far apart in ns that groups do not fit beside each other on one axis of 64 bits."""
 
 
@@ -51,6 +51,10 @@ def test_parent_and_child_cut_by_one_newcomer_are_as_if_they_were_not():
 def test_what_a_newcomer_cuts_within_a_parent_counts_up_to_the_cut():
     """20 less 3 until the newcomer begins and 7 of the newcomer."""
     assert alone((0, 20), (2, 8), (5, 12)) == [10, 6, 7]
+
+
+def test_no_length_is_not_within_what_ends_there_even_where_another_is_outlasted():
+    assert nested((0, 10), (2, 5), (5, 5), (6, 12)).parent.tolist() == [-1, 0, 0, -1]
 
 
 UNRULY = [(0, 10), (1, 9), (2, 8), (5, 20), (6, 7), (21, 25), (22, 23), (30, 40), (31, 33), (32, 36)]

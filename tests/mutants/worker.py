@@ -93,7 +93,7 @@ def passes(tests: Sequence[str], limit: float) -> bool:
 
 
 def every_mutant(module: Mutated) -> list[Any]:
-    """The mutations of a module by Cosmic Ray: by the operators in use, and not within an annotation."""
+    """The mutations of a module by Cosmic Ray: by the operators in use, and not where no result rests on it."""
     OPERATOR_PROVIDERS["tracetui"] = Provider()
     database = WorkDB("mutants.sqlite", WorkDB.Mode.create)
     init([module.path], database, {})
@@ -109,9 +109,10 @@ def every_mutant(module: Mutated) -> list[Any]:
 
 
 def unread_parts(text: str) -> Iterator[tuple[Position, Position]]:
-    """Where annotations begin and end, which nothing reads when the module runs."""
+    """Where annotations and decorators of classes begin and end, on which no result rests."""
     for node in ast.walk(ast.parse(text)):
-        for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+        decorators = node.decorator_list if isinstance(node, ast.ClassDef) else []
+        for part in (getattr(node, "annotation", None), getattr(node, "returns", None), *decorators):
             if isinstance(part, ast.expr):
                 yield (part.lineno, part.col_offset), (part.end_lineno or 0, part.end_col_offset or 0)
 

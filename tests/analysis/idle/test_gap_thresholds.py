@@ -189,6 +189,13 @@ def test_each_device_has_a_first_activity_without_a_gap():
     assert idleness(trace).device.tolist() == order.device[[1, 3]].tolist()
 
 
+def test_gaps_come_in_the_order_of_their_start():
+    """That of the other device begins later and ends earlier."""
+    other = [Event("x", 0, 200, Kind.KERNEL, ("1", "stream 7")), Event("y", 500, 1, Kind.KERNEL, ("1", "stream 7"))]
+    idle = idleness(make_trace([*other, kernel("a", 0, 100), kernel("b", 900, 10)]))
+    assert (idle.start.tolist(), idle.end.tolist()) == ([100, 200], [900, 500])
+
+
 def test_of_two_that_start_together_the_one_with_a_launch_ended_the_gap():
     trace = make_trace(
         [

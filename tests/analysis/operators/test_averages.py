@@ -49,8 +49,8 @@ def test_a_name_is_not_the_next_name_on_a_device():
 
 
 def test_a_slice_without_shapes_is_not_the_one_before_with_the_last_shape():
-    slices = ("x", 0, 10, Kind.CPU_OP), ("x", 0, 10, Kind.ANNOTATION)
-    assert [keys_of(*slices, slices[0], shape=shape) for shape in ([0, 1, -1], [1, -1, 1], [0, 0, 0])] == [3, 2, 2]
+    slices = ("x", 0, 10, Kind.CPU_OP), ("x", 20, 10, Kind.CPU_OP), ("x", 0, 10, Kind.ANNOTATION)
+    assert [keys_of(*slices, shape=shape) for shape in ([0, -1, 1], [1, 1, -1], [0, 0, 0])] == [3, 2, 2]
 
 
 @pytest.mark.parametrize(
