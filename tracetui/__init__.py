@@ -1,7 +1,7 @@
 """PyTorch profiler traces in a terminal and as text.
 
-`load(path)` reads a trace file into a `Trace`; `record(path)` records some iterations of a loop of one's own, which
-needs torch. The names are imported when they are first used, because `tracetui --help` must not wait for numpy.
+`load(path)` reads a trace file into a `Trace`; `record(path)` records iterations of the caller's own loop and needs
+torch. Both are imported on first use, because `tracetui --help` must not wait for numpy.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Programs worth profiling and what records them; imports nothing from tracetui."""
+"""Workloads: programs to profile, and the code that records them. Imports nothing from tracetui."""

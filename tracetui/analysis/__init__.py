@@ -1,1 +1,1 @@
-"""Pure functions from a trace to tables, each result kept with its trace. Knows no file format and no screen."""
+"""Analyses: pure functions from a trace to tables, cached per trace. Independent of file formats and of the screen."""

@@ -1,1 +1,1 @@
-"""The command line: one file per command, each with `add_arguments` and `run`; what costs is imported in `run`."""
+"""The command line: one file per command, each with `add_arguments` and `run`; slow imports are inside `run`."""

@@ -1,1 +1,1 @@
-"""Tables and slices to text and cells: no widgets, no terminal, nothing that waits for a key."""
+"""Tables and slices drawn as text and terminal cells; no widgets and no input."""

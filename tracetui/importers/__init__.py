@@ -1,1 +1,1 @@
-"""From bytes to columns: the only place that knows a file format."""
+"""Reading trace files into columns; the only package that knows file formats."""

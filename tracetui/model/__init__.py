@@ -1,1 +1,1 @@
-"""What a trace is: columns, lanes, tables and the arithmetic of intervals. Needs numpy only."""
+"""The data of a trace: columns of slices, lanes, tables, and interval arithmetic. Needs numpy only."""

@@ -1,7 +1,7 @@
-"""The terminal app, and the only place that imports textual.
+"""The terminal app, and the only package that imports textual.
 
-Textual reads its environment when it is imported, so what should hold for this app is set here, first:
-nothing animates, and over SSH, where every byte is a cost, at most thirty frames a second are written.
+Textual reads environment variables when it is imported, so they are set here first: no animations, and at most thirty
+frames per second over SSH, where bandwidth is scarce.
 """
 
 import os
@@ -10,5 +10,5 @@ os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")
 if "SSH_CONNECTION" in os.environ:
     os.environ.setdefault("TEXTUAL_FPS", "30")
 else:
-    # A key often paints twice, the list first and what follows the selection next: the second must not wait.
+    # One key press often draws twice, first the list and then the views of the selection: the second must not wait.
     os.environ.setdefault("TEXTUAL_FPS", "120")

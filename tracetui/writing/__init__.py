@@ -1,1 +1,1 @@
-"""Traces on their way out: a part of one as a new file, and a file for a browser."""
+"""Writing traces: a part of a trace as a new file, and a trace served to a browser."""

@@ -1,1 +1,1 @@
-"""The programs that can be recorded."""
+"""The built-in programs that can be recorded."""

@@ -1,1 +1,1 @@
-"""Recording a program: the parent that starts and follows a child, and the child itself."""
+"""Recording a workload: the parent process, which starts and monitors a child process, and the code of the child."""

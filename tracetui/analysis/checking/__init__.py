@@ -1,1 +1,1 @@
-"""Assertions over a trace, in a small language of their own: nothing is evaluated as Python."""
+"""The assertions of `tracetui check`: a small language that is parsed and never evaluated as Python."""

@@ -1,1 +1,1 @@
-"""What several analyses compute with: groups and trees of rows, lanes as numbers, unions of intervals."""
+"""Functions that several analyses use: groups and trees of rows, lanes as numbers, unions of intervals."""

@@ -1,1 +1,1 @@
-"""Two traces, two steps or two stretches of one trace beside each other: what differs, and by more than noise."""
+"""Comparing two traces, or two steps or time ranges of one trace: what differs by more than noise."""

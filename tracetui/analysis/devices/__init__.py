@@ -1,1 +1,1 @@
-"""What a device can do and how a kernel fills it."""
+"""Limits of devices, and the occupancy of kernels on them."""

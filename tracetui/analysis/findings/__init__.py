@@ -1,6 +1,6 @@
 """The findings pane: rules over a trace, each with its evidence, a sentence of advice and a slice to look at.
 
-A rule is a function from a `Scope` to findings; to add one, write it in the file of its theme and list it here.
+A rule is a function from a `Scope` to findings; to add one, write it in the file of its topic and list it here.
 """
 
 from __future__ import annotations

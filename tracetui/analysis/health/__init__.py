@@ -1,1 +1,1 @@
-"""Doubts about the trace itself."""
+"""Checks of the trace itself, and their warnings."""

@@ -1,1 +1,1 @@
-"""When devices ran nothing, why, and what that says of a step."""
+"""Idle time of devices: gaps, their causes, and the verdict on a step."""

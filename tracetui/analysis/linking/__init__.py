@@ -1,1 +1,1 @@
-"""What belongs to what: launch and work, op and step, forward and backward, frames, graphs."""
+"""Links between events: launch and GPU activity, op and step, forward and backward, frames, graphs."""

@@ -1,1 +1,1 @@
-"""The allocator and the copies."""
+"""Allocator events and memory copies."""

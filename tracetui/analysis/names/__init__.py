@@ -1,6 +1,6 @@
-"""Names of kernels decoded: what a kernel is, from its name alone, for sixteen families of names.
+"""Decoding kernel names: what a kernel does, from its name alone, for sixteen families of names.
 
-`decode` answers with a `Decoded`; what is likely and not certain is marked, what is not understood stays visible.
+`decode` returns a `Decoded`; facts that are likely but not certain are marked, and unrecognised parts are kept.
 """
 
 from tracetui.analysis.names.decode import decode

@@ -1,1 +1,1 @@
-"""The work of kernels in operations and bytes, and how close they come to what the device could do."""
+"""Operations and bytes of kernels, and how close the kernels come to the limits of the device."""

@@ -1,1 +1,1 @@
-"""A report: one HTML file that needs nothing but itself, to attach to a pull request or a mail."""
+"""The report: one self-contained HTML file, to attach to a pull request or an email."""

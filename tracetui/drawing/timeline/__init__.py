@@ -1,1 +1,1 @@
-"""Slices to cells: lanes, axis, colours and layout of the timeline."""
+"""The timeline as terminal cells: lanes, axis, colours and layout."""

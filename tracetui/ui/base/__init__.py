@@ -1,1 +1,1 @@
-"""What every part of the app rests on: commands, messages, themes, the terminal driver, signals, and how it ends."""
+"""Parts that the whole app uses: commands, messages, themes, the terminal driver, signals and crash handling."""

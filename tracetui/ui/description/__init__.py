@@ -1,1 +1,1 @@
-"""What is said about a selected slice, as lines of text. Pure."""
+"""The description of a selected slice as lines of text; pure functions."""

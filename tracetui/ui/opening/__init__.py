@@ -1,1 +1,1 @@
-"""Finding traces and reading them."""
+"""Choosing a trace file and loading it."""

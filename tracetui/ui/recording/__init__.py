@@ -1,1 +1,1 @@
-"""Choosing what to record, and watching it being recorded."""
+"""Choosing a workload to record, and the progress of the recording."""

@@ -1,1 +1,1 @@
-"""Widgets that know no particular screen: surfaces, bars, lanes, lists, search, details, help."""
+"""Widgets that do not depend on a particular screen: surfaces, bars, lanes, lists, search, details, help."""

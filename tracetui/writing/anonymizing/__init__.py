@@ -1,1 +1,1 @@
-"""Anonymising: every name that is a user's own replaced by a stand-in, for `tracetui cut --hash-names`."""
+"""Anonymising: every name from the user's code is replaced by a stand-in, for `tracetui cut --hash-names`."""

@@ -1,4 +1,4 @@
-"""Triton kernels: each module holds the kernel, the autograd function and the module that uses it, in this order.
+"""Triton kernels: each file holds a kernel, its autograd function and the `nn.Module` that calls it, in this order.
 
-They import torch and triton when they are imported, which the recording child does after it has looked for both.
+These modules import torch and triton at the top; the child process imports them after it has checked for both.
 """

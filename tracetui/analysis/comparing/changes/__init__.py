@@ -1,1 +1,1 @@
-"""The tables of what differs: in sum, by kernel and by operator."""
+"""Tables of changes: totals, by kernel and by operator."""

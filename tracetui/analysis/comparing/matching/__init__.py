@@ -1,1 +1,1 @@
-"""Which GPU work of one part goes with which of another."""
+"""Matching the GPU activities of one part with those of another."""

@@ -1,1 +1,1 @@
-"""One side: its parts, what they ran and took, and how far they scatter."""
+"""One side of a comparison: its parts, their GPU activities and times, and the noise between them."""
