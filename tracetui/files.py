@@ -121,7 +121,11 @@ def open_already(path: Path) -> int | None:
     Such a name leads on to the file behind the descriptor, which must be neither replaced nor begun anew.
     """
     folders = {os.path.realpath(folder) for folder in _DESCRIPTORS}
-    followed = os.path.abspath(path)
+    try:
+        followed = os.path.abspath(path)
+    except OSError:
+        # The current folder is gone, and nothing can be opened in it.
+        return None
     for _ in range(_MAX_LINKS):
         folder, name = os.path.split(followed)
         if name.isascii() and name.isdigit() and os.path.realpath(folder) in folders:

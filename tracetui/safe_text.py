@@ -7,7 +7,7 @@ import unicodedata
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _SPACES = str.maketrans(dict.fromkeys("\t\n\v\f\r\x85\u2028\u2029", " "))
-_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _LINE_SIGNS = "\n\t"
 """Control characters that lines of text are made of."""
 _UNSAFE_ASCII = re.compile("[\0-\x08\x0b-\x1f\x7f]")

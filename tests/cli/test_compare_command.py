@@ -319,7 +319,7 @@ def on_a_terminal(sides: tuple[str, ...], lines: int, columns: int) -> str:
     command = [sys.executable, "-m", "tracetui", "compare", *sides]
     # These would be believed before the terminal.
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    child = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=theirs, stderr=theirs)
+    child = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=theirs, stderr=subprocess.DEVNULL)
     os.close(theirs)
     parts = []
     try:

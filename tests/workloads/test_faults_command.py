@@ -167,14 +167,16 @@ def test_a_guard_ends_as_its_recorder_did(tmp_path):
     assert done.stderr.count(b"Fatal Python error") == 1
 
 
-def test_two_recordings_to_the_same_place_both_end_whole(tmp_path):
+def test_two_recordings_to_the_same_place_both_end_whole_and_are_kept(tmp_path):
     runs = [light(tmp_path / name, FAST, out="../../x.json") for name in "ab"]
     for run in runs:
         ended = run.ended()
         assert (ended.code, ended.left) == (0, []), ended
-    assert len(json.loads((tmp_path / "x.json").read_text())["traceEvents"]) > 300
+    for name in ("x.json", "x-2.json"):
+        assert len(json.loads((tmp_path / name).read_text())["traceEvents"]) > 300
     assert sorted(contents(tmp_path)) == sorted(
-        ["x.json"] + [f"{name}/{file}" for name in "ab" for file in ("here/own.py", "stderr.log", "stdout.log")]
+        ["x.json", "x-2.json"]
+        + [f"{name}/{file}" for name in "ab" for file in ("here/own.py", "stderr.log", "stdout.log")]
     )
 
 

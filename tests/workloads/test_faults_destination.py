@@ -49,7 +49,7 @@ def test_a_disk_that_is_full(small_disk, tmp_path, calls, said):
     """While the profiler writes, and while its file is turned into the one to be kept."""
     (small_disk / "x.json").write_bytes(b"older")
     (small_disk / "other").write_bytes(b"x" * 20_000)
-    ended = own(tmp_path, FAST.format(calls)).ended()
+    ended = own(tmp_path, FAST.format(calls), "--force").ended()
     ended.left_nothing()
     assert ended.code == 4
     assert said in ended.sentence, ended
@@ -130,7 +130,7 @@ def test_an_older_trace_is_replaced_at_once_and_whole(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "x.json.gz").write_bytes(b"older")
     source = FAST.format(5) + "    assert open('../out/x.json.gz').read() == 'older'"
-    ended = light(tmp_path, source, out="../out/x.json.gz").ended()
+    ended = light(tmp_path, source, "--force", out="../out/x.json.gz").ended()
     assert ended.code == 0, ended
     assert len(json.loads(gzip.decompress(ended.files["x.json.gz"]))["traceEvents"]) > 15
 

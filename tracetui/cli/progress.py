@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from tracetui.cli.streams import console
+from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -51,7 +52,8 @@ class TraceProgress(_Progress):
 
     def __init__(self, path: str, stream: TextIO | None = None) -> None:
         super().__init__(stream)
-        self._label = label_of(path)
+        # Cleaned here, too: what is replaced later is measured too narrow.
+        self._label = clean(label_of(path))
         self._started = time.monotonic()
 
     def __enter__(self) -> TraceProgress:
@@ -80,7 +82,7 @@ class RecordingProgress(_Progress):
         # Loads asyncio, which reading a trace does not need.
         from workloads.recording.launcher import STAGES
 
-        self._title = title
+        self._title = clean(title)
         self._stages = STAGES
         self._stage = STAGES[0]
         self._known_remarks = known_remarks
@@ -102,7 +104,7 @@ class RecordingProgress(_Progress):
                 completed = stage_index(self._stage) + done / max(total, 1)
                 self._update(completed=completed, description=self._description(f" {done}/{total}"))
             case LogLine(text):
-                self._update(remark=text[:60])
+                self._update(remark=clean(text)[:60])
             case Note(_, text) if self._known_remarks is None or text not in self._known_remarks:
                 if self._known_remarks is not None:
                     self._known_remarks.add(text)
@@ -131,7 +133,8 @@ def label_of(path: str) -> str:
 def rate(progress: LoadProgress, seconds: float) -> str:
     """For example `120 MB, 410,000 events, 80 MB/s, 5 s left`."""
     done, total = progress.bytes_done, progress.bytes_total
-    words = f"{done / 1e6:,.0f} MB, {progress.events:,} events, {done / 1e6 / max(seconds, 1e-6):,.0f} MB/s"
+    events = f"{progress.events:,} event{'' if progress.events == 1 else 's'}"
+    words = f"{done / 1e6:,.0f} MB, {events}, {done / 1e6 / max(seconds, 1e-6):,.0f} MB/s"
     return f"{words}, {seconds * max(total - done, 0) / max(done, 1):.0f} s left" if total else words
 
 

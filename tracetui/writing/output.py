@@ -38,9 +38,9 @@ def require_writable(
         return
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder: name a file in it.")
-    parent = Path(path).absolute().parent
-    if not (makes_folder or parent.is_dir()):
-        raise UsageError(f"{path} cannot be written: there is no folder {Path(path).parent}.")
+    folder = Path(path).parent
+    if not (makes_folder or folder.is_dir()):
+        raise UsageError(f"{path} cannot be written: there is no folder {folder}.")
     if os.path.exists(path) and not os.path.isfile(path):
         return
     for source, what in inputs:
