@@ -29,9 +29,10 @@ test-rest:
 
 test-all: test test-rest
 
-# What takes minutes, or looks for what nobody has thought of. Fuzzing needs the extra `fuzz`.
-nightly: fuzz
+# What takes minutes, or looks for what nobody has thought of: needs the extras `fuzz` and `mutants`.
+nightly:
 	$(PYTHON) -m pytest -m nightly
+	$(MAKE) fuzz mutants
 
 format:
 	$(PYTHON) -m ruff format .
