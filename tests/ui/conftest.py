@@ -12,7 +12,7 @@ from tests.support.comparing.recording import write
 from tests.support.waiting import PATIENCE
 from tracetui.opening import SideName
 from tracetui.ui.recording import recording_screen, workload_picker
-from tracetui.ui.widgets import hinted_view
+from tracetui.ui.widgets import hints_bar
 from workloads import registry
 from workloads.recording.failures import Failure
 from workloads.recording.launcher import LogLine, Note, Outcome, Progress, Stage, StageDone
@@ -65,7 +65,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exports go to a folder of the test, and what the last line says stays until it is looked at."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.delenv("TMUX", raising=False)
-    monkeypatch.setattr(hinted_view, "NOTICE_SECONDS", PATIENCE)
+    monkeypatch.setattr(hints_bar, "NOTICE_SECONDS", PATIENCE)
 
 
 @pytest.fixture
