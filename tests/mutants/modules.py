@@ -44,7 +44,7 @@ MODULES = {
     "layout": Mutated("tracetui/drawing/timeline/layout.py", ("tests/drawing/test_layout.py",)),
     "match": Mutated(
         "tracetui/analysis/comparing/matching/match.py",
-        (f"{MATCHING}/test_fusing.py", f"{MATCHING}/test_matching.py"),
+        (f"{MATCHING}/test_passes.py", f"{MATCHING}/test_fusing.py", f"{MATCHING}/test_matching.py"),
     ),
     "occupancy": Mutated("tracetui/analysis/occupancy.py", ("tests/analysis/test_occupancy.py",)),
     "residency": Mutated("tracetui/analysis/devices/residency.py", ("tests/analysis/devices/test_block_limits.py",)),
