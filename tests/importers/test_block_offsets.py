@@ -42,7 +42,7 @@ def read(tmp_path):
 
 
 def times(found: list[Block]) -> list[int]:
-    return [int(each.ts) - 100 for block in found for each in block.events]
+    return [int(str(each.ts)) - 100 for block in found for each in block.events]
 
 
 def test_an_event_is_as_long_as_is_counted_here():

@@ -40,7 +40,9 @@ MODULES = {
             f"{IDLE}/test_gap_splits.py::test_small_traces_split_as_moment_by_moment",
         ),
     ),
-    "verdict": Mutated("tracetui/analysis/idle/verdict.py", (f"{IDLE}/test_verdict.py",)),
+    "verdict": Mutated(
+        "tracetui/analysis/idle/verdict.py", (f"{IDLE}/test_verdict_thresholds.py", f"{IDLE}/test_verdict.py")
+    ),
     "key_averages": Mutated(
         "tracetui/analysis/operators/key_averages.py", ("tests/analysis/operators/test_averages.py",)
     ),
