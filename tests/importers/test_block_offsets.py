@@ -41,8 +41,8 @@ def read(tmp_path):
     return read_blocks
 
 
-def times(found: list[Block]) -> list[int]:
-    return [int(str(each.ts)) - 100 for block in found for each in block.events]
+def times(found: list[Block]) -> list[float]:
+    return [float(str(each.ts)) - 100 for block in found for each in block.events]
 
 
 def test_an_event_is_as_long_as_is_counted_here():
