@@ -5,12 +5,13 @@ import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
 from tracetui.analysis.comparing.sides.side import side
-from tracetui.drawing.format import cell, micros, percent
+from tracetui.drawing.format import cell
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, REVERSE, UNDERLINE, palette, stippled
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.scene import Scene, View, label_width
 from tracetui.drawing.timeline.window import Window
+from tracetui.model.quantities import duration, percent
 from tracetui.model.table import numbers
 from tracetui.model.trace import Kind, Trace
 from tracetui.ui.base.text_cutting import cut_line, fitting_line
@@ -170,7 +171,7 @@ def test_of_a_path_the_folders_give_way() -> None:
 
 
 def test_nothing_is_less_than_zero_and_large_shares_have_no_decimals() -> None:
-    assert micros(-0.0) == "0.0" and micros(-0.0001) == "0.000" and micros(-0.1) == "-0.1"
+    assert duration(-0.0) == "0 ns" and duration(-0.1) == "0 ns" and duration(-100) == "-100 ns"
     assert percent(-0.01) == "0.0 %" and percent(-12.34) == "-12.3 %"
     assert percent(1066564.9) == "1,066,565 %"
     column = numbers("change_pct", np.array([-0.04, 1066564.9]), "%", "")

@@ -94,21 +94,18 @@ def test_an_empty_table_is_printed(trace, form):
 
 def test_markdown_says_where_it_comes_from_and_escapes(trace):
     lines = render(TABLE, trace, "ops", "md").splitlines()
-    assert lines[0].startswith("**ops** of `made.json` · NVIDIA H100 x2 · CUDA 13.0 · PyTorch 2.13.0 · ")
-    assert "microseconds" in lines[0]
+    assert lines[0].startswith("**ops** of `made.json` · NVIDIA H100 x2 · CUDA 13.0 · PyTorch 2.13.0")
     assert lines[2] == "| index | name | dur_us | gap_us | correlation |"
     assert lines[3] == "| ---: | --- | ---: | ---: | ---: |"
-    assert lines[4] == "| 1 | `void gemm<float>(int)` | 48.9 | 0.001 | 7 |"
-    assert lines[5] == "| 2 | `a\\|b�[31m` | 1,203.4 | – | – |"
+    assert lines[4] == "| 1 | `void gemm<float>(int)` | 48.9 µs | 1 ns | 7 |"
+    assert lines[5] == "| 2 | `a\\|b�[31m` | 1.20 ms | – | – |"
     assert "Without a value in this trace: tflops." in lines
 
 
 def test_plain_columns_are_aligned(trace):
     lines = render(TABLE, trace, "kernels", "table").splitlines()
     assert lines[0].split() == ["index", "name", "dur_us", "gap_us", "correlation"]
-    end = lines[0].index("dur_us") + len("dur_us")
-    assert lines[1][:end].endswith(" 48.9")
-    assert lines[2][:end].endswith("1,203.4")
+    assert lines[1].index(" 48.9 µs") + len(" 48.9 µs") == lines[2].index("1.20 ms") + len("1.20 ms")
 
 
 def test_kernel_names_are_short_for_the_eye(trace):
@@ -132,7 +129,7 @@ def printed(trace, width):
 
 def test_a_wide_terminal_shows_all(trace):
     output = printed(trace, 100)
-    assert "correlation" in output and "1,203.4" in output
+    assert "correlation" in output and "1.20 ms" in output
     assert "Not shown" not in output
 
 

@@ -15,7 +15,6 @@ from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.paths import SAMPLES
 from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
-from tracetui.drawing.format import clean
 from tracetui.drawing.text.export import render
 from tracetui.drawing.text.markdown import COMMENT_LIMIT, ESSENTIAL, NARROW, code, prose
 from tracetui.drawing.text.origin import WHOLE, Extent
@@ -23,6 +22,7 @@ from tracetui.drawing.text.readable_table import shown_texts, telling
 from tracetui.importers.load import load
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Device, Trace
+from tracetui.safe_text import clean
 
 NASTY = [
     "a|b",
@@ -145,7 +145,7 @@ def test_the_title_says_which_part_it_is(trace: Trace) -> None:
     table = PANES["kernels"].build(trace, 1)
     title = parsed(render(table, trace, "kernels", "md", Extent(1, "name", "gemm|x", 7)))[1][0]
     assert title.startswith("kernels by name, step 1, rows with 'gemm|x', of made.json · NVIDIA <H100> *fast* · CUDA")
-    assert "_us are microseconds" in title
+    assert "_pct percent" in title
 
 
 def test_what_is_left_out_is_counted(trace: Trace) -> None:

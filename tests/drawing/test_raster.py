@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.build import Event, kernel, make_trace, op, python
-from tracetui.drawing.format import Family
+from tracetui.analysis.kernel_names import Family
 from tracetui.drawing.timeline.axis import SPACING, axis, tick_label, tick_step
 from tracetui.drawing.timeline.cells import FROM_BOTTOM, FROM_LEFT, Frame
 from tracetui.drawing.timeline.labels import Labels

@@ -18,7 +18,6 @@ from tests.support.paths import SAMPLES
 from tests.support.report_page import Page, read_page
 from tests.support.reports import ATTACKS, check_tables, html_of, training
 from tracetui.cli.main import main
-from tracetui.drawing.format import clean
 from tracetui.drawing.report.arrangement import Stretch, blocks
 from tracetui.drawing.report.lanes_svg import BUDGET, lanes_figure
 from tracetui.drawing.report.page import page
@@ -29,6 +28,7 @@ from tracetui.errors import UsageError
 from tracetui.importers.load import load
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
+from tracetui.safe_text import clean
 
 
 def read(trace: Trace, step: int | None = None) -> Page:
@@ -137,8 +137,8 @@ def test_headings_have_scopes_units_and_help() -> None:
     html = html_of(training())
     found = read_page(html)
     assert set(found.scopes) == {"col", "row"}
-    assert 'title="dur_us: ' in html and '<span class="unit">µs</span>' in html
-    assert "<dt>launch delay µs</dt>" in html
+    assert 'title="dur_us: ' in html and '<span class="unit">%</span>' in html
+    assert "<dt>launch delay</dt>" in html and "<dt>start µs</dt>" in html
 
 
 def test_links_lead_to_sections() -> None:
@@ -159,7 +159,7 @@ def test_null_and_doubt_are_marked() -> None:
     table = Table((texts("name", ["a", None]), numbers("dur_us", [1.25, np.nan], "us")), doubts={"clock": ("dur_us",)})
     html = page(Report("t", sections=(Section("S", table=table),)))
     found = read_page(html)
-    assert found.tables["s"] == [["name", "dur~ µs"], ["a", "1.2"], ["–", "–"]]
+    assert found.tables["s"] == [["name", "dur~"], ["a", "1.2 µs"], ["–", "–"]]
     assert "Doubtful, as health says: clock: dur_us." in html
     assert 'data-v="1.25"' in html and 'data-v=""' in html
 

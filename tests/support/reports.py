@@ -7,13 +7,13 @@ import numpy as np
 from tests.support.build import annotation, kernel, launch, make_trace, op, step
 from tests.support.report_page import Page
 from tracetui.analysis.panes import PANES
-from tracetui.drawing.format import clean
 from tracetui.drawing.report.page import page
 from tracetui.drawing.report.tables import NAME_WIDTH
 from tracetui.drawing.report.trace_report import PARTS, trace_report
 from tracetui.drawing.text.readable_table import shown_texts
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Device, Trace
+from tracetui.safe_text import clean
 
 ATTACKS = (
     "<script>alert(1)</script>",

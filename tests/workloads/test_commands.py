@@ -76,7 +76,7 @@ def test_standard_output_is_the_path_and_nothing_else(launched, capsys, tmp_path
     assert output.out == f"{tmp_path / 'x.json'}\n"
     assert output.err.splitlines() == [
         "tracetui: No GPU \N{REPLACEMENT CHARACTER}[31mhere",
-        "tracetui: recorded mlp on cpu in 1.5 s, 0 kB",
+        "tracetui: recorded mlp on cpu in 1.500 s, 12 B",
     ]
 
 

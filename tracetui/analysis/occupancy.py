@@ -16,6 +16,7 @@ from tracetui.analysis.idle.verdict import totals
 from tracetui.analysis.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.model.intervals import Int64
+from tracetui.model.quantities import duration, percent
 from tracetui.model.table import NULL, Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 
@@ -123,6 +124,6 @@ def _note(trace: Trace, rows: Int64, step: int | None) -> str:
     if len(queries(trace)) == 0:
         return "No occupancy query was recorded; newer cuBLAS paths and ROCm make none, which is normal."
     total, whole = int(trace.slices.dur[rows].sum()), totals(trace, step).cpu
-    share = f", {100 * total / whole:.1f} % of the CPU time" if whole else ""
-    said = f"{len(rows):,} queries, {total / 1000:,.1f} µs in all{share}. {WHY}"
+    share = f", {percent(100 * total / whole)} of the CPU time" if whole else ""
+    said = f"{len(rows):,} queries, {duration(total)} in all{share}. {WHY}"
     return " ".join(filter(None, (said, occupancy_note(trace))))

@@ -97,7 +97,7 @@ def wanted_part(options: argparse.Namespace) -> Wanted:
 
 
 def _summary(trace: Trace, kept: Kept, size: int) -> str:
-    from tracetui.drawing.format import size as as_size
+    from tracetui.model.quantities import size as as_size
 
     beside = f", {kept.beside:,} of them of other steps" if kept.beside else ""
     sizes = f"{as_size(trace.size_bytes)} -> {as_size(size)}"

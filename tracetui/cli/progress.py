@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from tracetui.cli.streams import console
+from tracetui.model.quantities import size
 from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
@@ -131,10 +132,10 @@ def label_of(path: str) -> str:
 
 
 def rate(progress: LoadProgress, seconds: float) -> str:
-    """For example `120 MB, 410,000 events, 80 MB/s, 5 s left`."""
+    """For example `120.0 MiB, 410,000 events, 80.1 MiB/s, 5 s left`."""
     done, total = progress.bytes_done, progress.bytes_total
     events = f"{progress.events:,} event{'' if progress.events == 1 else 's'}"
-    words = f"{done / 1e6:,.0f} MB, {events}, {done / 1e6 / max(seconds, 1e-6):,.0f} MB/s"
+    words = f"{size(done)}, {events}, {size(done / max(seconds, 1e-6))}/s"
     return f"{words}, {seconds * max(total - done, 0) / max(done, 1):.0f} s left" if total else words
 
 

@@ -68,7 +68,7 @@ def _document(repair: Repair, count: int) -> str:
 
 
 def _summary(trace: Trace, done: int, count: int, size: int) -> str:
-    from tracetui.drawing.format import size as as_size
+    from tracetui.model.quantities import size as as_size
 
     words = {0: "nothing was to be done, the file is whole", 1: "1 thing was done"}
     what = words.get(done, f"{done:,} things were done")

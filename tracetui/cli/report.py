@@ -88,6 +88,7 @@ def _write(html: str, options: argparse.Namespace) -> None:
 
     Raises: UsageError for a file that exists, CannotWrite when it cannot be written.
     """
+    from tracetui.model.quantities import size
     from tracetui.writing.output import write_numbered_text, write_text
 
     if options.output == STANDARD_STREAM:
@@ -98,8 +99,8 @@ def _write(html: str, options: argparse.Namespace) -> None:
         write_text(path, html, options.force)
     else:
         path = write_numbered_text(path, html)
-    megabytes = len(html.encode(errors="replace")) / 1e6
-    print(f"tracetui: wrote {clean(path)}, {megabytes:,.1f} MB", file=sys.stderr)
+    written = size(len(html.encode(errors="replace")))
+    print(f"tracetui: wrote {clean(path)}, {written}", file=sys.stderr)
 
 
 def _stem(trace: str) -> str:

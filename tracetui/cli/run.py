@@ -202,13 +202,14 @@ def record(
 ) -> Outcome:
     """Make the recording, with a progress bar on a terminal; `part` tells which of several it is, as in `1/2`."""
     from tracetui.cli.progress import RecordingProgress
+    from tracetui.model.quantities import duration, size
     from workloads.recording.launcher import record_now
 
     what = f"{request.workload} {request.variant}".rstrip()
     with RecordingProgress(f"{what} {part}".rstrip(), known_remarks=known_remarks) as bar:
         outcome = record_now(request, bar.hear, python=options.python, timeout=options.timeout or None)
     if outcome.path:
-        done = f"recorded {what} on {outcome.device} in {outcome.seconds:.1f} s, {outcome.bytes / 1e3:,.0f} kB"
+        done = f"recorded {what} on {outcome.device} in {duration(1e9 * outcome.seconds)}, {size(outcome.bytes)}"
         print(f"tracetui: {clean(done)}", file=sys.stderr)
     return outcome
 

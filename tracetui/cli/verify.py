@@ -119,7 +119,7 @@ def found_text(row: dict[str, Cell]) -> str:
     if text is None:
         return ABSENT
     if row["metric"] == "kernel_named":
-        from tracetui.drawing.format import short_kernel
+        from tracetui.analysis.kernel_names import short_kernel
 
         return short_kernel(str(text))
     return str(text)

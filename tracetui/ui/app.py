@@ -16,10 +16,10 @@ from textual.message import Message
 from textual.screen import Screen
 
 from tracetui.analysis.panes import PANES
-from tracetui.drawing.format import clean
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.opening import SideName
+from tracetui.safe_text import clean
 from tracetui.ui.base.commands import CommandProvider, command
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.messages import CompareAsked, Loaded, LoadFailed, SliceAsked

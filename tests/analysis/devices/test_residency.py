@@ -154,7 +154,7 @@ def test_advice_is_true():
     assert advice(limits, 10_000, 256, 72, 0) == "8 registers fewer: 4 blocks per SM instead of 3"
     assert slow_active(256, 72, 0) == slow_active(256, 65, 0) == 3
     assert slow_active(256, 64, 0) == 4
-    assert advice(limits, 10_000, 128, 32, 90_000) == "13 KiB less shared memory: 3 blocks per SM instead of 2"
+    assert advice(limits, 10_000, 128, 32, 90_000) == "13.0 KiB less shared memory: 3 blocks per SM instead of 2"
     assert slow_active(128, 32, 90_000 - 13 * 1024) == 3
     assert slow_active(128, 32, 90_000 - 13 * 1024 + 128) == 2
     both = advice(limits, 10_000, 384, 168, 200_000)

@@ -120,7 +120,7 @@ def test_work_before_its_launch_shows_how_far_the_clocks_are_apart() -> None:
     )
     assert found(trace) == {"work before its launch": 2} | OPTIONS
     assert named(trace, "work before its launch") == "earliest"
-    assert doubt(trace, "work before its launch").example == "by 1.6 µs in the median, 3.0 at most: earliest"
+    assert doubt(trace, "work before its launch").example == "by 1.6 µs in the median, 3.0 µs at most: earliest"
 
 
 def test_work_that_runs_past_later_work_of_its_stream() -> None:
@@ -159,7 +159,7 @@ def test_the_profilers_own_time_and_its_last_wait() -> None:
         Event("cudaDeviceSynchronize", 600, 300, Kind.RUNTIME),
     )
     assert found(trace) == {"profiler overhead": 1, "profiler's last wait": 1} | OPTIONS
-    assert doubt(trace, "profiler overhead").example == "0.1 µs, 10.0 % of the trace, the longest Buffer Flush"
+    assert doubt(trace, "profiler overhead").example == "100 ns, 10.0 % of the trace, the longest Buffer Flush"
     assert named(trace, "profiler's last wait") == "cudaDeviceSynchronize"
 
 

@@ -18,6 +18,7 @@ from tracetui.analysis.checking.values import NO, UNKNOWN, YES, Amount, Number, 
 from tracetui.analysis.comparing.sides.noise import STEADY, Change, Difference, difference
 from tracetui.analysis.comparing.sides.side import STEP, Side
 from tracetui.analysis.comparing.sides.side import side as side_of
+from tracetui.model.quantities import percent
 from tracetui.model.trace import Float64
 
 LEAST = 3
@@ -123,4 +124,4 @@ def _change(seen: Difference) -> tuple[Piece, ...]:
 
 def _share(amount: float, seen: Difference) -> str:
     base = abs(seen.a.median)
-    return f"{100 * amount / base:.1f} %" if base else f"{amount:g}"
+    return percent(100 * amount / base) if base else f"{amount:g}"

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from tracetui.analysis.common.groups import Combinations, combinations
 from tracetui.analysis.devices.configuration import Configuration, configuration
-from tracetui.analysis.devices.limits import KIB, Limits, device_index, device_note, is_amd, limits_of, units_of
+from tracetui.analysis.devices.limits import Limits, device_index, device_note, is_amd, limits_of, units_of
 from tracetui.analysis.names import decode
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.quantities import rounded_percent, size
 from tracetui.model.strings import Strings
 from tracetui.model.table import Column, coded, numbers
 from tracetui.model.trace import Float64, Kind, Trace
@@ -57,7 +58,7 @@ def advice(limits: Limits, blocks: int, threads: int, registers: int, shared: in
     if fewer is None or less is None:
         return ""
     parts = [f"{fewer} registers fewer"] if fewer else []
-    parts += [f"{_size(less)} less shared memory"] if less else []
+    parts += [f"{size(less)} less shared memory"] if less else []
     return f"{' and '.join(parts)}: {wanted} blocks per SM instead of {active}"
 
 
@@ -93,11 +94,8 @@ def _other_blocks(limits: Limits, threads: int, registers: int, shared: int) -> 
     best = max(range(WARP, MOST_THREADS + 1, WARP), key=lambda size: (filled(size), -abs(size - threads)))
     if filled(best) <= now:
         return ""
-    return f"blocks of {best} threads instead of {threads}: {100 * filled(best):.0f} % instead of {100 * now:.0f} %"
-
-
-def _size(count: int) -> str:
-    return f"{count / KIB:.3g} KiB" if count >= KIB else f"{count} bytes"
+    shares = f"{rounded_percent(100 * filled(best))} instead of {rounded_percent(100 * now)}"
+    return f"blocks of {best} threads instead of {threads}: {shares}"
 
 
 WARP = 32

@@ -9,11 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from tracetui.analysis.common.groups import group
-from tracetui.analysis.findings.words import counted
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.placement import chosen, step_index, within
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
+from tracetui.model.quantities import counted, percent
 from tracetui.model.trace import Trace
 
 
@@ -87,7 +87,7 @@ class Scope:
 
     def share(self, cost: int) -> str:
         """A time in ns as a share of the steps' time, in words."""
-        return f"{100 * cost / self.wall:.1f} % of the time of {self.place}"
+        return f"{percent(100 * cost / self.wall)} of the time of {self.place}"
 
     @property
     def place(self) -> str:

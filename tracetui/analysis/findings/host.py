@@ -15,7 +15,6 @@ import numpy as np
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest, most_common
-from tracetui.analysis.findings.words import counted, time
 from tracetui.analysis.health.time_checks import stack_cost
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.idle.waits import flush
@@ -26,6 +25,7 @@ from tracetui.analysis.occupancy import queries
 from tracetui.analysis.operators.ops import self_times
 from tracetui.analysis.operators.views import idle_view_rows
 from tracetui.model.intervals import Int64, covered
+from tracetui.model.quantities import counted, duration
 from tracetui.model.trace import Kind, Trace
 
 SLOWER = 1.5
@@ -45,9 +45,9 @@ def cold_step(scope: Scope) -> Iterator[Finding]:
     culprit, extra = _excess(trace, every)
     cost = int(lasted[0] - usual)
     dead = _dead_window(trace, every)
-    evidence = f"step {every.number[0]} took {time(int(lasted[0]))}, the others {time(usual)}"
+    evidence = f"step {every.number[0]} took {duration(int(lasted[0]))}, the others {duration(usual)}"
     if culprit >= 0:
-        evidence += f"; {time(extra)} more of it in {trace.name_of(culprit)}"
+        evidence += f"; {duration(extra)} more of it in {trace.name_of(culprit)}"
     if dead:
         evidence += f"; {dead}"
     yield Finding(
@@ -89,7 +89,7 @@ def _dead_window(trace: Trace, every: Steps) -> str:
         return ""
     gap = mine[np.argmax(idle.dur[mine])]
     around = _owner(trace, int(idle.launch[gap]))
-    return f"the GPU stood still for {time(int(idle.dur[gap]))}" + (f" before {around} launched" if around else "")
+    return f"the GPU stood still for {duration(int(idle.dur[gap]))}" + (f" before {around} launched" if around else "")
 
 
 def _owner(trace: Trace, launch: int) -> str:
@@ -118,7 +118,7 @@ def view_tax(scope: Scope) -> Iterator[Finding]:
         "view-ops",
         severity,
         "Views cost CPU time and launch nothing",
-        f"{scope.per_step(len(rows), 'call')}, {time(cost)} of their own, {scope.share(cost)}; most often "
+        f"{scope.per_step(len(rows), 'call')}, {duration(cost)} of their own, {scope.share(cost)}; most often "
         f"{most_common(scope.trace, rows)}",
         "t, view, transpose and the like only write new sizes and strides. They matter where the CPU is what limits; "
         "torch.compile removes them.",
@@ -139,8 +139,8 @@ def stalled_thread(scope: Scope) -> Iterator[Finding]:
         "stalled-thread",
         scope.weigh(cost),
         "The CPU stood still in the middle of nothing",
-        f"{counted(len(rows), 'call')} of views took {time(cost)}, {scope.share(cost)}; the longest, "
-        f"{scope.trace.name_of(worst)}, {time(int(own.max()))}",
+        f"{counted(len(rows), 'call')} of views took {duration(cost)}, {scope.share(cost)}; the longest, "
+        f"{scope.trace.name_of(worst)}, {duration(int(own.max()))}",
         "A view takes a microsecond. Here the thread was not running: another thread held the GIL, the process was "
         "given no processor, or the profiler wrote its buffers. Look for other work on the machine.",
         worst,
@@ -174,7 +174,7 @@ def occupancy_queries(scope: Scope) -> Iterator[Finding]:
         "occupancy-queries",
         scope.weigh(cost),
         "Libraries ask for the occupancy of kernels before launching them",
-        f"{scope.per_step(len(rows), 'query')}, {time(cost)}, {scope.share(cost)}",
+        f"{scope.per_step(len(rows), 'query')}, {duration(cost)}, {scope.share(cost)}",
         "Each marks a launch that was sized on the spot, mostly a matrix product: cuBLAS asks how many blocks of a "
         "candidate fit on a multiprocessor. They cost about a microsecond and no GPU time; nothing to do unless they "
         "are many.",
@@ -192,12 +192,12 @@ def profiler_events(scope: Scope) -> Iterator[Finding]:
         return
     cost = covered(trace.slices.start[rows], trace.slices.end[rows])
     evidence = (
-        [f"{counted(len(rows), 'slice')} of overhead, {time(cost)}; most often {most_common(trace, rows)}"]
+        [f"{counted(len(rows), 'slice')} of overhead, {duration(cost)}; most often {most_common(trace, rows)}"]
         if len(rows)
         else []
     )
     if len(final):
-        evidence.append(f"{trace.name_of(int(final[0]))} at the end, {time(trace.slices.dur[final[0]])}")
+        evidence.append(f"{trace.name_of(int(final[0]))} at the end, {duration(trace.slices.dur[final[0]])}")
     yield Finding(
         "profiler",
         Severity.NOTE,
@@ -237,7 +237,7 @@ def compile_overhead(scope: Scope) -> Iterator[Finding]:
         "compile-preamble",
         scope.weigh(cost),
         "Compiled functions check their guards before each call",
-        f"{scope.per_step(len(rows), 'slice')}, {time(cost)}, {scope.share(cost)}; most often "
+        f"{scope.per_step(len(rows), 'slice')}, {duration(cost)}, {scope.share(cost)}; most often "
         f"{most_common(trace, rows)}",
         "This is what a compiled call costs before its first kernel. It pays for itself by the launches that it saves; "
         "compile a larger region, or use mode='reduce-overhead', where it does not.",
@@ -257,7 +257,7 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
         "recompilation",
         scope.weigh(cost),
         "Code was compiled while the profiler recorded",
-        f"{time(cost)}, {scope.share(cost)}; {most_common(trace, rows)}",
+        f"{duration(cost)}, {scope.share(cost)}; {most_common(trace, rows)}",
         "Warm up until nothing is compiled any more, then record. When it happens in every step, look with "
         "TORCH_LOGS=recompiles for the guard that fails.",
         longest(trace, rows),

@@ -14,13 +14,13 @@ from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import residency
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
-from tracetui.analysis.findings.words import counted, time
 from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.kernel_names import Family, family, short_kernel
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.names import decode
 from tracetui.analysis.work.roofline import roofline_table
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.trace import Kind, Trace
 
 FAR = 50.0
@@ -56,9 +56,9 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
         min(scope.weigh(cost), Severity.MINOR),
         f"{row['op']} is far from what the device could do",
         f"{counted(int(row['calls'] or 0), 'call')} with {row['input_shapes']}, "
-        f"{time(1000 * float(row['total_us'] or 0))}, "
-        f"{row['peak_pct']:.0f} % of the {'bandwidth' if row['bound'] == 'memory' else 'peak'}; "
-        f"{time(cost)} more than the least" + (f"; {counted(others, 'more op')} like that" if others else ""),
+        f"{duration(1000 * float(row['total_us'] or 0))}, "
+        f"{rounded_percent(float(row['peak_pct'] or 0))} of the {'bandwidth' if row['bound'] == 'memory' else 'peak'}; "
+        f"{duration(cost)} more than the least" + (f"; {counted(others, 'more op')} like that" if others else ""),
         _ADVICE.get(str(row["bound"]), "See the Roofline pane."),
         int(table.slices[worst]),
         cost,
@@ -78,7 +78,7 @@ def misaligned_products(scope: Scope) -> Iterator[Finding]:
         "misaligned-gemm",
         max(min(scope.weigh(cost), Severity.MAJOR), Severity.MINOR),
         "Matrix products of misaligned operands",
-        f"{scope.per_step(len(rows), 'kernel')}, {time(cost)}, {scope.share(cost)}; the longest, "
+        f"{scope.per_step(len(rows), 'kernel')}, {duration(cost)}, {scope.share(cost)}; the longest, "
         f"{short_kernel(trace.name_of(example))}",
         "A size that is no multiple of 8 makes the library load single elements. Pad it (sequence length, vocabulary, "
         "hidden size) to a multiple of 8, better of 64.",
@@ -130,8 +130,8 @@ def tiny_kernels(scope: Scope) -> Iterator[Finding]:
         scope.weigh(cost),
         "Small kernels in a row that could be fewer",
         f"{scope.per_step(count, 'kernel')} in {counted(len(runs), 'run')} of up to {int((last - first).max()):,}, "
-        f"median {time(float(np.median(slices.dur[members])))}, {time(cost)} together, {scope.share(cost)}; "
-        f"{time(int(spent.sum()))} from the first of a run to its last, with what lies between",
+        f"median {duration(float(np.median(slices.dur[members])))}, {duration(cost)} together, {scope.share(cost)}; "
+        f"{duration(int(spent.sum()))} from the first of a run to its last, with what lies between",
         "Each is read from and written to memory and launched on its own. torch.compile fuses them; by hand, write "
         "the expression as one kernel or use a fused op.",
         int(rows[first[longest]]),
@@ -164,7 +164,7 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
         min(scope.weigh(int(excess[worst])), Severity.MINOR),
         "The same kernel takes different times",
         f"{short_kernel(trace.name_of(row))}: {counted(int(same.calls[worst]), 'call')} with one grid, median "
-        f"{time(float(median[worst]))}, up to {time(int(dur[slowest[worst]]))}"
+        f"{duration(float(median[worst]))}, up to {duration(int(dur[slowest[worst]]))}"
         + (f"; {counted(others, 'more kernel')} like that" if others else ""),
         "Same code and same grid: what differs is the data (other shapes, other strides, cold caches), the clock, or "
         "what ran beside it. Compare a slow and a fast call: their ops, inputs and neighbours.",
@@ -199,7 +199,7 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
         "low-waves",
         min(scope.weigh(cost), Severity.MINOR),
         "Kernels that do not fill the device",
-        f"{told}: {100 * cost / max(total, 1):.0f} % of the kernels' time; the longest, "
+        f"{told}: {rounded_percent(100 * cost / max(total, 1))} of the kernels' time; the longest, "
         f"{short_kernel(trace.name_of(example))}, has {fit.waves[worst[-1]]:.2f} waves",
         "Too few blocks for all multiprocessors, or a last wave that leaves most of them idle. A larger batch, other "
         "tile sizes (max-autotune), or split-K give the device more to do at once.",

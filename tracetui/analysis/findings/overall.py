@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
-from tracetui.analysis.findings.words import counted, time
 from tracetui.analysis.health.checks import Severity as Wrong
 from tracetui.analysis.health.health_table import doubtful, doubts
 from tracetui.analysis.idle.cause_words import WORDS, Cause
@@ -18,6 +17,7 @@ from tracetui.analysis.idle.verdict import BUSY, STARVED, Verdict, verdict_on
 from tracetui.analysis.linking.placement import chosen
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
+from tracetui.model.quantities import counted, duration, rounded_percent
 
 _ADVICE = {
     "overhead": "The CPU cannot launch kernels as fast as the GPU runs them. Launch fewer and larger ones: "
@@ -71,7 +71,7 @@ def idle_gpu(scope: Scope) -> Iterator[Finding]:
     yield Finding(
         f"{said.cause}-bound" if said.idle_pct >= STARVED else f"{said.cause}-gaps",
         scope.weigh(said.idle),
-        f"{said.words[0].upper()}{said.words[1:]}: GPU idle for {said.idle_pct:.0f} %",
+        f"{said.words[0].upper()}{said.words[1:]}: GPU idle for {rounded_percent(said.idle_pct)}",
         f"from the first kernel to the last {_split(said)}"
         + (f"; the longest gap, {_described(scope, largest)}" if largest >= 0 else "")
         + _lead_in(scope),
@@ -91,7 +91,7 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
         "exposed-communication",
         scope.weigh(said.exposed_comm),
         "Communication that no computation hides",
-        f"{time(said.exposed_comm)}, {said.exposed_comm_pct:.0f} % of the time from the "
+        f"{duration(said.exposed_comm)}, {rounded_percent(said.exposed_comm_pct)} of the time from the "
         f"first kernel to the last; {counted(len(rows), 'collective kernel')}",
         "A collective lasts until the slowest rank has come: compare ranks before blaming the network. Overlap it with "
         "computation (bucket sizes, prefetch), or send less.",
@@ -118,14 +118,14 @@ def _lead_in(scope: Scope) -> str:
     waited = int(scope.trace.slices.start[scope.work[0]]) - begin
     if waited * 10 < int(scope.trace.slices.dur[row]):
         return ""
-    return f"; before the first kernel another {time(waited)} of the step passed, which count in no gap"
+    return f"; before the first kernel another {duration(waited)} of the step passed, which count in no gap"
 
 
 def _split(said: Verdict) -> str:
     parts = [(said.cpu_late, "until the launch"), (said.in_launch, "in launch calls"), (said.waiting, "waiting")]
     parts += [(said.unknown, "unknown")] if said.unknown else []
-    told = ", ".join(f"{100 * part / max(said.idle, 1):.0f} % {word}" for part, word in parts)
-    return f"{time(said.idle)} idle: {told}; {said.late_pct:.0f} % of the kernels launched late"
+    told = ", ".join(f"{rounded_percent(100 * part / max(said.idle, 1))} {word}" for part, word in parts)
+    return f"{duration(said.idle)} idle: {told}; {rounded_percent(said.late_pct)} of the kernels launched late"
 
 
 def _longest_gap(scope: Scope) -> int:
@@ -137,4 +137,4 @@ def _longest_gap(scope: Scope) -> int:
 
 def _described(scope: Scope, gap: int) -> str:
     idle = idleness(scope.trace)
-    return f"{time(int(idle.dur[gap]))}: {WORDS[int(gap_causes(scope.trace).cause[gap])]}"
+    return f"{duration(int(idle.dur[gap]))}: {WORDS[int(gap_causes(scope.trace).cause[gap])]}"

@@ -10,7 +10,6 @@ import numpy as np
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.finding import Finding, Scope, longest
-from tracetui.analysis.findings.words import rate, size, time
 from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.idleness import idleness
@@ -18,6 +17,7 @@ from tracetui.analysis.idle.waits import sync_calls
 from tracetui.analysis.linking.links import links, names_of
 from tracetui.analysis.memory.copies import PAGEABLE, bytes_of
 from tracetui.model.intervals import Int64
+from tracetui.model.quantities import duration, rate, size
 from tracetui.model.trace import Kind, Trace
 
 _OTHER_REASONS = (Cause.MEMORY, Cause.PROFILER, Cause.COMPILATION, Cause.SLOW_LAUNCH)
@@ -46,9 +46,9 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
         "host-sync",
         scope.weigh(cost),
         "The CPU waits for the GPU inside the step",
-        f"{scope.per_step(len(rows), 'wait')}, {time(waited)}, {scope.share(waited)}"
+        f"{scope.per_step(len(rows), 'wait')}, {duration(waited)}, {scope.share(waited)}"
         + (f", {count:,} of them inside {culprits}" if count else "")
-        + f"; the GPU then had nothing to do for {time(cost)}",
+        + f"; the GPU then had nothing to do for {duration(cost)}",
         "Nothing can be queued while the CPU waits. Read values less often (.item(), .cpu(), print, an if on a "
         "tensor), keep them on the GPU, or read them a step later.",
         longest(trace, rows),
@@ -71,7 +71,7 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
         "pageable-copy",
         scope.weigh(cost),
         "Copies between the GPU and memory that is not pinned",
-        f"{scope.per_step(len(rows), 'copy')}, {time(cost)}{moved_words}",
+        f"{scope.per_step(len(rows), 'copy')}, {duration(cost)}{moved_words}",
         _COPY_ADVICE[_mostly_read(trace, rows)],
         longest(trace, rows),
         cost,

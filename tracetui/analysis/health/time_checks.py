@@ -8,6 +8,7 @@ from tracetui.analysis.health.checks import Check, Doubt, Severity
 from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Int64, covered
+from tracetui.model.quantities import duration, percent
 from tracetui.model.trace import Kind, Trace
 
 RUNS_PAST = 3
@@ -27,7 +28,7 @@ def before_launch(trace: Trace) -> Doubt | None:
     if not early.any():
         return Doubt(0)
     worst = int(found.work[np.argmax(skew)])
-    words = f"by {np.median(skew[early]) / 1000:.1f} µs in the median, {skew.max() / 1000:,.1f} at most: "
+    words = f"by {duration(float(np.median(skew[early])))} in the median, {duration(int(skew.max()))} at most: "
     return Doubt(int(early.sum()), len(found.work), words + trace.name_of(worst), worst)
 
 
@@ -48,7 +49,7 @@ def runs_past(trace: Trace) -> Doubt | None:
         return Doubt(0)
     worst = int(bad[np.argmax(inside[bad])])
     row = int(rows[worst])
-    words = f"{slices.dur[row] / 1000:,.1f} µs, past {inside[worst]:,} later ones: {trace.name_of(row)}"
+    words = f"{duration(int(slices.dur[row]))}, past {inside[worst]:,} later ones: {trace.name_of(row)}"
     return Doubt(len(bad), len(rows), words, row)
 
 
@@ -104,7 +105,7 @@ def overhead(trace: Trace) -> Doubt | None:
     spent = covered(slices.start[rows], slices.end[rows])
     longest = int(rows[np.argmax(slices.dur[rows])])
     share = 100 * spent / max(trace.window[1] - trace.window[0], 1)
-    words = f"{spent / 1000:,.1f} µs, {share:.1f} % of the trace, the longest {trace.name_of(longest)}"
+    words = f"{duration(spent)}, {percent(share)} of the trace, the longest {trace.name_of(longest)}"
     return Doubt(len(rows), 0, words, longest)
 
 
@@ -116,7 +117,7 @@ def own_flush(trace: Trace) -> Doubt | None:
     if len(rows) == 0:
         return Doubt(0)
     row = int(rows[0])
-    return Doubt(1, 0, f"{trace.name_of(row)}, {trace.slices.dur[row] / 1000:,.1f} µs", row)
+    return Doubt(1, 0, f"{trace.name_of(row)}, {duration(int(trace.slices.dur[row]))}", row)
 
 
 def _by_stream(trace: Trace) -> Int64:

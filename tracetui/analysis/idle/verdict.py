@@ -25,6 +25,7 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.operators.costs import costs
 from tracetui.analysis.work.roofline import bound_share
 from tracetui.model.intervals import Int64
+from tracetui.model.quantities import rounded_percent
 from tracetui.model.trace import Kind, Trace
 
 FAR = 2.0
@@ -174,10 +175,10 @@ class Verdict:
         """The verdict with the numbers behind it, in one line."""
         shares = ((self.cpu_late, "CPU late"), (self.in_launch, "in the launch call"), (self.waiting, "waiting"))
         told = [*shares, (self.unknown, "unknown")] if _pct(self.unknown, self.idle) >= 1 else list(shares)
-        split = ", ".join(f"{_pct(time, self.idle):.0f} % {word}" for time, word in told)
-        line = f"{self.words}: idle {self.idle_pct:.0f} %"
+        split = ", ".join(f"{rounded_percent(_pct(time, self.idle))} {word}" for time, word in told)
+        line = f"{self.words}: idle {rounded_percent(self.idle_pct)}"
         line += f" ({split})" if self.idle else ""
-        return f"{line}, {self.late_pct:.0f} % of the kernels launched late"
+        return f"{line}, {rounded_percent(self.late_pct)} of the kernels launched late"
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.memory.allocator import CPU, Allocator, allocator, causes
 from tracetui.analysis.memory.copies import copies
 from tracetui.model.intervals import Int64
+from tracetui.model.quantities import moment, size
 from tracetui.model.strings import Strings
 from tracetui.model.table import NULL, Column, Table, coded, micros, numbers, texts
 from tracetui.model.trace import GPU_WORK, Kind, Trace
@@ -269,20 +270,12 @@ def _note(trace: Trace, found: Allocator, rows: Int64) -> str:
 
 def _peak_words(trace: Trace, found: Allocator, device: int, event: int) -> str:
     """Where a device was fullest, in a sentence."""
-    moment = f"at {found.time[event] / 1000:,.1f} µs"
+    when = f"at {moment(found.time[event] / 1000)} µs"
     at = chain_of(trace, int(causes(trace).op[event]))
-    where = f"{moment} in {at}" if at else moment
+    where = f"{when} in {at}" if at else when
     if found.total[event] == NULL:
-        return f"{found.devices[device]} rose by at most {_size(found.since_start[event])}, {where}."
+        return f"{found.devices[device]} rose by at most {size(found.since_start[event])}, {where}."
     old = int(found.total[event]) - int(found.bytes[found.alive_at(event)].sum())
     known = (found.partner[found.device == device] >= 0).any() and old > 0
-    before = f", {_size(old)} of it older than the recording" if known else ""
-    return f"{found.devices[device]} was fullest with {_size(found.total[event])} {where}{before}."
-
-
-def _size(number: np.int64 | int) -> str:
-    """Bytes in words for a sentence; tables leave that to whoever prints them."""
-    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if number >= 1 << power:
-            return f"{number / (1 << power):,.1f} {unit}"
-    return f"{number} B"
+    before = f", {size(old)} of it older than the recording" if known else ""
+    return f"{found.devices[device]} was fullest with {size(found.total[event])} {where}{before}."

@@ -20,6 +20,7 @@ from tracetui.analysis.linking.placement import within
 from tracetui.analysis.names import decode
 from tracetui.analysis.work.kernel_work import KernelWork, kernel_work
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.quantities import duration
 from tracetui.model.strings import Strings
 from tracetui.model.table import Column, Table, coded, micros, numbers
 from tracetui.model.trace import Float64, Kind, Trace
@@ -89,7 +90,7 @@ def _note(trace: Trace, work: KernelWork, at: Int64, known: Int64) -> str:
     if len(known) == 0 and not (work.signature >= 0).any():
         return NO_SHAPES
     total, told = float(trace.slices.dur[work.rows[at]].sum()), float(work.span[known].sum())
-    said = f"Work is known for {told / 1000:,.1f} of {total / 1000:,.1f} µs of GPU time."
+    said = f"Work is known for {duration(told)} of {duration(total)} of GPU time."
     return " ".join(filter(None, (said, device_note(trace))))
 
 

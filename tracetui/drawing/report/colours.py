@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.drawing.format import Family
+from tracetui.analysis.kernel_names import Family
 from tracetui.drawing.timeline.palette import FAMILIES, palette, rgb
 
 FAMILY_WORDS = {

@@ -6,11 +6,12 @@ from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.idle.gaps import idle_blocks
-from tracetui.drawing.format import clean, duration
 from tracetui.drawing.report.lanes_svg import lanes_figure
 from tracetui.drawing.report.section import Report, Section
 from tracetui.drawing.text.comparison_text import TITLES, head, readable
 from tracetui.drawing.timeline.raster import Picture
+from tracetui.model.quantities import duration
+from tracetui.safe_text import clean
 
 KERNELS = ("mark", "short_name", "op", "calls_a", "calls_b", "a_us", "b_us", "saves_us", "change_pct", "noise_us") + (
     "saved_bytes",

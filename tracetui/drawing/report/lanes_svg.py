@@ -13,7 +13,8 @@ import numpy as np
 
 from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.gaps import idle_blocks
-from tracetui.drawing.format import Family, count, duration, shorten
+from tracetui.analysis.kernel_names import Family
+from tracetui.drawing.format import shorten
 from tracetui.drawing.report.arrangement import Arrangement, Blocks, Row, Stretch, arrange, blocks
 from tracetui.drawing.report.colours import FAMILY_WORDS, IDLE_WORDS, letter, slice_class
 from tracetui.drawing.report.words import text
@@ -21,6 +22,7 @@ from tracetui.drawing.timeline.axis import tick_label, tick_step
 from tracetui.drawing.timeline.labels import SHORTEST
 from tracetui.drawing.timeline.palette import palette
 from tracetui.drawing.timeline.raster import Picture
+from tracetui.model.quantities import count, duration
 
 WIDTH, NAMES = 990, 148
 """Units of length of the time axis, and of the names of lanes beside it."""

@@ -43,7 +43,7 @@ $tiles
 <main id="content">
 $sections
 </main>
-<footer><p>Made by $made_by. Times are microseconds unless a unit says otherwise; – is what the trace does not hold,
+<footer><p>Made by $made_by. – is what the trace does not hold,
 ~ marks numbers that are doubtful.</p></footer>
 <script>$script</script>
 </body>

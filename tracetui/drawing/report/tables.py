@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracetui.drawing.format import count
 from tracetui.drawing.report.section import Section
 from tracetui.drawing.report.words import text, title
 from tracetui.drawing.text.origin import Extent
 from tracetui.drawing.text.readable_table import NAMES, notes, shown_texts, telling
+from tracetui.model.quantities import count
 from tracetui.model.table import NULL, Column, Table
 
 NAME_WIDTH = 72

@@ -16,7 +16,6 @@ from tracetui.analysis.idle.gaps import idle_blocks
 from tracetui.analysis.linking.first_view import busiest_stretch, first_step, numbers, stretch_of_step
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import pane_named
-from tracetui.drawing.format import clean, count, duration, percent
 from tracetui.drawing.report.arrangement import Stretch
 from tracetui.drawing.report.lanes_svg import lanes_figure
 from tracetui.drawing.report.section import Report, Section, Tile
@@ -25,8 +24,10 @@ from tracetui.drawing.text.origin import recorded_on
 from tracetui.drawing.text.summary_words import readable
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
+from tracetui.model.quantities import count, duration, percent
 from tracetui.model.table import DOUBTFUL, Cell, Table
 from tracetui.model.trace import Trace
+from tracetui.safe_text import clean
 
 WIDTH, HEIGHT, COLUMNS = 1140, 44, 380
 MOST_STEPS = 200

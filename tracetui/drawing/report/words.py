@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from html import escape
 
-from tracetui.drawing.format import clean
+from tracetui.drawing.format import MOMENTS
 from tracetui.model.table import Column
+from tracetui.safe_text import clean
 
-_ENDS = (("_us", "µs"), ("_ns", "ns"), ("_pct", "%"), ("_bytes", ""))
+_ENDS = (("_us", ""), ("_pct", "%"), ("_bytes", ""))
 _WRITTEN = {"gbps": "GB/s", "tflops": "TFLOP/s", "gpu": "GPU", "cpu": "CPU", "pct": "share", "api": "call"}
 _WHOLE = {"flops": "operations", "intensity": "FLOP per byte", "short_name": "kernel", "at_peak": "at the peak"}
 
@@ -25,6 +26,7 @@ def title(column: Column) -> tuple[str, str]:
         if name.endswith(end):
             name, unit = name[: -len(end)], of
             break
+    unit = "µs" if column.name in MOMENTS else unit
     words = _WHOLE.get(name) or " ".join(_WRITTEN.get(word, word) for word in name.split("_"))
     return words, unit
 

@@ -19,12 +19,12 @@ from tracetui.analysis.checking.report import Report
 from tracetui.analysis.checking.values import Amount, Offender
 from tracetui.analysis.checking.verdict import Leaf, Outcome, Status
 from tracetui.analysis.comparing.sides.side import Side
-from tracetui.drawing.format import ABSENT, clean
 from tracetui.drawing.text.check_words import WORDS, closing, found_text, told, wanted_text
 from tracetui.drawing.text.markdown import code, prose
 from tracetui.drawing.text.origin import facts, recorded_on
+from tracetui.model.quantities import ABSENT
 from tracetui.model.table import Table
-from tracetui.safe_text import REPLACEMENT
+from tracetui.safe_text import REPLACEMENT, clean
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 does not allow, not even escaped."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from tracetui.analysis.checking.report import Report
 from tracetui.analysis.checking.values import Amount, Piece
 from tracetui.analysis.checking.verdict import Leaf, Outcome, Status
-from tracetui.drawing.format import ABSENT, clean, shorten
+from tracetui.drawing.format import shorten
+from tracetui.model.quantities import ABSENT, MAX_DIGITS, adapted, significant
+from tracetui.safe_text import clean
 
 LONGEST = 200
 """Characters of a text out of a trace."""
-DIGITS, MOST = 4, 15
-"""Significant digits of a number at least, and where two that differ would otherwise look the same."""
+DIGITS = 4
+"""Significant digits of a number at least; more where two that differ would otherwise look the same."""
 WORDS = {Status.HOLDS: "ok", Status.FAILS: "FAIL", Status.MISSING: "missing", Status.UNTOLD: "cannot tell"}
 """What each status is called in a line."""
-_LABELS = {"us": "µs", "μs": "µs"}
+_LABELS = {"µs": "us", "μs": "us", "B": "bytes", "FLOP": "flop"}
+"""Other names of the units that adapt."""
 
 
 def told(outcome: Outcome) -> str:
@@ -49,20 +51,8 @@ def closing(report: Report) -> str:
 
 def amount(value: Amount, digits: int = DIGITS) -> str:
     """A number with its unit and so many significant digits, whole numbers in full."""
-    label = _LABELS.get(value.unit.label, value.unit.label)
-    return f"{figure(value.value, digits)} {label}".rstrip()
-
-
-def figure(value: float, digits: int = DIGITS) -> str:
-    """A number with thousands separated, no zeros at its end, and so many significant digits at least."""
-    if value == 0 or not math.isfinite(value):
-        return "0" if value == 0 else ABSENT
-    size = math.floor(math.log10(abs(value)))
-    if size >= MOST or size < -6:
-        return f"{value:.{digits - 1}e}"
-    decimals = max(digits - 1 - size, 0)
-    text = f"{value:,.{min(decimals, MOST)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    number, unit = adapted(value.value, _LABELS.get(value.unit.label, value.unit.label))
+    return f"{significant(number, digits)} {unit}".rstrip()
 
 
 def _leaf(leaf: Leaf, among_others: bool) -> str:
@@ -82,7 +72,7 @@ def _pair(leaf: Leaf) -> tuple[str, str]:
     wanted = leaf.wanted[1:] if leaf.wanted[:1] == ("==",) else leaf.wanted
     figures = [[piece for piece in side if isinstance(piece, Amount)] for side in (leaf.found, leaf.wanted)]
     texts = ("", "")
-    for digits in range(DIGITS, MOST + 2):
+    for digits in range(DIGITS, MAX_DIGITS + 2):
         texts = _text(leaf.found, digits), _text(wanted, digits)
         same = [a.value != b.value and amount(a, digits) == amount(b, digits) for a in figures[0] for b in figures[1]]
         if not any(same):

@@ -19,12 +19,14 @@ from rich.text import Text
 from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.comparing.sides.traits import Traits, traits
-from tracetui.drawing.format import ABSENT, cell, clean, count, micros, percent, size
+from tracetui.drawing.format import cell
 from tracetui.drawing.text import export
 from tracetui.drawing.text.markdown import code, lines, prose, sentence
 from tracetui.drawing.text.origin import facts
 from tracetui.drawing.text.readable_table import notes, telling
+from tracetui.model.quantities import ABSENT, count, quantity
 from tracetui.model.table import Cell, Column, Table, texts
+from tracetui.safe_text import clean
 
 TABLES = ("totals", "kernels", "ops")
 """The tables of a comparison."""
@@ -235,18 +237,7 @@ def _ratio(value: Cell) -> str:
 
 def amount(value: Cell, unit: str) -> str:
     """A number with its unit."""
-    if not isinstance(value, int | float):
-        return ABSENT
-    match unit:
-        case "us":
-            return f"{micros(value)} µs"
-        case "%":
-            return percent(value)
-        case "bytes":
-            return size(value)
-        case _:
-            words = count(value) if float(value).is_integer() else f"{value:,.1f}"
-            return f"{words} {unit}".rstrip()
+    return quantity(value, unit) if isinstance(value, int | float) else ABSENT
 
 
 def _kernels(table: Table) -> tuple[Column, ...]:

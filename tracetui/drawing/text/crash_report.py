@@ -16,8 +16,9 @@ from types import TracebackType
 
 from platformdirs import user_cache_path
 
-from tracetui.drawing.format import clean, shorten
+from tracetui.drawing.format import shorten
 from tracetui.files import write_whole
+from tracetui.safe_text import clean
 
 KEPT = 20
 """Reports that are kept; older ones are removed."""

@@ -16,12 +16,14 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tracetui.drawing.format import clean, shorten
+from tracetui.drawing.format import shorten
 from tracetui.drawing.text.markdown import markdown
 from tracetui.drawing.text.origin import DECIMALS, WHOLE, Extent, facts, versions
 from tracetui.drawing.text.readable_table import remarks, shown_texts, telling
+from tracetui.drawing.text.summary_words import as_read
 from tracetui.model.table import Cell, Column, Table
 from tracetui.model.trace import Trace
+from tracetui.safe_text import clean
 
 __all__ = ["facts", "render", "rich_table", "versions"]
 
@@ -89,6 +91,7 @@ def rich_table(table: Table, trace: Trace, pane_name: str, width: int = 120) -> 
     """The table for a terminal of `width` columns, with what was left out and the table's note below it."""
     if not len(table):
         return Text(_nothing(table))
+    table = as_read(table, pane_name)
     header, lines, said = _layout(table, pane_name, width)
     title = Text(f"{pane_name} · {clean(trace.label)}", style="dim")
     body = [Text(line, no_wrap=True, overflow="crop") for line in lines]
@@ -97,12 +100,17 @@ def rich_table(table: Table, trace: Trace, pane_name: str, width: int = 120) -> 
 
 def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     names = table.column_names
-    values = [_values(column) for column in table.columns]
+    values = dict(zip(names, map(_values, table.columns), strict=True))
+    if {"value", "number"} <= values.keys():
+        # A column of facts holds words and numbers; here a number is one.
+        values["number"] = list(map(_whole, values["number"]))
+        pairs = zip(values["value"], values["number"], strict=True)
+        values["value"] = [text if number is None else number for text, number in pairs]
     document = {
         "trace": facts(trace),
         "pane": pane_name,
         "columns": [{"name": c.name, "unit": c.unit, "help": c.help} for c in table.columns],
-        "rows": [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)],
+        "rows": [dict(zip(names, row, strict=True)) for row in zip(*values.values(), strict=True)],
     }
     if table.note:
         document["note"] = table.note
@@ -130,6 +138,7 @@ def _csv_values(column: Column) -> list[Cell]:
 def _plain(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     if not len(table):
         return _nothing(table) + "\n"
+    table = as_read(table, pane_name)
     header, lines, said = _layout(table, pane_name, None)
     return "\n".join([header, *lines, *([""] if said else []), *said]) + "\n"
 
@@ -157,6 +166,11 @@ def _values(column: Column) -> list[Cell]:
     for row in np.flatnonzero(unknown).tolist():
         values[row] = None
     return values
+
+
+def _whole(value: Cell) -> Cell:
+    """A number without a fraction as an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[str], list[str]]:

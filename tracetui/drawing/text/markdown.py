@@ -10,12 +10,13 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from tracetui.drawing.format import ABSENT, clean
 from tracetui.drawing.text.origin import WHOLE, Extent, recorded_on
 from tracetui.drawing.text.readable_table import NAME_WIDTH, NAMES, remarks, shown_texts, telling
 from tracetui.drawing.text.summary_words import readable
+from tracetui.model.quantities import ABSENT
 from tracetui.model.table import Column, Table
 from tracetui.model.trace import Trace
+from tracetui.safe_text import clean
 
 NARROW = 8
 """So many columns are read at once; beyond them repetition is taken out, and a single row turned upright."""
@@ -26,7 +27,7 @@ TOLD = ("remark",)
 COMMENT_LIMIT = 65_536
 """Characters that a comment or the description of a pull request on GitHub may have."""
 
-_UNITS = (("_us", "are microseconds"), ("_pct", "percent"))
+_UNITS = (("_pct", "percent"),)
 # An underscore within a word is no markup, next to another one it may be: __0__.
 _MARKUP = re.compile(r"[\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 _MENTION = re.compile(r"@(?=\w)")

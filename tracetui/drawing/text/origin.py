@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tracetui.drawing.format import clean, count
+from tracetui.model.quantities import count
 from tracetui.model.trace import Trace
+from tracetui.safe_text import clean
 
 DECIMALS = 3
 """Of every float that is written: a nanosecond, where the unit is a microsecond."""

@@ -7,14 +7,14 @@ do nothing. Names of columns are those of JSON and `--sort`, so that what was he
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from tracetui.drawing.format import cell, clean
+from tracetui.drawing.format import cell
 from tracetui.drawing.text.origin import WHOLE, Extent
 from tracetui.drawing.text.readable_table import notes
-from tracetui.drawing.text.summary_words import readable
+from tracetui.drawing.text.summary_words import as_read
 from tracetui.model.table import Cell, Column, Table
 from tracetui.model.trace import Trace
+from tracetui.safe_text import clean
 
 UNKNOWN = "not known"
 """Stands where the trace holds no value: a dash is not spoken."""
@@ -27,9 +27,7 @@ def plain_text(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) ->
     lines = [f"{extent.words(pane)} of {clean(trace.label)}", f"rows: {rows}"]
     if len(table) != rows:
         lines.append(f"printed: {len(table)}")
-    if pane == "summary":
-        table = readable(table)
-        table = replace(table, columns=table.columns[:2])
+    table = as_read(table, pane)
     body = ["", *pairs(table)] if pane == "summary" else blocks(table)
     return "\n".join([*lines, *body, *_said(table)]) + "\n"
 
@@ -52,7 +50,7 @@ def pairs(table: Table) -> list[str]:
 
 
 def spoken(column: Column, value: Cell) -> str:
-    """A cell in full, without its unit, which stands in the column's name."""
+    """A cell in full."""
     return UNKNOWN if value is None else " ".join(cell(column, value).split())
 
 

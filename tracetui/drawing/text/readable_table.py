@@ -9,8 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracetui.drawing.format import ABSENT, cell, clean, short_kernel, shorten
-from tracetui.model.table import DOUBTFUL, Cell, Column, Table
+from tracetui.analysis.kernel_names import short_kernel
+from tracetui.drawing.format import cell, shorten
+from tracetui.model.quantities import ABSENT
+from tracetui.model.table import DOUBTFUL, Column, Table
+from tracetui.safe_text import clean
 
 NAME_WIDTH = 60
 """Characters of a name in a table."""
@@ -37,8 +40,7 @@ def telling(table: Table) -> list[Column]:
 def shown_texts(column: Column, pane: str, width: int = NAME_WIDTH) -> list[str]:
     """The column as texts to read, names shortened to `width`."""
     if column.strings is None:
-        write = _operations if column.name == "flops" else cell
-        return [write(column, column.cell(row)) for row in range(len(column))]
+        return [cell(column, column.cell(row)) for row in range(len(column))]
     kernels = column.name in KERNELS or (pane == "kernels" and column.name == "name")
     shown = {-1: ABSENT}
     for i in np.unique(column.values).tolist():
@@ -69,14 +71,3 @@ def notes(table: Table) -> list[str]:
         doubts = (f"{words}: {', '.join(names) or 'all'}" for words, names in table.doubts.items())
         said.append(f"{DOUBTFUL} Doubtful, as health says: {'; '.join(doubts)}.")
     return said
-
-
-def _operations(column: Column, value: Cell) -> str:
-    """A number of operations with four digits: `55.06 G`."""
-    if not isinstance(value, int | float) or abs(value) < 1e6:
-        return cell(column, value)
-    scale, letter = next((scale, letter) for scale, letter in _LETTERS if abs(value) >= scale)
-    return f"{value / scale:.4g} {letter}"
-
-
-_LETTERS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))

@@ -14,11 +14,11 @@ from rich.text import Text
 from tracetui.analysis.comparing.several import MARKS, Several
 from tracetui.analysis.comparing.sides.noise import Change
 from tracetui.analysis.comparing.sides.traits import traits
-from tracetui.drawing.format import clean
 from tracetui.drawing.text import export
 from tracetui.drawing.text.comparison_text import HEAD, amount, bullet, in_words, right, side_facts, wrapped
 from tracetui.drawing.text.markdown import code, lines, prose, sentence
 from tracetui.model.table import Column, Table, texts
+from tracetui.safe_text import clean
 
 KEY = ("gpu_span_us", "gpu_busy_us", "gpu_idle_pct", "kernels", "copies", "launches", "moved_bytes") + (
     "cpu_us",

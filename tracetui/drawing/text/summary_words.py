@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from tracetui.drawing.format import count, duration, percent, size
+from tracetui.model.quantities import SCALED_UNITS, quantity
 from tracetui.model.table import Cell, Table, texts
 
 _UNITS = re.compile(r"_(us|bytes)$")
-_SCALED = ("us", "%", "bytes")
 _CAPITALS = {"gpu": "GPU", "cpu": "CPU"}
 
 
@@ -20,6 +19,14 @@ def readable(table: Table) -> Table:
     values = texts("value", [_value(row) for row in rows], table["value"].help)
     others = [column for column in table.columns if column.name not in ("key", "value", "unit")]
     return replace(table, columns=(keys, values, *others))
+
+
+def as_read(table: Table, pane: str) -> Table:
+    """A pane as it is read by eye: of the summary the keys and values in words, every other as it is."""
+    if pane != "summary":
+        return table
+    table = readable(table)
+    return replace(table, columns=table.columns[:2])
 
 
 def words(key: str) -> str:
@@ -34,18 +41,4 @@ def _value(row: dict[str, Cell]) -> str | None:
     if not isinstance(number, int | float):
         return None if text is None else str(text)
     unit = str(row["unit"] or "")
-    return in_unit(number, unit) if unit in _SCALED or float(number).is_integer() else str(text)
-
-
-def in_unit(number: float, unit: str) -> str:
-    """A number with its unit, as large as is read best: `12.3 ms` of microseconds, `1.2 GiB` of bytes."""
-    match unit:
-        case "us":
-            return duration(1000 * number)
-        case "%":
-            return percent(number)
-        case "bytes":
-            return size(number)
-        case _:
-            words = count(number) if abs(number) >= 1e15 or float(number).is_integer() else f"{number:,.1f}"
-            return f"{words} {unit}".rstrip()
+    return quantity(number, unit) if unit in SCALED_UNITS or float(number).is_integer() else str(text)

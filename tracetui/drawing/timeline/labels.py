@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.cells import cell_len
 
-from tracetui.drawing.format import clean, short_kernel, shorten
+from tracetui.analysis.kernel_names import short_kernel
+from tracetui.drawing.format import shorten
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Kind
+from tracetui.safe_text import clean
 
 SHORTEST = 5
 """Cells below which a slice gets no label."""

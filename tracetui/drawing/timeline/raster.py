@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.idle.gaps import IdleBlocks
-from tracetui.analysis.kernel_names import families_by_name
+from tracetui.analysis.kernel_names import Family, families_by_name
 from tracetui.analysis.memory.allocator import memory_curves
-from tracetui.drawing.format import Family
 from tracetui.drawing.timeline.cells import SPACE, Frame, Painter
 from tracetui.drawing.timeline.labels import Labels
 from tracetui.drawing.timeline.palette import GROUND, VARIED, Palette, palette

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tracetui.drawing.format import clean, duration, shorten
+from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.axis import axis
 from tracetui.drawing.timeline.cells import SPACE, Frame
 from tracetui.drawing.timeline.labels import codes, single_width
@@ -14,7 +14,9 @@ from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line
 from tracetui.drawing.timeline.outside_shading import Stretch, veil
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, UNDERLINE, Palette
 from tracetui.drawing.timeline.raster import Picture, Window
+from tracetui.model.quantities import duration
 from tracetui.model.trace import Lane, LaneKind
+from tracetui.safe_text import clean
 
 AXIS_LINES = 1
 """Lines above the first track, where the axis is drawn."""

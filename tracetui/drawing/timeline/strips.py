@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.gaps import IdleBlocks
-from tracetui.drawing.format import size
 from tracetui.drawing.timeline.cells import FROM_BOTTOM, SPACE, Frame
 from tracetui.drawing.timeline.labels import codes
 from tracetui.drawing.timeline.palette import GROUND, Palette
 from tracetui.model.intervals import Int64, covered_within
+from tracetui.model.quantities import significant, size
 from tracetui.model.trace import Counter
 
 
@@ -42,7 +42,7 @@ class Curve:
     @property
     def limit(self) -> str:
         """The highest value, as text."""
-        return size(self.high) if self.counter.unit == "bytes" else f"{self.high:.4g}"
+        return size(self.high) if self.counter.unit == "bytes" else significant(self.high)
 
     def highest(self, edges: Int64) -> NDArray[np.float64]:
         """The largest value that holds anywhere in each cell, NaN before the first sample."""

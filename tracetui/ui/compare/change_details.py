@@ -10,9 +10,10 @@ from tracetui.analysis.comparing.changes.part_times import part_times
 from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.side import CAPTURE, Side
-from tracetui.drawing.format import ABSENT, clean, count, duration, micros, percent, size
-from tracetui.drawing.text.summary_words import in_unit, words
+from tracetui.drawing.text.summary_words import words
+from tracetui.model.quantities import ABSENT, count, duration, percent, quantity, size
 from tracetui.model.table import Cell, Table
+from tracetui.safe_text import clean
 from tracetui.ui.compare.change_tables import signed
 from tracetui.ui.compare.compare_list import KERNELS, OPS
 from tracetui.ui.compare.compare_words import MARKS, NO_PARTNER, ROW_PARTNERS, place_words
@@ -72,8 +73,8 @@ def _kernel_facts(told: Comparison, cells: Mapping[str, Cell], row: int) -> Iter
     for letter, side, instances in (("A", told.a, changes.rows_a), ("B", told.b, changes.rows_b)):
         if len(side) > 1 and len(instances[row]):
             times = part_times(side, instances[row], np.zeros(len(instances[row]), np.int64), 1)
-            told_us = [ABSENT if value != value else micros(value / 1000) for value in times[:PARTS, 0].tolist()]
-            yield _numbered(letter, side, told_us, " µs")
+            told_us = [ABSENT if value != value else duration(value) for value in times[:PARTS, 0].tolist()]
+            yield _numbered(letter, side, told_us)
 
 
 def _op_facts(told: Comparison, cells: Mapping[str, Cell]) -> Iterator[Fact]:
@@ -92,14 +93,14 @@ def _total_facts(told: Comparison, cells: Mapping[str, Cell]) -> Iterator[Fact]:
     for label, column in (("A", "a"), ("B", "b"), ("B less A", "difference")):
         value = cells[column]
         if isinstance(value, int | float):
-            yield Fact(label, in_unit(value, unit))
+            yield Fact(label, quantity(value, unit))
     yield Fact("change", clean(str(cells["change"])))
     if cells.get("remark"):
         yield Fact("remark", clean(str(cells["remark"])))
     for letter, side in (("A", told.a), ("B", told.b)):
         found = measures(side).get(name)
         if found is not None and len(side) > 1:
-            values = [in_unit(value, unit) if value == value else ABSENT for value in found.values[:PARTS].tolist()]
+            values = [quantity(value, unit) if value == value else ABSENT for value in found.values[:PARTS].tolist()]
             yield _numbered(letter, side, values)
 
 
@@ -132,12 +133,12 @@ def _byte_facts(cells: Mapping[str, Cell]) -> Iterator[Fact]:
         yield Fact("least bytes moved", f"{told[0]} in A, {told[1]} in B{more}")
 
 
-def _numbered(letter: str, side: Side, values: Sequence[str], unit: str = "") -> Fact:
+def _numbered(letter: str, side: Side, values: Sequence[str]) -> Fact:
     """Values with the numbers of their steps or runs."""
     told = " · ".join(f"{number}: {value}" for number, value in zip(side.number.tolist(), values, strict=False))
     more = f" and {count(len(side) - len(values))} more" if len(side) > len(values) else ""
     what = "" if side.sort == CAPTURE else f" by {side.sort}"
-    return Fact(f"{letter}{what}", f"{told}{unit}{more}")
+    return Fact(f"{letter}{what}", f"{told}{more}")
 
 
 def _names(cells: Mapping[str, Cell], width: int) -> list[Line]:

@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 
 from tracetui.drawing.format import cell
-from tracetui.drawing.text.summary_words import in_unit, words
+from tracetui.drawing.text.summary_words import words
+from tracetui.model.quantities import quantity
 from tracetui.model.table import Column, Table, coded, texts
 
 SIGNS = {"faster": "+", "slower": "-", "gone": "+", "new": "-", "same": "=", "cannot tell": "?"}
 SHORT = {"fused into": "fused", "split into": "split", "cannot tell": "noise"}
 """Marks in a word, for a narrow column."""
-_LETTERS = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
 def readable_changes(table: Table) -> Table:
@@ -65,10 +65,7 @@ def readable_totals(table: Table) -> Table:
 def _amount(value: object, unit: str) -> str | None:
     if not isinstance(value, int | float):
         return None
-    if unit == "flop":
-        scale, letter = next(((s, each) for s, each in _LETTERS if abs(value) >= s), (1.0, ""))
-        return f"{value / scale:.4g} {letter}FLOP"
-    return in_unit(value, unit)
+    return quantity(value, unit)
 
 
 def _with(table: Table, column: Column) -> Table:

@@ -9,9 +9,9 @@ from textual.app import App
 
 from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.analysis.comparing.sides.side import Side
-from tracetui.drawing.format import count
 from tracetui.drawing.text import comparison_text
 from tracetui.drawing.text.export import render
+from tracetui.model.quantities import count
 from tracetui.model.table import Table
 from tracetui.ui.base.clipboard import exports_folder, home_path, save
 from tracetui.ui.compare.compare_list import CompareList

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracetui.analysis.comparing.comparison import Comparison
-from tracetui.drawing.format import count
+from tracetui.model.quantities import count
 from tracetui.model.table import Table
 from tracetui.ui.compare.change_tables import grouped, readable_changes, readable_totals, with_calls
 from tracetui.ui.widgets.columns import titles_of

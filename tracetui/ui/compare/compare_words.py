@@ -9,8 +9,10 @@ import numpy as np
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
 from tracetui.analysis.comparing.sides.traits import traits
-from tracetui.drawing.format import clean, count, duration, shorten
+from tracetui.drawing.format import shorten
+from tracetui.model.quantities import count, duration
 from tracetui.model.trace import GPU_WORK
+from tracetui.safe_text import clean
 from tracetui.ui.compare.shown_part import ShownPart
 from tracetui.ui.description.chain_lines import kind_word, short_name
 from tracetui.ui.widgets.bar import Part

@@ -11,7 +11,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tracetui.drawing.format import clean
+from tracetui.safe_text import clean
 from tracetui.ui.base.text_cutting import CUT, cut_line
 from tracetui.ui.description.styled_lines import folded
 

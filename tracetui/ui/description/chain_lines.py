@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.chains import outermost_op
-from tracetui.drawing.format import clean, duration, short_kernel, shorten
+from tracetui.drawing.format import shorten
+from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.safe_text import clean
 from tracetui.ui.description.styled_lines import Line
 
 ROOMY = 50
@@ -58,7 +61,7 @@ def _numbers(trace: Trace, row: int, op: int, width: int) -> str:
     if Kind(int(slices.kind[row])) in GPU_WORK:
         return _columns(total, "", "", width)
     whole = int(slices.dur[op]) if op >= 0 else 0
-    share = f"{100 * int(slices.dur[row]) / whole:.0f} %" if whole else ""
+    share = rounded_percent(100 * int(slices.dur[row]) / whole) if whole else ""
     return _columns(total, duration(int(slices.self_time[row])), share, width)
 
 

@@ -11,8 +11,9 @@ from tracetui.analysis.devices.residency import advice_of, residency
 from tracetui.analysis.names import Family, decode
 from tracetui.analysis.work.kernel_work import kernel_work
 from tracetui.analysis.work.roofline import BOUNDS, COMPUTE, MEMORY, roofline
-from tracetui.drawing.format import clean, percent, size
+from tracetui.model.quantities import operations, percent, size, three_digits
 from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.safe_text import clean
 from tracetui.ui.description.styled_lines import Fact
 
 
@@ -40,7 +41,8 @@ def _occupancy(trace: Trace, row: int) -> Iterator[Fact]:
     normal = "; low is normal for matrix and attention kernels" if heavy else ""
     yield Fact("occupancy", f"{percent(found.theoretical[0])} at most ({blocks}), limited by {limiter}{normal}")
     yield Fact(
-        "waves", f"{_short(float(found.waves[0]))}; {percent(found.tail[0])} of the places stay empty in the last one"
+        "waves",
+        f"{three_digits(float(found.waves[0]))}; {percent(found.tail[0])} of the places stay empty in the last one",
     )
     if found.mark[0] >= 0:
         yield Fact("mind", found.marks[int(found.mark[0])])
@@ -60,8 +62,8 @@ def _rates(trace: Trace, row: int) -> Iterator[Fact]:
         yield Fact("work", "stands at the main kernel of its operator", int(work.rows[main]))
         return
     flops, moved = float(work.flops[main]), float(work.bytes[main])
-    parts = [] if np.isnan(flops) else [f"{_short(flops / 1e9)} GFLOP at {_short(float(found.tflops[main]))} TFLOP/s"]
-    parts += [] if np.isnan(moved) else [f"{size(moved)} at {_short(float(found.gbps[main]))} GB/s"]
+    parts = [] if np.isnan(flops) else [f"{operations(flops)} at {three_digits(float(found.tflops[main]))} TFLOP/s"]
+    parts += [] if np.isnan(moved) else [f"{size(moved)} at {three_digits(float(found.gbps[main]))} GB/s"]
     yield Fact("work", ", ".join(parts))
     bound = int(found.bound[main])
     if bound >= 0:
@@ -72,15 +74,10 @@ def _rates(trace: Trace, row: int) -> Iterator[Fact]:
 
 def _bound(bound: int, share: float, peak: float, bandwidth: float) -> str:
     if bound in (COMPUTE, MEMORY):
-        limit = f"{_short(peak)} TFLOP/s" if bound == COMPUTE else f"{_short(bandwidth)} GB/s"
+        limit = f"{three_digits(peak)} TFLOP/s" if bound == COMPUTE else f"{three_digits(bandwidth)} GB/s"
         return f"{BOUNDS[bound]}: {percent(100 * share)} of {limit}"
     return {
         "L2": "faster than memory: from the cache",
         "latency": "too little work to matter",
         "?": "faster than possible: shapes, type or device are not what they seem",
     }[BOUNDS[bound]]
-
-
-def _short(value: float) -> str:
-    """Three digits, and no exponent of a large number."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -24,9 +24,11 @@ from tracetui.analysis.linking.regions import region
 from tracetui.analysis.linking.replays import graph_name, replays
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import asked_for, queries
-from tracetui.drawing.format import clean, count, duration, shorten, size
+from tracetui.drawing.format import shorten
 from tracetui.errors import TraceError
+from tracetui.model.quantities import count, duration, size
 from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.safe_text import clean
 from tracetui.ui.description.chain_lines import chain_lines, short_name
 from tracetui.ui.description.kernel_facts import kernel_facts
 from tracetui.ui.description.styled_lines import Fact, Line, fact_lines, folded

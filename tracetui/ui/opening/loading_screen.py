@@ -21,10 +21,11 @@ from textual.screen import Screen
 from tracetui.analysis.linking.frames import module_paths
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.replays import replays
-from tracetui.drawing.format import clean, count, size
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import NotFound, TracetuiError
 from tracetui.importers.load import LoadProgress, load
+from tracetui.model.quantities import count, size
+from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import Loaded, LoadFailed, LoadProgressed
 from tracetui.ui.widgets.bar import Bar, Part

@@ -12,8 +12,9 @@ from textual import on, work
 from textual.binding import BindingType
 from textual.message import Message
 
-from tracetui.drawing.format import clean, size
+from tracetui.model.quantities import size
 from tracetui.model.table import Table, texts
+from tracetui.safe_text import clean
 from tracetui.ui.base.clipboard import home_path
 from tracetui.ui.base.commands import command
 from tracetui.ui.opening.trace_files import TraceFile, find_traces, trace_file

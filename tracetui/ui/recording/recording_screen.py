@@ -20,7 +20,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tracetui.drawing.format import clean, duration
+from tracetui.model.quantities import duration
+from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, Part

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input
 
-from tracetui.drawing.format import clean
+from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.recording.recording_options import COMPARE, FOLDED, MORE, command_line, common, requests

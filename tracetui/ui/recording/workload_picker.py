@@ -8,8 +8,8 @@ import numpy as np
 from textual import on, work
 from textual.message import Message
 
-from tracetui.drawing.format import clean
 from tracetui.model.table import Table, texts
+from tracetui.safe_text import clean
 from tracetui.ui.recording.run_form import RunForm
 from tracetui.ui.widgets.bar import Bar, Part
 from tracetui.ui.widgets.picker import Picker

@@ -9,10 +9,11 @@ import numpy as np
 
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.linking.steps import steps
-from tracetui.drawing.format import clean, shorten
+from tracetui.drawing.format import shorten
 from tracetui.errors import UsageError
 from tracetui.model.table import Table, texts
 from tracetui.model.trace import Kind, Trace
+from tracetui.safe_text import clean
 from tracetui.ui.trace.selection import chain_of, numbers, step_of
 from tracetui.ui.widgets.picker import Picker
 

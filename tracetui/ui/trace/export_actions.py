@@ -13,8 +13,9 @@ from typing import Any
 
 from textual.app import App
 
-from tracetui.drawing.format import clean, count
+from tracetui.model.quantities import count
 from tracetui.model.trace import Trace
+from tracetui.safe_text import clean
 from tracetui.ui.base.clipboard import exports_folder, home_path, load_tmux_buffer, save
 from tracetui.ui.trace.pane_list import PaneList
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracetui.drawing.format import duration
+from tracetui.model.quantities import duration
 from tracetui.model.table import Table, texts
 from tracetui.ui.trace.history import Mark
 from tracetui.ui.widgets.picker import Picker

@@ -18,13 +18,14 @@ from textual.worker import get_current_worker
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.summary import counts
-from tracetui.drawing.format import clean, count
 from tracetui.drawing.text.export import render
 from tracetui.drawing.text.origin import Extent
 from tracetui.drawing.text.summary_words import readable
 from tracetui.errors import TracetuiError
+from tracetui.model.quantities import count
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
+from tracetui.safe_text import clean
 from tracetui.ui.widgets.headline import Tab
 from tracetui.ui.widgets.layouts import SENTENCES
 from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, Arrangement, TabbedList

@@ -8,7 +8,8 @@ import numpy as np
 from textual.widget import Widget
 
 from tracetui.analysis.linking.steps import steps
-from tracetui.drawing.format import clean, shorten
+from tracetui.drawing.format import shorten
+from tracetui.safe_text import clean
 from tracetui.ui.trace.browsed_trace import BrowsedTrace
 from tracetui.ui.trace.navigator import Navigator
 from tracetui.ui.trace.pane_list import PaneList

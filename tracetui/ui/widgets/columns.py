@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 
-from tracetui.drawing.format import cell, short_kernel
+from tracetui.analysis.kernel_names import short_kernel
+from tracetui.drawing.format import cell
 from tracetui.model.table import Column, Table
 from tracetui.ui.widgets.layouts import LAYOUTS, Shown
 

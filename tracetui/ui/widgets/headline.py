@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from textual.dom import DOMNode
 
-from tracetui.drawing.format import clean, count, duration, shorten
+from tracetui.drawing.format import shorten
+from tracetui.model.quantities import count, duration, rounded_percent
 from tracetui.model.table import DOUBTFUL, Table
 from tracetui.model.trace import Trace
+from tracetui.safe_text import clean
 from tracetui.ui.base.commands import Command
 from tracetui.ui.widgets.bar import Part
 
@@ -37,7 +39,7 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part,
     doubt = DOUBTFUL if summary is not None and summary.titled("value") != "value" else ""
     busy = _number(facts.get("gpu_busy_pct"))
     if busy is not None:
-        words.append(f"{doubt}GPU busy {busy:.0f} %" if busy >= 9.5 else f"{doubt}GPU busy {busy:.1f} %")
+        words.append(f"{doubt}GPU busy {rounded_percent(busy)}")
     verdict = facts.get("verdict")
     if verdict:
         words.append(doubt + clean(str(verdict)))

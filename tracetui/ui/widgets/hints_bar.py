@@ -7,7 +7,7 @@ from collections.abc import Callable
 from textual.dom import DOMNode
 from textual.timer import Timer
 
-from tracetui.drawing.format import clean
+from tracetui.safe_text import clean
 from tracetui.ui.base.commands import commands_in_focus
 from tracetui.ui.base.text_cutting import fitting_line
 from tracetui.ui.widgets.bar import Bar, Part

@@ -9,12 +9,13 @@ from textual.events import MouseDown, MouseMove, MouseUp
 from textual.message import Message
 from textual.reactive import reactive
 
-from tracetui.drawing.format import percent, shorten
+from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.cells import FROM_BOTTOM, Frame
 from tracetui.drawing.timeline.labels import codes
 from tracetui.drawing.timeline.palette import BOLD, GROUND
 from tracetui.drawing.timeline.raster import Picture, Window
 from tracetui.drawing.timeline.scene import label_width
+from tracetui.model.quantities import percent
 from tracetui.model.trace import Trace
 from tracetui.ui.widgets.surface import Surface
 

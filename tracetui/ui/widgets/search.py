@@ -14,7 +14,7 @@ from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input
 
-from tracetui.drawing.format import count
+from tracetui.model.quantities import count
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.bar import Bar, Part
 

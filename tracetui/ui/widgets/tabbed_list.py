@@ -20,8 +20,11 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from tracetui.drawing.format import clean, count, short_kernel, shorten
+from tracetui.analysis.kernel_names import short_kernel
+from tracetui.drawing.format import shorten
+from tracetui.model.quantities import count
 from tracetui.model.table import Table
+from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.details import Details

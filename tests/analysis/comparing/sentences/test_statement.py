@@ -22,7 +22,7 @@ def test_the_mlp_compiled():
     assert first(text).startswith("GPU time per step 70")
     assert "8 % less" in first(text)
     assert "Kernels per step 5 → 4: gelu and mul became triton_poi_fused__unsafe_view_gelu_mul_0" in text
-    assert "101 MB less memory traffic" in text
+    assert "96.0 MiB less memory traffic" in text
     assert "3 GEMMs are the same kernels, as expected: the compiler calls cuBLAS for them." in text
     assert "torch.compile adds 5 rows (80.1 µs of CPU time per step): Torch-Compiled Region, " in text
     assert "Operators gone: linear, matmul, and the view ops t, transpose, as_strided" in text
@@ -54,7 +54,7 @@ def test_a_product_and_a_sum_are_fused_in_the_dispatcher_only():
     assert "The GEMM is the same kernel, as expected" in text
     assert "times as much" in text.splitlines()[1]
     assert text.count("Memcpy") == 1
-    assert "Memory traffic per step, the least that shapes imply, 201 → 168 MB: 17 % less." in text
+    assert "Memory traffic per step, the least that shapes imply, 192.0 → 160.0 MiB: 17 % less." in text
     assert "copies first" not in said(tutorial.mlp(), tutorial.mlp(COMPILED))
 
 
@@ -189,7 +189,7 @@ def test_a_kernel_that_is_faster_or_slower_is_named():
 
 def test_a_fusion_within_noise_is_called_so():
     restless = said(tutorial.mlp(jitter=0.6, seed=1), tutorial.mlp(COMPILED, jitter=0.6, seed=2))
-    assert "gelu_mul_0 (128 → 98.1 µs, within noise, 101 MB less memory traffic)" in restless
+    assert "gelu_mul_0 (128 → 98.1 µs, within noise, 96.0 MiB less memory traffic)" in restless
     assert "within noise" not in said(tutorial.mlp(), tutorial.mlp(COMPILED))
 
 

@@ -21,6 +21,7 @@ from tracetui.analysis.comparing.sides.measures import (
 )
 from tracetui.analysis.comparing.sides.noise import Change, Difference, difference
 from tracetui.analysis.comparing.sides.side import Side
+from tracetui.model.quantities import rounded_percent
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Float64
 
@@ -78,7 +79,7 @@ def paired(
     share = found.get("moved_known_pct")
     shares = (share.difference.a.median, share.difference.b.median) if share else (KNOWN, KNOWN)
     if min(shares) < KNOWN:
-        reason = f"known of {shares[0]:.0f} % and {shares[1]:.0f} % of the GPU time"
+        reason = f"known of {rounded_percent(shares[0])} and {rounded_percent(shares[1])} of the GPU time"
         found |= {name: replace(found[name], doubt=reason) for name in OF_SHAPES if name in found}
     return found
 

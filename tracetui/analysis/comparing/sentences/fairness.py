@@ -17,12 +17,12 @@ import numpy as np
 
 from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
 from tracetui.analysis.comparing.changes.totals_table import Total
-from tracetui.analysis.comparing.sentences.words import joined, listed, per, percent, unit
+from tracetui.analysis.comparing.sentences.words import joined, listed, per
 from tracetui.analysis.comparing.sides.calls import OP
 from tracetui.analysis.comparing.sides.noise import Change
 from tracetui.analysis.comparing.sides.side import CAPTURE, Side
 from tracetui.analysis.comparing.sides.traits import RECORDED, THREADS, Traits, traits
-from tracetui.analysis.findings.words import counted
+from tracetui.model.quantities import counted, rounded_percent, time_scale
 from tracetui.model.trace import Trace
 
 KEY = "distributedInfo"
@@ -115,7 +115,8 @@ def strangers(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, str] = ("A
     if min(shares) >= ALIEN[0] or max(shares) >= ALIEN[1] or shared_calls(ops) >= SHARED:
         return ""
     one, other = names
-    held = f"of {one}'s GPU time {percent(shares[0])} has a counterpart in {other}, of {other}'s {percent(shares[1])}"
+    first, second = map(rounded_percent, shares)
+    held = f"of {one}'s GPU time {first} has a counterpart in {other}, of {other}'s {second}"
     return f"These are not the same program: {held} one in {one}. What follows are numbers of each, and no speed-up."
 
 
@@ -124,7 +125,7 @@ def times_apart(a: Side, b: Side, totals: Mapping[str, Total]) -> Iterator[str]:
     for name, words in TIMES.items():
         if (each := totals.get(name)) and each.difference.change is not Change.UNKNOWN:
             before, after = each.difference.a.median, each.difference.b.median
-            scales = unit((before,)), unit((after,))
+            scales = time_scale((before,)), time_scale((after,))
             yield f"{words.format(per(a, b))}: A {scales[0].one(before)}, B {scales[1].one(after)}."
     for name, words in COUNTS.items():
         if (each := totals.get(name)) and each.difference.change is not Change.UNKNOWN:

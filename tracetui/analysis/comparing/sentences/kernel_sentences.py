@@ -13,25 +13,15 @@ from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
 from tracetui.analysis.comparing.changes.totals_table import Total
 from tracetui.analysis.comparing.matching.match import SAME_PLACE
 from tracetui.analysis.comparing.sentences.fairness import are_ranks, in_common
-from tracetui.analysis.comparing.sentences.words import (
-    WITHIN_NOISE,
-    Unit,
-    bare,
-    in_brackets,
-    joined,
-    listed,
-    per,
-    percent,
-    unit,
-)
+from tracetui.analysis.comparing.sentences.words import WITHIN_NOISE, bare, in_brackets, joined, listed, per
 from tracetui.analysis.comparing.sides.noise import Change
 from tracetui.analysis.comparing.sides.op_names import is_generated
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.comparing.sides.traits import traits
-from tracetui.analysis.findings.words import counted, size
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.names import Family, decode
 from tracetui.model.intervals import Int64
+from tracetui.model.quantities import Scale, counted, rounded_percent, size, time_scale
 from tracetui.model.trace import Kind
 
 Row = Mapping[str, Any]
@@ -98,7 +88,8 @@ def kernel_story(a: Side, b: Side, totals: Mapping[str, Total]) -> KernelStory:
 def _common_words(shares: tuple[float, float]) -> Iterator[str]:
     """That little of the work has a counterpart: perhaps these are two programs."""
     if min(shares) < COMMON:
-        yield f"Of A's GPU time {percent(shares[0])} has a counterpart in B, of B's {percent(shares[1])} one in A."
+        first, second = map(rounded_percent, shares)
+        yield f"Of A's GPU time {first} has a counterpart in B, of B's {second} one in A."
 
 
 def _telling(rows: Sequence[Row]) -> list[Row]:
@@ -157,7 +148,7 @@ def _fusion(row: Row) -> str:
     aside = [f"{row['calls_a']:,} → {counted(row['calls_b'], 'kernel')}"]
     if row["mark"] == FUSED_INTO and row["calls_a"] == len(ops) and row["calls_b"] == 1:
         aside = []
-    aside += [unit(times).change(*times), WITHIN_NOISE if row["change"] == Change.UNTOLD.value else ""]
+    aside += [time_scale(times).change(*times), WITHIN_NOISE if row["change"] == Change.UNTOLD.value else ""]
     saved = row["saved_bytes"]
     aside.append(f"{size(saved)} less memory traffic" if saved is not None and saved > 0 else "")
     subject = joined(ops) if 0 < len(ops) <= OPS else listed(ops, OPS) or row["from"]
@@ -169,7 +160,7 @@ def _fusion(row: Row) -> str:
 
 def _rates(rows: Sequence[Row]) -> list[str]:
     """Kernels that are called at another rate: `layer_norm 16 → 1 calls (96.0 → 43.0 µs)`."""
-    scale = unit(row[name] for row in rows for name in ("a_us", "b_us"))
+    scale = time_scale(row[name] for row in rows for name in ("a_us", "b_us"))
     return [
         f"{_name(row)} {row['calls_a']} → {row['calls_b']} calls ({scale.change(row['a_us'], row['b_us'])})"
         for row in rows
@@ -217,7 +208,7 @@ def _in_the_dispatcher(a: Side, b: Side) -> tuple[str, frozenset[int]]:
         copies = [row for row in rows if b.trace.slices.kind[row] == Kind.MEMCPY]
         if copies and any(b.trace.name_of(row) in names and _is_product(b, row) for row in rows):
             us = float(b.trace.slices.dur[copies[0]]) / 1000
-            copy = in_brackets(_plain(b.trace.name_of(copies[0])), unit((us,)).one(us))
+            copy = in_brackets(_plain(b.trace.name_of(copies[0])), time_scale((us,)).one(us))
             said = said or f"{bare(name)} copies first{copy}, then runs the same GEMM: fused in the dispatcher only."
             told += copies
     return said, frozenset(told)
@@ -234,7 +225,7 @@ def _is_product(side: Side, row: int) -> bool:
 
 def _changed(others: Sequence[Row]) -> list[str]:
     """What else changed, by what became of it: `gone: cat (13.0 µs)`."""
-    scale = unit(row[name] for row in others for name in ("a_us", "b_us"))
+    scale = time_scale(row[name] for row in others for name in ("a_us", "b_us"))
     said = []
     for mark in _OTHERS:
         some = [_change(row, scale) for row in others if row["mark"] == mark]
@@ -242,7 +233,7 @@ def _changed(others: Sequence[Row]) -> list[str]:
     return said
 
 
-def _change(row: Row, scale: Unit) -> str:
+def _change(row: Row, scale: Scale) -> str:
     if row["mark"] in (GONE, NEW):
         return f"{_name(row)} ({scale.one(row['a_us'] or row['b_us'])})"
     return f"{_name(row)} ({scale.change(row['a_us'], row['b_us'])})"

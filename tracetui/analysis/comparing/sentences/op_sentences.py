@@ -15,26 +15,16 @@ from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.comparing.changes.change_rows import FASTER, FUSED_INTO, GONE, NEW, SAME, SLOWER, UNTOLD
 from tracetui.analysis.comparing.changes.op_fusions import OpFusion, OpFusions, op_fusions
 from tracetui.analysis.comparing.changes.totals_table import Total
-from tracetui.analysis.comparing.sentences.words import (
-    WITHIN_NOISE,
-    Unit,
-    bare,
-    bares,
-    in_brackets,
-    joined,
-    listed,
-    per,
-    unit,
-)
+from tracetui.analysis.comparing.sentences.words import WITHIN_NOISE, bare, bares, in_brackets, joined, listed, per
 from tracetui.analysis.comparing.sides.calls import ANNOTATION, OP, RUNTIME, SLICE, WAIT, calls
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.noise import Change, difference
 from tracetui.analysis.comparing.sides.op_names import COMPILE, is_generated
 from tracetui.analysis.comparing.sides.side import Side
-from tracetui.analysis.findings.words import counted
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.operators.views import VIEW_OPS
 from tracetui.model.intervals import Int64
+from tracetui.model.quantities import Scale, counted, time_scale
 from tracetui.model.trace import Float64, Trace
 
 WORTH = 0.05
@@ -124,7 +114,7 @@ def _fusion(fusion: OpFusion) -> str:
     before, after = (_together(bares(names)) for names in (fusion.before, fusion.after))
     times = fusion.times.a.median, fusion.times.b.median
     doubt = WITHIN_NOISE if fusion.times.change is Change.UNTOLD else ""
-    return f"{before} became {after}{in_brackets(unit(times).change(*times), doubt)}"
+    return f"{before} became {after}{in_brackets(time_scale(times).change(*times), doubt)}"
 
 
 def _together(names: Sequence[str]) -> str:
@@ -133,7 +123,7 @@ def _together(names: Sequence[str]) -> str:
 
 def _rates(rows: Sequence[Row]) -> list[str]:
     """Operators called at another rate: those whose times are no news together, by their numbers of calls."""
-    scale = unit(time for row in rows for time in own_times(row))
+    scale = time_scale(time for row in rows for time in own_times(row))
     said: dict[str, list[str]] = {}
     for row in rows:
         times = f" ({scale.change(*own_times(row))})" if row["mark"] in (FASTER, SLOWER) else ""
@@ -171,7 +161,7 @@ def _alone(a: Side, b: Side, rows: Sequence[Row], fusions: OpFusions | None) -> 
         ]
         if names or views:
             said.append((mark, ", and ".join(filter(None, parts)), spent if mine else None))
-    scale = unit(spent for _, _, spent in said if spent)
+    scale = time_scale(spent for _, _, spent in said if spent)
     of = " of CPU time" if fusions is None else ""
     yield from (
         f"{mark}: {what}{in_brackets(f'{scale.one(spent)}{of}' if spent else '')}" for mark, what, spent in said
@@ -288,11 +278,11 @@ def _costs(left: Sequence[Row], rows: Sequence[Row], totals: Mapping[str, Total]
 def _cost_sentence(costs: Sequence[Row], totals: Mapping[str, Total]) -> Iterator[str]:
     if costs:
         word = "Less" if totals["cpu_us"].change is Change.LESS else "More"
-        scale = unit(time for row in costs for time in own_times(row))
+        scale = time_scale(time for row in costs for time in own_times(row))
         yield f"{word} CPU time in {listed([_cost(row, scale) for row in costs])}."
 
 
-def _cost(row: Row, scale: Unit) -> str:
+def _cost(row: Row, scale: Scale) -> str:
     """`bmm (1,925 → 1,454 µs)`; of an annotation the time in which no operator ran."""
     name = f"{row['name']} outside of operators" if row["kind"] in (ANNOTATION, SLICE) else bare(row["name"])
     if row["mark"] in (GONE, NEW, FUSED_INTO):
@@ -310,7 +300,7 @@ def _main(rows: Sequence[Row], totals: Mapping[str, Total]) -> Iterator[str]:
         is_main = row["self_cpu_a_us"] > MAIN * whole.a.median and row["self_cpu_b_us"] > MAIN * whole.b.median
         if row["kind"] == OP and is_main and row["calls_a"] == row["calls_b"]:
             doubt = WITHIN_NOISE if row["mark"] == UNTOLD else ""
-            times = in_brackets(unit(own_times(row)).change(*own_times(row)), doubt)
+            times = in_brackets(time_scale(own_times(row)).change(*own_times(row)), doubt)
             calls = counted(round(row["calls_a"]), "call")
             yield f"Most of the CPU time is {bare(row['name'])}: {calls} as before{times}."
 
@@ -322,7 +312,10 @@ def _compile(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
         if not mine:
             continue
         spent = sum(row[column] for row in mine)
-        names, cost = listed([str(row["name"]) for row in mine]), f"{unit((spent,)).one(spent)} of CPU time{per(a, b)}"
+        names, cost = (
+            listed([str(row["name"]) for row in mine]),
+            f"{time_scale((spent,)).one(spent)} of CPU time{per(a, b)}",
+        )
         what = counted(len(mine), "row")
         lead = f"torch.compile adds {what}" if mark == NEW else f"{what} of torch.compile gone"
         yield f"{lead} ({cost}): {names}."

@@ -10,24 +10,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tracetui.analysis.comparing.changes.totals_table import Total
-from tracetui.analysis.comparing.sentences.words import (
-    digits,
-    how_much,
-    in_brackets,
-    joined,
-    listed,
-    noise,
-    per,
-    percent,
-    sizes,
-    told,
-    unit,
-)
+from tracetui.analysis.comparing.sentences.words import in_brackets, joined, listed, noise, per, told
 from tracetui.analysis.comparing.sides.composition import Group, groups, is_mixed
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.noise import Change, Difference
 from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, Side
 from tracetui.analysis.comparing.sides.traits import traits
+from tracetui.model.quantities import digits, how_much, rounded_percent, size_change, time_scale
 
 MIXED_MEASURES = (
     ("gpu_span_us", "GPU{}, from the first kernel to the last"),
@@ -59,9 +48,9 @@ def mixed_times(a: Side, b: Side) -> Iterator[str]:
         values = {name: list(_medians(side, measure)) for name, side in (("A", a), ("B", b))}
         known = [value for each in values.values() for value in each if value == value]
         if known:
-            scale = unit(known)
-            sides = [f"{name} {joined([_number(us / scale.scale) for us in each])}" for name, each in values.items()]
-            yield f"{words.format(per(a, b))}, in {scale.name}: {', '.join(sides)}."
+            scale = time_scale(known)
+            sides = [f"{name} {joined([_number(us / scale.factor) for us in each])}" for name, each in values.items()]
+            yield f"{words.format(per(a, b))}, in {scale.unit}: {', '.join(sides)}."
 
 
 def _medians(side: Side, measure: str) -> Iterator[float]:
@@ -143,7 +132,7 @@ def _one_each(a: Side, b: Side) -> str:
 
 def _beside(a: Side, b: Side, what: str, each: Difference, names: tuple[str, str]) -> str:
     """Times of parts of two sorts, of which no one is judged by the other."""
-    scale = unit((each.a.median, each.b.median))
+    scale = time_scale((each.a.median, each.b.median))
     one, other = f"{_one_of(a)} {names[0]}", f"{_one_of(b)} {names[1]}"
     return f"{what}: {scale.one(each.a.median)} for {one}, {scale.one(each.b.median)} for {other}."
 
@@ -154,7 +143,9 @@ def _one_of(side: Side) -> str:
 
 def _cpu_alone(gpu: Difference, cpu: Difference, per: str, aside: str) -> str:
     """That the GPU does what it did, and the CPU does not."""
-    scale = unit((*(each.median for each in (gpu.a, gpu.b, cpu.a, cpu.b)), cpu.noise if cpu.noise == cpu.noise else 0))
+    scale = time_scale(
+        (*(each.median for each in (gpu.a, gpu.b, cpu.a, cpu.b)), cpu.noise if cpu.noise == cpu.noise else 0)
+    )
     times = f"GPU {scale.both(gpu.a.median, gpu.b.median)}, CPU {scale.change(cpu.a.median, cpu.b.median)}{per}"
     return (
         f"GPU the same, CPU {how_much(cpu.a.median, cpu.b.median)}: {times}{in_brackets(noise(cpu, scale) or aside)}."
@@ -178,7 +169,7 @@ def _gpu(totals: Totals, gpu: Difference, per: str, parts: str, aside: str) -> s
         return f"{told(f'GPU time{per}', gpu, parts, aside)}."
     busy = totals["gpu_busy_us"].difference
     first = told(f"GPU{per}, from the first kernel to the last,", gpu, parts, aside)
-    scale = unit((gpu.a.median, gpu.b.median))
+    scale = time_scale((gpu.a.median, gpu.b.median))
     return f"{first}; it works {scale.change(busy.a.median, busy.b.median)} of that."
 
 
@@ -207,11 +198,11 @@ def _idle(totals: Totals) -> Iterator[str]:
     share = _of(totals, "gpu_idle_pct")
     if share is None or share.change not in BELIEVED or abs(share.amount) < POINTS:
         return
-    line = f"The GPU stands still for {percent(share.a.median)} → {percent(share.b.median)} of its time"
+    line = f"The GPU stands still for {rounded_percent(share.a.median)} → {rounded_percent(share.b.median)} of its time"
     if worst := _cause(totals):
         times = worst.difference.a.median, worst.difference.b.median
         word = worst.help.removeprefix(CAUSE).strip(" .")
-        yield f"{line}; most of the change is in gaps put down to {word} ({unit(times).change(*times)})."
+        yield f"{line}; most of the change is in gaps put down to {word} ({time_scale(times).change(*times)})."
     elif _gpu_measure(totals) == "gpu_busy_us":
         yield f"{line}."
 
@@ -240,4 +231,5 @@ def _traffic(totals: Totals, per: str, saved: float) -> Iterator[str]:
         return
     if abs(-moved.amount - saved) > TOLD * abs(moved.amount):
         before, after = moved.a.median, moved.b.median
-        yield f"Memory traffic{per}, the least that shapes imply, {sizes(before, after)}: {how_much(before, after)}."
+        change = f"{size_change(before, after)}: {how_much(before, after)}"
+        yield f"Memory traffic{per}, the least that shapes imply, {change}."
