@@ -50,9 +50,9 @@ def test_a_value_that_is_read_in_a_step_is_a_host_sync_and_the_last_wait_is_the_
     assert finding.evidence.endswith("the GPU then had nothing to do for 4.00 ms")
     assert trace.name_of(finding.row) == "cudaStreamSynchronize"
     copied = one(trace, "pageable-copy")
-    assert copied.evidence == "1 copy, 900 ns, 4 bytes at 4.44 MB/s"
+    assert copied.evidence == "1 copy, 900 ns, 4 B at 4.44 MB/s"
     assert ".item()" in copied.advice
-    assert "cudaDeviceSynchronize at the end, 500 µs" in one(trace, "profiler").evidence
+    assert "cudaDeviceSynchronize at the end, 500.0 µs" in one(trace, "profiler").evidence
 
 
 def test_a_cpu_that_waits_for_a_busy_gpu_loses_nothing():
@@ -101,7 +101,7 @@ def test_views_and_queries_are_counted_per_step_and_a_view_that_takes_a_millisec
     assert "1 call of views took 5.00 ms, 62.5 % of" in stalled.evidence
     assert one(trace, "occupancy-queries").evidence.startswith("4 queries (2.0 a step), 160 ns")
     assert "stalled-thread" not in ids(trace, 0)
-    assert one(trace, "view-ops", 0).evidence.startswith("40 calls, 80 µs of their own, 8.0 % of the time of step 0")
+    assert one(trace, "view-ops", 0).evidence.startswith("40 calls, 80.0 µs of their own, 8.0 % of the time of step 0")
 
 
 def test_small_elementwise_kernels_in_a_row_are_one_finding_and_a_product_ends_the_run():

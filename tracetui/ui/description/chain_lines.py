@@ -45,7 +45,7 @@ def chain_lines(trace: Trace, chain: Sequence[int], row: int, width: int) -> lis
     """A title and a line for each slice of a dispatch chain, outermost first; `row` is marked, all can be jumped to."""
     op = outermost_op(trace, chain)
     title = "dispatch chain"
-    titles = _columns("total", "self", "of op" if op >= 0 else "", width)
+    titles = _columns("total", "self", "% of op" if op >= 0 else "", width)
     lines = [Line((title + titles.rjust(width - len(title)))[:width], "label")]
     below = False
     for level, each in enumerate(chain):
