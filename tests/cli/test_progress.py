@@ -52,9 +52,9 @@ def test_a_fast_trace_and_a_pipe_have_none(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_how_fast_and_how_long_still() -> None:
-    assert rate(HALF, 3.0) == "60 MB, 410,000 events, 20 MB/s, 3 s left"
-    assert rate(LoadProgress(60_000_000, None, 1, "reading"), 3.0) == "60 MB, 1 event, 20 MB/s"
-    assert rate(LoadProgress(0, 10, 0, "reading"), 0.0) == "0 MB, 0 events, 0 MB/s, 0 s left"
+    assert rate(HALF, 3.0) == "57.2 MiB, 410,000 events, 19.1 MiB/s, 3 s left"
+    assert rate(LoadProgress(60_000_000, None, 1, "reading"), 3.0) == "57.2 MiB, 1 event, 19.1 MiB/s"
+    assert rate(LoadProgress(0, 10, 0, "reading"), 0.0) == "0 B, 0 events, 0 B/s, 0 s left"
     assert label_of("a/b.json") == "b.json" and label_of("-") == "standard input"
 
 
