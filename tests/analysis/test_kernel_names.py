@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import Event, make_trace
-from tracetui.analysis.kernel_names import LONGEST, Family, families, family, short_kernel
+from tracetui.analysis.kernel_names import MAX_SHORT_NAME, Family, families, family, short_kernel
 from tracetui.model.trace import Kind
 
 ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, "
@@ -107,7 +107,7 @@ def test_other_kinds_do_not_look_at_the_name(kind, expected):
 
 @given(st.text(alphabet="abcK_:<>(){}[] ,0129Z*&~", max_size=80))
 def test_no_name_is_too_odd(name):
-    assert 0 < len(short_kernel(name)) <= LONGEST
+    assert 0 < len(short_kernel(name)) <= MAX_SHORT_NAME
     assert family(name, Kind.KERNEL) in Family
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import make_trace, op
 from tests.support.checks import US, cpu_only, work
-from tracetui.analysis.checking.report import Report, report
+from tracetui.analysis.checking.report import CheckReport, report
 from tracetui.analysis.checking.units import SHARE, THINGS, Unit
 from tracetui.analysis.checking.values import Amount
 from tracetui.analysis.checking.verdict import assertion
@@ -24,7 +24,7 @@ TRACE = work(800, 900, 700)
 TEXTS = ["kernels == 7", "kernels == 3", "max(memory.bytes) > 0", "not_slower(dur_us)", "dur_us < 1ms and launches < 2"]
 
 
-def made(strict: bool = False) -> Report:
+def made(strict: bool = False) -> CheckReport:
     return report(side(TRACE), [*map(assertion, TEXTS)], side(work(790, 880, 690)), strict=strict)
 
 

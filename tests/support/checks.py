@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.checking.evaluate import Evaluator
-from tracetui.analysis.checking.verdict import Leaf, Outcome, assertion, checked
+from tracetui.analysis.checking.verdict import CheckOutcome, Leaf, assertion, checked
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Trace
@@ -37,7 +37,7 @@ def cpu_only(steps: int = 3) -> Trace:
     return make_trace(events)
 
 
-def outcome(trace: Trace, text: str, scope: str = "", baseline: Trace | None = None) -> Outcome:
+def outcome(trace: Trace, text: str, scope: str = "", baseline: Trace | None = None) -> CheckOutcome:
     """What becomes of one assertion."""
     beside = side(baseline) if baseline is not None else None
     return checked([assertion(text)], Evaluator(side(trace, scope), beside))[0]

@@ -76,7 +76,7 @@ WORDS = {
     Change.LESS: (" less", " times as fast"),
     Change.MORE: (" more", " times as much"),
     Change.SAME: (" the same: ",),
-    Change.UNTOLD: ("cannot tell",),
+    Change.WITHIN_NOISE: ("cannot tell",),
 }
 
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.names import SHORTEST, Family, decode
+from tracetui.analysis.names import MAX_SHORT_NAME, Family, decode
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
-__all__ = ["LONGEST", "Family", "families", "families_by_name", "family", "short_kernel"]
-
-LONGEST = SHORTEST
-"""Characters of a short name."""
+__all__ = ["MAX_SHORT_NAME", "Family", "families", "families_by_name", "family", "short_kernel"]
 
 
 def family(name: str, kind: Kind) -> Family:

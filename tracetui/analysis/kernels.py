@@ -41,7 +41,7 @@ def kernels(trace: Trace, step: int | None = None, by: str | None = None) -> Tab
 
 
 def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
-    slices, found = trace.slices, links(trace)
+    slices, trace_links = trace.slices, links(trace)
     lane = lane_numbers(trace)
     setup = configuration(trace, rows)
     grid, block, registers, shared, estimate = setup.columns()
@@ -64,10 +64,10 @@ def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
         shared,
         *(fit[name] for name in ("occupancy_pct", "limiter", "waves")),
         numbers("correlation", slices.correlation[rows], "", "The profiler's id of the launch."),
-        coded("op", names_of(trace, found.owner[rows]), trace.names, "The operator that caused the launch."),
+        coded("op", names_of(trace, trace_links.owner[rows]), trace.names, "The operator that caused the launch."),
         coded(
             "annotation",
-            names_of(trace, found.annotation[rows]),
+            names_of(trace, trace_links.annotation[rows]),
             trace.names,
             "The innermost annotation around the launch, other than the step.",
         ),
@@ -81,21 +81,21 @@ def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
 
 def _readings(trace: Trace, rows: Int64) -> tuple[Column, Column]:
     """Columns short_name and family, made once per different name."""
-    names, place = np.unique(trace.slices.name[rows], return_inverse=True)
+    names, index = np.unique(trace.slices.name[rows], return_inverse=True)
     shorts = Strings()
     ids = np.array([shorts.intern(short_kernel(trace.names[name])) for name in names.tolist()], np.int32)
     return (
-        coded("short_name", ids[place], shorts, "What it does, decoded from its name."),
+        coded("short_name", ids[index], shorts, "What it does, decoded from its name."),
         coded("family", families(trace, rows), _FAMILY_NAMES, "Sort of work, decoded from the name."),
     )
 
 
 def _timing(trace: Trace, rows: Int64) -> tuple[Column, Column, Column]:
     """Columns launch_start_us, launch_delay_us and gap_before_us."""
-    slices, found = trace.slices, links(trace)
-    launch = found.launch[rows]
+    slices, trace_links = trace.slices, links(trace)
+    launch = trace_links.launch[rows]
     start = slices.start[launch]
-    later_node = ~np.isin(rows, found.first)
+    later_node = ~np.isin(rows, trace_links.first)
     gap = gap_before(trace, rows)
     return (
         micros("launch_start_us", start, "Start of the call that launched it.", launch < 0),
@@ -156,11 +156,11 @@ def _grouped(trace: Trace, rows: Int64, by: str) -> Table:
 
 def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]:
     """What the rows are grouped by: an id for each, -1 for none, the texts, and what they are."""
-    found = links(trace)
+    trace_links = links(trace)
     if by == "op":
-        return names_of(trace, found.owner[rows]), trace.names, "The operator that caused the launch."
+        return names_of(trace, trace_links.owner[rows]), trace.names, "The operator that caused the launch."
     if by == "annotation":
-        return names_of(trace, found.annotation[rows]), trace.names, "The innermost annotation around the launch."
+        return names_of(trace, trace_links.annotation[rows]), trace.names, "The innermost annotation around the launch."
     if by == "stream":
         lanes = Strings(f"{lane.process} {lane.name}" for lane in trace.lanes)
         ids = np.array([lanes.find(f"{lane.process} {lane.name}") for lane in trace.lanes], np.int64)
@@ -173,10 +173,10 @@ def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]
 
 def _note(trace: Trace, rows: Int64) -> str:
     """What a reader must know about these rows."""
-    found = links(trace)
-    if len(found.gpu) == 0:
+    trace_links = links(trace)
+    if len(trace_links.gpu) == 0:
         return no_gpu(trace)
-    alone = int((found.launch[found.gpu] < 0).sum())
+    alone = int((trace_links.launch[trace_links.gpu] < 0).sum())
     if len(rows) == 0:
         return ""
     unlaunched = (

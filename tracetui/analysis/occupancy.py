@@ -44,9 +44,9 @@ def occupancy(trace: Trace, step: int | None = None, by: str | None = None) -> T
     kernel = asked_for(trace, rows)
     slices = trace.slices
     used = distinct(kernel)
-    setup, place = configuration(trace, used), np.searchsorted(used, kernel)
-    _, block, registers, shared, estimate = (column.take(place) for column in setup.columns())
-    fit = {name: column.take(place) for name, column in residency(trace, used, setup).columns().items()}
+    setup, index = configuration(trace, used), np.searchsorted(used, kernel)
+    _, block, registers, shared, estimate = (column.take(index) for column in setup.columns())
+    fit = {name: column.take(index) for name, column in residency(trace, used, setup).columns().items()}
     return Table(
         (
             numbers("index", count_within(step_index(trace, rows)), "", "Place in the step, by start."),
@@ -77,17 +77,17 @@ def occupancy(trace: Trace, step: int | None = None, by: str | None = None) -> T
 
 def asked_for(trace: Trace, rows: Int64) -> Int64:
     """For each query the kernel of the next kernel launch on its thread with the same owner op, -1 for none."""
-    found, slices = links(trace), trace.slices
-    kernels = found.work[slices.kind[found.work] == Kind.KERNEL]
-    launches, first = np.unique(found.launch[kernels], return_index=True)
+    trace_links, slices = links(trace), trace.slices
+    kernels = trace_links.work[slices.kind[trace_links.work] == Kind.KERNEL]
+    launches, first = np.unique(trace_links.launch[kernels], return_index=True)
     if len(launches) == 0:
         return np.full(len(rows), -1, np.int64)
-    place = np.searchsorted(launches, rows, side="right")
-    following = launches[np.minimum(place, len(launches) - 1)]
-    same = (place < len(launches)) & (slices.lane[following] == slices.lane[rows])
-    owner = found.owner[rows]
-    same &= (owner >= 0) & (owner == found.owner[following])
-    return np.where(same, kernels[first[np.minimum(place, len(launches) - 1)]], -1)
+    index = np.searchsorted(launches, rows, side="right")
+    following = launches[np.minimum(index, len(launches) - 1)]
+    same = (index < len(launches)) & (slices.lane[following] == slices.lane[rows])
+    owner = trace_links.owner[rows]
+    same &= (owner >= 0) & (owner == trace_links.owner[following])
+    return np.where(same, kernels[first[np.minimum(index, len(launches) - 1)]], -1)
 
 
 def _by_op(trace: Trace, rows: Int64, step: int | None) -> Table:

@@ -26,8 +26,8 @@ NO_STEPS = "This trace has no steps. Call prof.step() at the end of each iterati
 def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     """Every step in the order of time; GPU work counts in the step that launched it (R3.3)."""
     every, picked = steps(trace), chosen(trace, step)
-    slices, found = trace.slices, links(trace)
-    work = _by_step(trace, found.gpu, len(every))
+    slices, trace_links = trace.slices, links(trace)
+    work = _by_step(trace, trace_links.gpu, len(every))
     parts = [work[index] for index in picked.tolist()]
     is_kernel = [slices.kind[rows] == Kind.KERNEL for rows in parts]
     spans = np.array([span(trace, rows) for rows in parts], np.int64).reshape(-1, 2)
@@ -120,12 +120,12 @@ def _sync_time(trace: Trace, count: int) -> Int64:
 
 def _delays(trace: Trace, parts: list[Int64]) -> np.ndarray:
     """Median delay of the launches of each step in ns, NaN for a step without."""
-    found, start = links(trace), trace.slices.start
+    trace_links, start = links(trace), trace.slices.start
     medians = np.full(len(parts), np.nan)
     for index, rows in enumerate(parts):
-        place = distinct(np.searchsorted(found.launches, found.launch[rows]))
-        if len(place):
-            medians[index] = np.median(start[found.first[place]] - start[found.launches[place]])
+        position = distinct(np.searchsorted(trace_links.launches, trace_links.launch[rows]))
+        if len(position):
+            medians[index] = np.median(start[trace_links.first[position]] - start[trace_links.launches[position]])
     return medians
 
 
@@ -135,6 +135,6 @@ def _fingerprint(trace: Trace, kernels: Int64) -> str | None:
         return None
     slices = trace.slices
     launched = slices.start[links(trace).launch[kernels]]
-    used, place = np.unique(slices.name[kernels[np.argsort(launched, kind="stable")]], return_inverse=True)
+    used, index = np.unique(slices.name[kernels[np.argsort(launched, kind="stable")]], return_inverse=True)
     digests = [hashlib.blake2b(trace.names[name].encode(), digest_size=8).digest() for name in used.tolist()]
-    return hashlib.blake2b(np.array(digests)[place].tobytes(), digest_size=4).hexdigest()
+    return hashlib.blake2b(np.array(digests)[index].tobytes(), digest_size=4).hexdigest()

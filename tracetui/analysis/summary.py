@@ -23,12 +23,12 @@ from tracetui.model.trace import Kind, LaneKind, Trace
 
 OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_flops")
 """Options of the profiler that a trace reports."""
-SAMPLE = 300
+MAX_SAMPLED_OPS = 300
 """Of so many ops the shapes are looked for."""
 
 
 @dataclass(frozen=True)
-class Fact:
+class SummaryFact:
     """One line of the summary; a value of None is not known."""
 
     key: str
@@ -52,21 +52,21 @@ def summary(trace: Trace, step: int | None = None, by: str | None = None) -> Tab
     )
 
 
-def facts(trace: Trace, step: int | None = None) -> list[Fact]:
+def facts(trace: Trace, step: int | None = None) -> list[SummaryFact]:
     """The lines of the summary in order."""
     return [
-        Fact("file", trace.label),
-        Fact("format", trace.format),
-        Fact("size_bytes", trace.size_bytes, "bytes"),
-        Fact("events", trace.events),
+        SummaryFact("file", trace.label),
+        SummaryFact("format", trace.format),
+        SummaryFact("size_bytes", trace.size_bytes, "bytes"),
+        SummaryFact("events", trace.events),
         *_places(trace),
         *_counts(trace, step),
         *_gpu_time(trace, step),
         *_verdict(trace, step),
-        Fact("recorded_with", _options(trace)),
-        Fact("workload", _workload(trace)),
-        Fact("doubts", len(doubtful(trace))),
-        Fact("without_launch", int((links(trace).launch[links(trace).gpu] < 0).sum())),
+        SummaryFact("recorded_with", _options(trace)),
+        SummaryFact("workload", _workload(trace)),
+        SummaryFact("doubts", len(doubtful(trace))),
+        SummaryFact("without_launch", int((links(trace).launch[links(trace).gpu] < 0).sum())),
     ]
 
 
@@ -82,26 +82,26 @@ def device_names(trace: Trace) -> list[str]:
     return [named.get(number) or process for number, process in sorted(used.items())]
 
 
-def _places(trace: Trace) -> Iterable[Fact]:
+def _places(trace: Trace) -> Iterable[SummaryFact]:
     busy = [lane for lane in trace.lanes if lane.last > lane.first]
-    yield Fact("processes", len({lane.pid for lane in busy if lane.kind == LaneKind.CPU}))
-    yield Fact("threads", sum(lane.kind == LaneKind.CPU for lane in busy))
-    yield Fact("streams", sum(lane.kind == LaneKind.GPU for lane in busy))
-    yield Fact("devices", ", ".join(device_names(trace)) or None)
+    yield SummaryFact("processes", len({lane.pid for lane in busy if lane.kind == LaneKind.CPU}))
+    yield SummaryFact("threads", sum(lane.kind == LaneKind.CPU for lane in busy))
+    yield SummaryFact("streams", sum(lane.kind == LaneKind.GPU for lane in busy))
+    yield SummaryFact("devices", ", ".join(device_names(trace)) or None)
 
 
 def counts(trace: Trace, step: int | None = None) -> dict[str, int]:
     """How much of what there is in the trace or in the step with a number, under the names of the summary's lines."""
 
     def make() -> dict[str, int]:
-        found = links(trace)
-        work = within(trace, found.gpu, step)
+        trace_links = links(trace)
+        work = within(trace, trace_links.gpu, step)
         kernel = trace.slices.kind[work] == Kind.KERNEL
         return {
             "kernels": int(kernel.sum()),
             "copies": int((~kernel).sum()),
             "cpu_ops": len(within(trace, op_rows(trace), step)),
-            "launches": len(within(trace, found.launches, step)),
+            "launches": len(within(trace, trace_links.launches, step)),
             "occupancy_queries": len(within(trace, queries(trace), step)),
             "view_ops": len(within(trace, idle_view_rows(trace), step)),
         }
@@ -109,13 +109,13 @@ def counts(trace: Trace, step: int | None = None) -> dict[str, int]:
     return trace.remember(("counts", step), make)
 
 
-def _counts(trace: Trace, step: int | None) -> Iterable[Fact]:
+def _counts(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
     low, high = _window(trace, step)
-    yield Fact("duration_us", (high - low) / 1000, "us")
-    yield Fact("steps", len(chosen(trace, step)))
+    yield SummaryFact("duration_us", (high - low) / 1000, "us")
+    yield SummaryFact("steps", len(chosen(trace, step)))
     if markers(trace):
-        yield Fact("step_markers", ", ".join(f"{each.name} ({len(each.rows)})" for each in markers(trace)[:3]))
-    yield from (Fact(key, number) for key, number in counts(trace, step).items())
+        yield SummaryFact("step_markers", ", ".join(f"{each.name} ({len(each.rows)})" for each in markers(trace)[:3]))
+    yield from (SummaryFact(key, number) for key, number in counts(trace, step).items())
 
 
 def _window(trace: Trace, step: int | None) -> tuple[int, int]:
@@ -126,34 +126,34 @@ def _window(trace: Trace, step: int | None) -> tuple[int, int]:
     return int(every.start[picked].min()), int(every.end[picked].max())
 
 
-def _gpu_time(trace: Trace, step: int | None) -> Iterable[Fact]:
+def _gpu_time(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
     """Time within the window in which any device ran anything, whoever launched it."""
     if len(links(trace).gpu) == 0:
-        yield Fact("gpu_busy_us", None, "us")
-        yield Fact("gpu_busy_pct", None, "%")
+        yield SummaryFact("gpu_busy_us", None, "us")
+        yield SummaryFact("gpu_busy_pct", None, "%")
         return
     low, high = _window(trace, step)
     starts, ends = busy_stretches(trace)
     busy = int(covered_within(starts, ends, np.array([low]), np.array([high]))[0])
-    yield Fact("gpu_busy_us", busy / 1000, "us")
-    yield Fact("gpu_busy_pct", 100 * busy / (high - low) if high > low else None, "%")
+    yield SummaryFact("gpu_busy_us", busy / 1000, "us")
+    yield SummaryFact("gpu_busy_pct", 100 * busy / (high - low) if high > low else None, "%")
 
 
-def _verdict(trace: Trace, step: int | None) -> Iterable[Fact]:
+def _verdict(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
     """What holds it back, and the numbers behind that, as shares of the GPU's time and of its idle time."""
     judged = verdict_on(trace, step)
-    yield Fact("verdict", judged.words if judged else None)
-    yield Fact("idle_pct", judged.idle_pct if judged else None, "%")
-    yield Fact("late_pct", judged.late_pct if judged else None, "%")
+    yield SummaryFact("verdict", judged.words if judged else None)
+    yield SummaryFact("idle_pct", judged.idle_pct if judged else None, "%")
+    yield SummaryFact("late_pct", judged.late_pct if judged else None, "%")
     for name in IDLE_PARTS:
-        yield Fact(f"idle_{name}_pct", judged.share_of_idle(name) if judged else None, "%")
-    yield Fact("small_gaps_pct", judged.small_pct if judged else None, "%")
-    yield Fact("exposed_comm_us", judged.exposed_comm / 1000 if judged else None, "us")
-    yield Fact("exposed_copy_us", judged.exposed_copy / 1000 if judged else None, "us")
+        yield SummaryFact(f"idle_{name}_pct", judged.share_of_idle(name) if judged else None, "%")
+    yield SummaryFact("small_gaps_pct", judged.small_pct if judged else None, "%")
+    yield SummaryFact("exposed_comm_us", judged.exposed_comm / 1000 if judged else None, "us")
+    yield SummaryFact("exposed_copy_us", judged.exposed_copy / 1000 if judged else None, "us")
     sums = totals(trace, step)
-    yield Fact("self_cpu_total_us", sums.cpu / 1000, "us")
-    yield Fact("self_device_total_us", sums.device / 1000 if judged else None, "us")
-    yield Fact("totals_say", sums.reading)
+    yield SummaryFact("self_cpu_total_us", sums.cpu / 1000, "us")
+    yield SummaryFact("self_device_total_us", sums.device / 1000 if judged else None, "us")
+    yield SummaryFact("totals_say", sums.reading)
 
 
 def _options(trace: Trace) -> str | None:
@@ -172,7 +172,7 @@ def _evident_options(trace: Trace) -> set[str]:
         found.add("with_stack")
     if (trace.instants.name == trace.names.find("[memory]")).any():
         found.add("profile_memory")
-    if (trace.op_args.text("Input Dims", trace.slices.event[op_rows(trace)[:SAMPLE]]) >= 0).any():
+    if (trace.op_args.text("Input Dims", trace.slices.event[op_rows(trace)[:MAX_SAMPLED_OPS]]) >= 0).any():
         found.add("record_shapes")
     return found
 

@@ -27,7 +27,7 @@ from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
     from tracetui.analysis.checking.mistake import Mistake
-    from tracetui.analysis.checking.report import Report
+    from tracetui.analysis.checking.report import CheckReport
     from tracetui.analysis.checking.verdict import Assertion
     from tracetui.analysis.comparing.sides.side import Side
 
@@ -127,7 +127,7 @@ def _check(options: argparse.Namespace) -> int:
     return 0 if made.passes else DOES_NOT_HOLD
 
 
-def _report(options: argparse.Namespace, assertions: list[Assertion]) -> Report:
+def _report(options: argparse.Namespace, assertions: list[Assertion]) -> CheckReport:
     from tracetui.analysis.checking.report import report, usual
 
     side, baseline = _sides(options)
@@ -342,7 +342,7 @@ def _explain(mistakes: Sequence[Mistake]) -> None:
     from tracetui.analysis.checking.mistake import pointed
 
     for mistake in mistakes[:MAX_MISTAKES]:
-        source = f"{mistake.place}: " if mistake.place else ""
+        source = f"{mistake.source}: " if mistake.source else ""
         print(f"tracetui: {clean(source + str(mistake))}", file=sys.stderr)
         if mistake.text:
             text, caret = pointed(mistake.text, mistake.at)

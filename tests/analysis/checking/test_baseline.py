@@ -15,7 +15,7 @@ from tests.support.build import make_trace, op, step
 from tests.support.checks import cpu_only, outcome, pane, status, work
 from tracetui.analysis.checking.baseline import other_steps, reach
 from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.report import Report, beside, report, usual
+from tracetui.analysis.checking.report import CheckReport, beside, report, usual
 from tracetui.analysis.checking.values import Amount
 from tracetui.analysis.checking.verdict import assertion
 from tracetui.analysis.comparing.sides.side import side
@@ -30,7 +30,7 @@ STEADY = work(700, 705, 702, 698, 701)
 NOISY = work(700, 500, 900, 600, 800)
 
 
-def one(new: Trace, old: Trace, text: str, tolerance: str | None = None, strict: bool = False) -> Report:
+def one(new: Trace, old: Trace, text: str, tolerance: str | None = None, strict: bool = False) -> CheckReport:
     return report(side(new), [assertion(text)], side(old), tolerance, strict)
 
 

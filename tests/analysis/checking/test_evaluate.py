@@ -17,7 +17,7 @@ from tests.support.checks import cpu_only, leaf, outcome, status, work
 from tracetui.analysis.checking.evaluate import Evaluator
 from tracetui.analysis.checking.mistake import Mistake
 from tracetui.analysis.checking.operations import both, either, matcher, opposite
-from tracetui.analysis.checking.parser import Figure, Node, Prefixed, Row, parsed, written
+from tracetui.analysis.checking.parser import Chain, Figure, Node, Prefixed, parsed, written
 from tracetui.analysis.checking.values import NO, UNKNOWN, YES, Amount, Number, truth
 from tracetui.analysis.comparing.sides.side import side
 
@@ -29,8 +29,8 @@ sums = st.recursive(
     st.integers(0, 1000).map(lambda value: Figure(float(value))),
     lambda inner: (
         st.builds(Prefixed, st.sampled_from("+-"), inner)
-        | st.builds(Row, inner, st.lists(st.tuples(st.sampled_from("+-"), inner), min_size=1, max_size=3).map(tuple))
-        | st.builds(Row, inner, st.lists(st.tuples(st.sampled_from("*/"), inner), min_size=1, max_size=3).map(tuple))
+        | st.builds(Chain, inner, st.lists(st.tuples(st.sampled_from("+-"), inner), min_size=1, max_size=3).map(tuple))
+        | st.builds(Chain, inner, st.lists(st.tuples(st.sampled_from("*/"), inner), min_size=1, max_size=3).map(tuple))
     ),
     max_leaves=10,
 )
@@ -43,7 +43,7 @@ def by_python(node: Node) -> float:
             return node.value
         case Prefixed():
             return by_python(node.operand) * (-1 if node.sign == "-" else 1)
-        case Row():
+        case Chain():
             value = by_python(node.first)
             for sign, operand in node.rest:
                 value = SIGNS[sign](value, by_python(operand))

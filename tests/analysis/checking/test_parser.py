@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from tracetui.analysis.checking.mistake import Mistake, pointed
 from tracetui.analysis.checking.parser import (
-    DEEPEST,
     LEVELS,
-    LONGEST,
+    MAX_CHARACTERS,
+    MAX_DEPTH,
+    Chain,
     Figure,
     Node,
-    Part,
     Path,
+    PathPart,
     Prefixed,
     Quoted,
-    Row,
     parsed,
     written,
 )
@@ -36,16 +36,16 @@ figures = st.builds(
 quoted = st.builds(Quoted, st.text().filter(lambda text: '"' not in text or "'" not in text))
 
 
-def parts(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Part]:
+def parts(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[PathPart]:
     return st.builds(
-        Part, NAMES, st.none() | st.integers(0, 999_999_999), st.none() | st.lists(inner, max_size=3).map(tuple)
+        PathPart, NAMES, st.none() | st.integers(0, 999_999_999), st.none() | st.lists(inner, max_size=3).map(tuple)
     )
 
 
 def rows(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     def of_level(signs: tuple[str, ...]) -> st.SearchStrategy[Node]:
         rest = st.lists(st.tuples(st.sampled_from(signs), inner), min_size=1, max_size=3).map(tuple)
-        return st.builds(Row, inner, rest)
+        return st.builds(Chain, inner, rest)
 
     return st.sampled_from(LEVELS).flatmap(of_level)
 
@@ -61,7 +61,7 @@ trees = st.recursive(figures | quoted, deeper, max_leaves=12)
 @given(trees)
 def test_a_tree_that_is_written_is_read_again(tree):
     text = written(tree)
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_CHARACTERS:
         assert parsed(text) == tree
 
 
@@ -93,13 +93,13 @@ def test_hostile_depth_and_length_end_at_once(text):
     try:
         assert parsed(written(parsed(text))) == parsed(text)
     except Mistake as mistake:
-        assert str(DEEPEST) in str(mistake) or "at most" in str(mistake)
+        assert str(MAX_DEPTH) in str(mistake) or "at most" in str(mistake)
     assert time.process_time() - began < 20
 
 
 def test_what_is_longer_is_refused():
     with pytest.raises(Mistake, match="at most 2,000"):
-        parsed("1 == " + "1" * LONGEST)
+        parsed("1 == " + "1" * MAX_CHARACTERS)
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_how_tightly_operators_bind(text, plain):
 
 
 def test_a_chain_and_a_path_as_trees():
-    assert parsed("1 < x <= 2") == Row(Figure(1.0), (("<", Path((Part("x"),))), ("<=", Figure(2.0))))
-    steps = Path((Part("baseline"), Part("step", 3), Part("dur_us")))
+    assert parsed("1 < x <= 2") == Chain(Figure(1.0), (("<", Path((PathPart("x"),))), ("<=", Figure(2.0))))
+    steps = Path((PathPart("baseline"), PathPart("step", 3), PathPart("dur_us")))
     assert parsed("baseline.step[3].dur_us") == steps
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.support.comparing import edited
 from tests.support.comparing.edited import Edit, Recording
 from tracetui.analysis.comparing.changes.kernel_changes import KernelChanges, kernel_changes
-from tracetui.analysis.comparing.matching.match import HOWS, match
+from tracetui.analysis.comparing.matching.match import MATCH_KINDS, match
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import Side, side
 from tracetui.importers.load import load
@@ -217,7 +217,7 @@ def test_another_order_changes_nothing(beside: Beside) -> None:
     a, b = beside(EAGER_H100, edited.swap("sigmoid_kernel_cuda", "MulFunctor"))
     moved = match(a, representative(a), b, representative(b))
     assert (np.diff(moved.partner) < 0).any()
-    assert {HOWS[how] for how in moved.how.tolist()} == {"same name"}
+    assert {MATCH_KINDS[how] for how in moved.how.tolist()} == {"same name"}
     assert all(row["mark"] in QUIET for row in rows_of(kernel_changes(a, b)))
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.build import Event, annotation, kernel, launch, make_trace, memcpy, op, python, step
 from tests.support.paths import SAMPLES
 from tracetui import load
-from tracetui.analysis.findings import found
+from tracetui.analysis.findings import finding_list
 from tracetui.analysis.findings.finding import Severity
 from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Device, Kind
@@ -21,12 +21,12 @@ MS = 1_000_000
 
 def ids(trace, step=None):
     """Names of the rules that found something."""
-    return [finding.id for finding in found(trace, step)]
+    return [finding.id for finding in finding_list(trace, step)]
 
 
 def one(trace, name, step=None):
     """The finding of a rule."""
-    return next(finding for finding in found(trace, step) if finding.id == name)
+    return next(finding for finding in finding_list(trace, step) if finding.id == name)
 
 
 def test_a_value_that_is_read_in_a_step_is_a_host_sync_and_the_last_wait_is_the_profilers():
@@ -260,7 +260,7 @@ def test_the_table_is_sorted_by_weight_and_every_row_jumps_to_its_evidence():
 )
 def test_every_finding_of_a_real_trace_has_its_evidence_in_it(name, shared_trace):
     trace = load(str(shared_trace(name)))
-    every = found(trace)
+    every = finding_list(trace)
     assert len({finding.id for finding in every}) == len(every)
     for finding in every:
         assert finding.title and finding.evidence and finding.advice

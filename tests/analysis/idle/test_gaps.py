@@ -8,7 +8,7 @@ from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.gap_causes import gap_causes, usual_latency
 from tracetui.analysis.idle.gaps import idle_blocks
-from tracetui.analysis.idle.idleness import SHORTEST, idleness
+from tracetui.analysis.idle.idleness import MIN_GAP_NS, idleness
 from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Kind, Trace
 
@@ -62,8 +62,8 @@ def test_the_parts_add_up_wherever_the_launch_is(call: Event, parts: tuple[float
 
 
 def test_a_change_of_kernels_is_no_gap() -> None:
-    trace = make_trace([kernel("a", 0, 10), kernel("b", 10 + SHORTEST - 1, 10), kernel("c", 49 + SHORTEST, 10)])
-    assert idleness(trace).dur.tolist() == [SHORTEST]
+    trace = make_trace([kernel("a", 0, 10), kernel("b", 10 + MIN_GAP_NS - 1, 10), kernel("c", 49 + MIN_GAP_NS, 10)])
+    assert idleness(trace).dur.tolist() == [MIN_GAP_NS]
 
 
 def test_work_on_another_stream_closes_a_gap_and_work_on_another_device_does_not() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.paths import SHARED
 from tracetui.analysis.linking.links import links
-from tracetui.analysis.names import SHORTEST, Decoded, decode
+from tracetui.analysis.names import MAX_SHORT_NAME, Decoded, decode
 from tracetui.importers.load import load
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
@@ -49,12 +49,12 @@ def gpu_names(file: str) -> tuple[tuple[str, Kind, float], ...]:
 def test_hardly_any_time_is_unknown(file):
     names = gpu_names(file)
     found = {name: decode(name, kind) for name, kind, _ in names}
-    assert all(0 < len(each.short) <= SHORTEST and each.sentence for each in found.values())
+    assert all(0 < len(each.short) <= MAX_SHORT_NAME and each.sentence for each in found.values())
     whole = sum(time for _, _, time in names)
-    unknown = {name: time / whole for name, _, time in names if found[name].sort in ("unknown", "pytorch")}
+    unknown = {name: time / whole for name, _, time in names if found[name].operation in ("unknown", "pytorch")}
     print(f"{file}: {len(names)} names, unknown {sum(unknown.values()):.2%} {sorted(unknown)}")
     assert sum(unknown.values()) <= UNKNOWN_SHARE
-    nameless = {name for name, each in found.items() if each.sort == "fused"}
+    nameless = {name for name, each in found.items() if each.operation == "fused"}
     assert nameless <= {"triton_", "triton__0d1d2d3d4de", "triton__0d1d2d3de"}
     assert (file not in NAMELESS) or NAMELESS[file] in nameless
 
@@ -115,7 +115,11 @@ def products(file: str) -> tuple[Product, ...]:
 
 def _product(trace: Trace, name: int, op: int, grid: int, block: int, dims: int) -> Product | None:
     decoded = decode(trace.names[name])
-    if trace.names[op] not in ("aten::mm", "aten::addmm", "aten::bmm") or decoded.sort != "gemm" or -1 in (grid, dims):
+    if (
+        trace.names[op] not in ("aten::mm", "aten::addmm", "aten::bmm")
+        or decoded.operation != "gemm"
+        or -1 in (grid, dims)
+    ):
         return None
     shapes = [shape for shape in json.loads(trace.op_args.strings[dims]) if len(shape) > 1]
     first, second = shapes[:2]

@@ -14,7 +14,7 @@ from tracetui.analysis.devices.peaks import _ROWS, device_peaks, peaks_named
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.work.kernel_work import kernel_work
-from tracetui.analysis.work.roofline import BELIEVABLE, BOUNDS, bound_share, roofline, units_used
+from tracetui.analysis.work.roofline import BOUNDS, MAX_PEAK_RATIO, bound_share, roofline, units_used
 from tracetui.cli.main import main
 from tracetui.drawing.text.roofline_plot import Roof, roofline_lines, scatter
 from tracetui.importers.load import load
@@ -200,7 +200,7 @@ def test_no_kernel_of_a_real_trace_is_faster_than_possible(name, shared_trace):
     assert (found.bound >= 0).any()
     assert not (found.bound == BOUNDS.find("?")).any()
     rated = ~np.isnan(found.peak) & ~np.isnan(found.tflops)
-    assert (found.tflops[rated] <= BELIEVABLE * found.peak[rated]).all()
+    assert (found.tflops[rated] <= MAX_PEAK_RATIO * found.peak[rated]).all()
     # Second count: what every row of a call took, and what its main kernel says that the call took.
     called = work.main >= 0
     spans = np.bincount(work.main[called], trace.slices.dur[work.rows[called]], len(work.rows))

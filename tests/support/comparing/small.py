@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import make_trace
 from tests.support.comparing.recording import Call, Work, record
-from tracetui.analysis.comparing.matching.match import HOWS, Matching, match
+from tracetui.analysis.comparing.matching.match import MATCH_KINDS, Matching, match
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.model.trace import Kind, Trace
@@ -28,7 +28,7 @@ def pairs(a: Trace, b: Trace) -> list[tuple[str, str, str]]:
     for place, row in enumerate(found.rows_a.tolist()):
         partner = int(found.partner[place])
         other = b.name_of(int(found.rows_b[partner])) if partner >= 0 else ""
-        told.append((a.name_of(row), other, HOWS[found.how[place]] if partner >= 0 else ""))
+        told.append((a.name_of(row), other, MATCH_KINDS[found.how[place]] if partner >= 0 else ""))
     lone = found.rows_b[found.partner_b < 0]
     return told + [("", b.name_of(row), "") for row in lone.tolist()]
 

@@ -15,13 +15,13 @@ import numpy as np
 
 from tracetui.analysis.checking.units import factor
 from tracetui.analysis.checking.values import NO, UNKNOWN, YES, Amount, Number, Piece, Truth, truth
-from tracetui.analysis.comparing.sides.noise import STEADY, Change, Difference, difference
+from tracetui.analysis.comparing.sides.noise import MAX_STEADY_SCATTER, Change, Difference, difference
 from tracetui.analysis.comparing.sides.side import STEP, Side
 from tracetui.analysis.comparing.sides.side import side as side_of
 from tracetui.model.quantities import percent
 from tracetui.model.trace import Float64
 
-LEAST = 3
+MIN_OTHER_STEPS = 3
 """Fewer other steps say too little."""
 _SCOPE = "\0steps without "
 """Begins a scope that no user can write: what is remembered of these steps has a place of its own."""
@@ -37,7 +37,7 @@ def other_steps(of: Side, beside: Side) -> Side | None:
     left_out = sorted({int(each.row[0]) for each in (of, beside) if each.trace is of.trace})
     every = side_of(of.trace)
     kept = ~np.isin(every.row, left_out)
-    if kept.sum() < LEAST:
+    if kept.sum() < MIN_OTHER_STEPS:
         return None
     row, start, end, number = (array[kept] for array in (every.row, every.start, every.end, every.number))
     return Side(of.trace, f"{_SCOPE}{left_out}", STEP, row, start, end, number)
@@ -45,12 +45,12 @@ def other_steps(of: Side, beside: Side) -> Side | None:
 
 def _is_one_step(of: Side) -> bool:
     """Whether a side is a single step."""
-    return of.sort == STEP and len(of) == 1
+    return of.part_kind == STEP and len(of) == 1
 
 
 def reach(sample: Float64 | None) -> float:
     """How far other steps lie apart; NaN where too few have a number."""
-    return float(np.ptp(sample)) if sample is not None and len(sample) >= LEAST else float("nan")
+    return float(np.ptp(sample)) if sample is not None and len(sample) >= MIN_OTHER_STEPS else float("nan")
 
 
 ONE_EACH = (
@@ -81,26 +81,30 @@ def not_slower(new: Number, old: Number, tolerance: Number | None, reach: float 
     """
     if new.sample is None or old.sample is None or not (len(new.sample) and len(old.sample)):
         return truth(UNKNOWN, old.why or new.why)
-    counts = new.unit.sort == "count"
+    counts = new.unit.kind == "count"
     seen = difference(old.sample, new.sample, exact=counts)
     borrowed = bool(np.isnan(seen.noise)) and not counts and reach == reach
     if borrowed:
         seen = _Borrowed(seen.a, seen.b, counts, reach)
     alone = bool(np.isnan(seen.noise)) and not counts
     allowed = None if tolerance is None else _allowed(seen, new, tolerance)
-    guess = STEADY * abs(seen.a.median) if alone and allowed is None else 0.0
+    guess = MAX_STEADY_SCATTER * abs(seen.a.median) if alone and allowed is None else 0.0
     noise = guess if alone else float(np.nan_to_num(seen.noise))
     answer = _answer(seen, noise, allowed)
     found = (Amount(seen.b.median, new.unit), *_change(seen))
     wanted: tuple[Piece, ...] = ("<=", Amount(seen.a.median, new.unit))
     wanted += ("+", tolerance.amount) if tolerance else ()
-    origin = "of other steps )" if borrowed else f", assumed {100 * STEADY:g} % )" if alone else ")"
+    origin = "of other steps )" if borrowed else f", assumed {100 * MAX_STEADY_SCATTER:g} % )" if alone else ")"
     wanted += ("(noise", Amount(noise, new.unit), origin) if noise else ()
     why = ""
     if answer == UNKNOWN:
         amount, scatter = _share(abs(seen.amount), seen), _share(noise, seen)
-        why = ONE_EACH.format(share=f"{100 * STEADY:g}") if alone else SCATTERS.format(amount=amount, noise=scatter)
-    return Truth(np.array(answer, np.int8), None, why, found, wanted, untold=answer == UNKNOWN)
+        why = (
+            ONE_EACH.format(share=f"{100 * MAX_STEADY_SCATTER:g}")
+            if alone
+            else SCATTERS.format(amount=amount, noise=scatter)
+        )
+    return Truth(np.array(answer, np.int8), None, why, found, wanted, undecided=answer == UNKNOWN)
 
 
 def _answer(seen: Difference, noise: float, allowed: float | None) -> int:
@@ -113,7 +117,7 @@ def _answer(seen: Difference, noise: float, allowed: float | None) -> int:
 
 def _allowed(seen: Difference, of: Number, tolerance: Number) -> float:
     """The tolerance in the unit of the numbers."""
-    if tolerance.unit.sort == "share" and of.unit.sort != "share":
+    if tolerance.unit.kind == "share" and of.unit.kind != "share":
         return abs(seen.a.median) * tolerance.one * tolerance.unit.scale
     return tolerance.one * factor(tolerance.unit, of.unit)
 

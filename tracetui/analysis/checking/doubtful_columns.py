@@ -98,11 +98,11 @@ def touching(trace: Trace, used: Mapping[str, Iterable[str]]) -> list[tuple[Chec
     """
     found = []
     for check in doubtful(trace):
-        names = [name for name, places in used.items() if any(_is_touched(check, place) for place in places)]
+        names = [name for name, columns in used.items() if any(_is_touched(check, column) for column in columns)]
         if names:
             found.append((check, names))
     return found
 
 
-def _is_touched(check: Check, place: str) -> bool:
-    return place in check.touches or place.partition(".")[0] in check.touches
+def _is_touched(check: Check, column: str) -> bool:
+    return column in check.touches or column.partition(".")[0] in check.touches

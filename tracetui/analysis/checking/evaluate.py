@@ -13,7 +13,7 @@ from tracetui.analysis.checking import functions
 from tracetui.analysis.checking.baseline import not_slower, other_steps, reach
 from tracetui.analysis.checking.functions import FUNCTIONS, OVER_ROWS, SELECTIONS
 from tracetui.analysis.checking.lists import LISTS, Listing
-from tracetui.analysis.checking.mistake import NO_COMMAS, Mistake, nearest
+from tracetui.analysis.checking.mistake import NO_COMMAS_HINT, Mistake, nearest
 from tracetui.analysis.checking.namespace import Namespace, Unknown
 from tracetui.analysis.checking.operations import (
     added,
@@ -31,13 +31,13 @@ from tracetui.analysis.checking.parser import (
     OR,
     PRODUCT,
     SUM,
+    Chain,
     Figure,
     Node,
-    Part,
     Path,
+    PathPart,
     Prefixed,
     Quoted,
-    Row,
     bare_words,
     written,
 )
@@ -84,10 +84,10 @@ class Evaluator:
             case Prefixed():
                 value = self._given(Number, node.operand, row, node.sign)
                 return negative(value) if node.sign == "-" else value
-            case Row():
+            case Chain():
                 return self._row(node, row)
 
-    def compared(self, node: Row, row: Listing | None = None) -> tuple[Truth, list[Value]]:
+    def compared(self, node: Chain, row: Listing | None = None) -> tuple[Truth, list[Value]]:
         """Whether a chain of comparisons holds, and the values in it.
 
         Raises: Mistake for values that cannot be compared.
@@ -100,7 +100,7 @@ class Evaluator:
         with _placed(node.at, "cannot be compared"):
             return both(links), values
 
-    def _compared_values(self, node: Row, row: Listing | None) -> list[Value]:
+    def _compared_values(self, node: Chain, row: Listing | None) -> list[Value]:
         """What is compared; a word that is no name, and stands beside a text, was meant as one."""
         values: list[Value | Mistake] = []
         for each in node.operands:
@@ -117,7 +117,7 @@ class Evaluator:
                 raise value
         return [value for value in values if not isinstance(value, Mistake)]
 
-    def _row(self, node: Row, row: Listing | None) -> Value:
+    def _row(self, node: Chain, row: Listing | None) -> Value:
         if node.level == COMPARISON:
             return self.compared(node, row)[0]
         if node.level < COMPARISON:
@@ -161,7 +161,7 @@ class Evaluator:
             known = [*LISTS, "summary", BASELINE, "step[3]", *(f"{each}('...')" for each in SELECTIONS)]
             raise Mistake(f"There is no {head.name!r} with parts. {nearest(head.name, known)}", head.at)
 
-    def _names(self, path: Path) -> tuple[Namespace, tuple[Part, ...]]:
+    def _names(self, path: Path) -> tuple[Namespace, tuple[PathPart, ...]]:
         """Whose names a path is made of, and the path without the word that says so."""
         head = path.parts[0]
         if head.name != BASELINE:
@@ -172,7 +172,7 @@ class Evaluator:
             raise Mistake(f"{written(path)} needs a baseline: --baseline TRACE.", head.at)
         return self._there, path.parts[1:]
 
-    def _single(self, names: Namespace, part: Part, row: Listing | None) -> Value:
+    def _single(self, names: Namespace, part: PathPart, row: Listing | None) -> Value:
         """A name that stands alone: a column where rows are looked at, else a value of the trace."""
         if row is not None:
             return self._column(row, part)
@@ -194,17 +194,19 @@ class Evaluator:
             raise Mistake(hint, part.at) from None
 
     def _list(self, names: Namespace, name: str) -> Listing:
-        found = names.listing(name)
-        self._lists[found.rows] = names, found
-        return found
+        found_list = names.listing(name)
+        self._lists[found_list.rows] = names, found_list
+        return found_list
 
-    def _column(self, of: Listing, part: Part) -> Value:
+    def _column(self, of: Listing, part: PathPart) -> Value:
         if part.name not in of.columns:
             offer = nearest(part.name, of.columns)
             raise Mistake(f"{of.rows.name} has no column {part.name!r}. {offer}", part.at)
         return self._lists[of.rows][0].column(of, part.name)
 
-    def _called(self, names: Namespace, head: Part, rest: tuple[Part, ...], row: Listing | None, path: Path) -> Value:
+    def _called(
+        self, names: Namespace, head: PathPart, rest: tuple[PathPart, ...], row: Listing | None, path: Path
+    ) -> Value:
         given = head.arguments or ()
         if head.name in SELECTIONS:
             if len(given) != 1 or not isinstance(given[0], Quoted) or not _plain(rest):
@@ -224,7 +226,7 @@ class Evaluator:
         with _placed(head.at, "cannot be used here", f"{FUNCTIONS[head.name].use}: "):
             return self._function(head, given, row)
 
-    def _function(self, head: Part, given: tuple[Node, ...], row: Listing | None) -> Value:
+    def _function(self, head: PathPart, given: tuple[Node, ...], row: Listing | None) -> Value:
         name, use = head.name, FUNCTIONS[head.name].use
         least, most = _COUNTS.get(name, (1, len(given)))
         if not least <= len(given) <= most:
@@ -268,7 +270,7 @@ class Evaluator:
         if len(given) > 1:
             raise Mistake("One condition is enough: join several with and.", given[1].at)
         if isinstance(given[0], Figure) and not given[0].unit:
-            raise Mistake(f"{name} over a list takes a condition behind the comma. {NO_COMMAS}", given[0].at)
+            raise Mistake(f"{name} over a list takes a condition behind the comma. {NO_COMMAS_HINT}", given[0].at)
         answer = self._given(Truth, given[0], of, f"{name} over a list")
         if answer.rows is not of.rows:
             raise Mistake(f"The condition says nothing about the rows of {of.rows.name}.", given[0].at)
@@ -297,9 +299,10 @@ class Evaluator:
         beyond = Evaluator(self._there.side)
         beyond._here = self._there
         new, old = (each._given(Number, given[0], None, "not_slower") for each in (self, beyond))
-        if self._here.side.sort != self._there.side.sort:
-            sorts = f"{self._here.side.name} has {self._here.side.sort}s and the baseline {self._there.side.sort}s"
-            return truth(UNKNOWN, f"The two cannot be compared: {sorts}.")
+        if self._here.side.part_kind != self._there.side.part_kind:
+            here, there = self._here.side, self._there.side
+            kinds = f"{here.name} has {here.part_kind}s and the baseline {there.part_kind}s"
+            return truth(UNKNOWN, f"The two cannot be compared: {kinds}.")
         known = [value for value in (new, old) if not np.isnan(value.values).all()]
         if new.rows is not None or any(value.sample is None for value in known):
             raise Mistake(
@@ -326,7 +329,7 @@ _COUNTS = {"abs": (1, 1), "has": (1, 1), "within": (3, 3), "not_slower": (1, 2)}
 """How many arguments a function takes; the others take one and a condition, or several values."""
 
 
-def _plain(parts: Sequence[Part]) -> bool:
+def _plain(parts: Sequence[PathPart]) -> bool:
     """Whether it is one name with nothing behind it."""
     return len(parts) == 1 and parts[0].index is None and parts[0].arguments is None
 
@@ -342,7 +345,7 @@ def _placed(at: int, verdict: str, before: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def _named(part: Part, whole: str) -> Iterator[None]:
+def _named(part: PathPart, whole: str) -> Iterator[None]:
     """Turns an unknown name into a mistake at its place."""
     try:
         yield

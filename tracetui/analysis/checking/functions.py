@@ -16,7 +16,7 @@ from tracetui.analysis.checking.lists import OP_HELP, lacks_gpu, lacks_ops, op_s
 from tracetui.analysis.checking.operations import added, both, compared, kind_of, matcher
 from tracetui.analysis.checking.units import MICROS, THINGS, Misfit, Unit, factor, joint
 from tracetui.analysis.checking.values import (
-    MOST,
+    MAX_NAMED_ROWS,
     NO,
     UNKNOWN,
     YES,
@@ -65,11 +65,11 @@ def op(side: Side, pattern: str, field: str) -> Number:
     unit = MICROS if field.endswith("_us") else THINGS
     if why := lacks_ops(side):
         return number(None, unit, why)
-    found, fits = op_sums(side), matcher(pattern, whole=True)
-    mine = [place for place, name in enumerate(found.name.tolist()) if fits(found.texts[name])]
+    sums, fits = op_sums(side), matcher(pattern, whole=True)
+    mine = [index for index, name in enumerate(sums.name.tolist()) if fits(sums.texts[name])]
     if unit is MICROS and not mine:
         return number(None, unit, f"No operator is named {pattern!r}.")
-    sample = found.sums[field][mine].sum(axis=0)
+    sample = sums.sums[field][mine].sum(axis=0)
     if "device" in field or field == "kernels":
         return _median(sample if len(links(side.trace).gpu) else sample * np.nan, unit, no_gpu(side.trace))
     return _median(sample, unit)
@@ -101,13 +101,13 @@ def _work(side: Side, pattern: str, field: str, kinds: tuple[Kind, ...], noun: s
 
 def _named(side: Side, rows: Int64, part: Int64, chosen: Bool) -> Offenders:
     """Some of the kernels or copies of a side, to be told."""
-    places = np.flatnonzero(chosen)
+    indices = np.flatnonzero(chosen)
 
-    def told(place: int) -> Offender:
-        step = int(side.number[part[place]]) if side.sort == STEP else None
-        return Offender("kernels", short_kernel(side.trace.name_of(int(rows[place]))), step)
+    def told(index: int) -> Offender:
+        step = int(side.number[part[index]]) if side.part_kind == STEP else None
+        return Offender("kernels", short_kernel(side.trace.name_of(int(rows[index]))), step)
 
-    return Offenders(tuple(map(told, places[:MOST].tolist())), len(places))
+    return Offenders(tuple(map(told, indices[:MAX_NAMED_ROWS].tolist())), len(indices))
 
 
 def _median(sample: Float64, unit: Unit, why: str = "") -> Number:
@@ -167,17 +167,17 @@ def over_rows(name: str, value: Value, condition: Truth | None) -> Value:
     if rows is None:
         raise Misfit(f"{kind_of(value)} that is no list")
     held = np.ones(rows.count, bool) if condition is None else condition.values == YES
-    value, places = kept(value, held), np.flatnonzero(held)
+    value, indices = kept(value, held), np.flatnonzero(held)
     if name in ("all", "any"):
-        return _every_or_some(name, value, rows, places)
+        return _every_or_some(name, value, rows, indices)
     if name == "count":
-        return _counted(value, rows, places)
+        return _counted(value, rows, indices)
     if not isinstance(value, Number):
         raise Misfit(kind_of(value))
     found = _folded(name, value, rows, condition is not None)
     if name not in ("min", "max"):
         return found
-    return replace(found, offenders=rows.named(places[value.values == found.values]))
+    return replace(found, offenders=rows.named(indices[value.values == found.values]))
 
 
 def counted_rows(rows: Rows, condition: Truth | None) -> Number:
@@ -211,7 +211,7 @@ def within(value: Number, wanted: Number, tolerance: Number) -> Truth:
 
     Raises: Misfit for numbers that cannot be compared.
     """
-    if wanted.unit.sort == "bare":
+    if wanted.unit.kind == "bare":
         wanted = Number(wanted.values, value.unit, None, wanted.why, None, wanted.fixed)
     ends = [added(wanted, tolerance, sign) for sign in "-+"]
     low, high = (chosen(name, ends) for name in ("min", "max"))
@@ -239,22 +239,22 @@ def _yes(answer: bool) -> Truth:
     return truth(YES if answer else NO, "", ("yes" if answer else "no",), ("yes",))
 
 
-def _number_of(places: Int64, rows: Rows) -> Number:
+def _number_of(indices: Int64, rows: Rows) -> Number:
     """How many rows there are at some places, which they are to blame for where it is too many."""
-    return replace(number(len(places), THINGS), offenders=rows.named(places).counted())
+    return replace(number(len(indices), THINGS), offenders=rows.named(indices).counted())
 
 
-def _counted(value: Value, rows: Rows, places: Int64) -> Number:
+def _counted(value: Value, rows: Rows, indices: Int64) -> Number:
     """How many rows say yes, or have a value."""
     if rows.why:
         return number(None, THINGS, rows.why)
     if isinstance(value, Truth):
-        return _number_of(places[value.values == YES], rows)
+        return _number_of(indices[value.values == YES], rows)
     there = ~np.isnan(value.values) if isinstance(value, Number) else value.ids >= 0
     return number(int(there.sum()), THINGS)
 
 
-def _every_or_some(name: str, value: Value, rows: Rows, places: Int64) -> Truth:
+def _every_or_some(name: str, value: Value, rows: Rows, indices: Int64) -> Truth:
     if not isinstance(value, Truth):
         raise Misfit(f"{kind_of(value)}, which is neither true nor false,")
     told = value.values[value.values != UNKNOWN]
@@ -267,7 +267,7 @@ def _every_or_some(name: str, value: Value, rows: Rows, places: Int64) -> Truth:
         found.append(f"({left_out:,} more without a value)")
     answer = truth(YES if holds else NO, "", found, ("all",) if name == "all" else ("at least one",))
     deciding = NO if name == "all" else YES
-    return replace(answer, offenders=rows.named(places[value.values == deciding], name == "any"))
+    return replace(answer, offenders=rows.named(indices[value.values == deciding], name == "any"))
 
 
 def _folded(name: str, value: Number, rows: Rows, narrowed: bool) -> Number:

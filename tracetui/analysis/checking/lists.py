@@ -31,7 +31,7 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import Column, Table, coded, numbers
 from tracetui.model.trace import Float64, Kind
 
-ON_GPU = ("self_device_us", "device_total_us", "kernels")
+GPU_COLUMNS = ("self_device_us", "device_total_us", "kernels")
 """Columns of which a trace without a GPU says nothing."""
 
 
@@ -66,15 +66,15 @@ def op_sums(side: Side) -> OpSums:
 
 def op_list(side: Side) -> Table:
     """A row for each operator with the medians over the parts."""
-    found = op_sums(side)
+    sums = op_sums(side)
     return Table(
         (
-            coded("name", found.name, found.texts, "Name; all steps are one."),
+            coded("name", sums.name, sums.texts, "Name; all steps are one."),
             *(
-                numbers(name, np.median(found.sums[name], axis=1) if len(side) else [], unit, help)
+                numbers(name, np.median(sums.sums[name], axis=1) if len(side) else [], unit, help)
                 for name, (unit, help) in OP_HELP.items()
             ),
-            coded("kind", found.kind, KIND_WORDS, "Op, annotation, runtime call or overhead."),
+            coded("kind", sums.kind, KIND_WORDS, "Op, annotation, runtime call or overhead."),
         )
     )
 
@@ -86,11 +86,11 @@ def _made(side: Side) -> OpSums:
     cost, part = every.take(held), part[held]
     names = grouped(trace, cost)
     sums = averages(trace, cost, names)
-    place, cells = names.member * len(side) + part, len(names) * len(side)
+    index, cells = names.member * len(side) + part, len(names) * len(side)
 
     def spread(values: Int64 | None) -> Float64:
         weights = None if values is None else values.astype(np.float64)
-        return np.bincount(place, weights, cells).reshape(len(names), len(side)).astype(np.float64)
+        return np.bincount(index, weights, cells).reshape(len(names), len(side)).astype(np.float64)
 
     table = {
         "calls": spread(None),
@@ -101,7 +101,7 @@ def _made(side: Side) -> OpSums:
         "kernels": spread(cost.kernels),
     }
     if len(links(trace).gpu) == 0:
-        table |= {name: np.full_like(table[name], np.nan) for name in ON_GPU}
+        table |= {name: np.full_like(table[name], np.nan) for name in GPU_COLUMNS}
     return OpSums(sums.name, cost.texts, sums.kind, table)
 
 
@@ -115,10 +115,10 @@ UNLAUNCHED = (
 
 def lacks_gpu(side: Side) -> str:
     """Why nothing is known of the GPU's work in the parts of a side; empty where something is."""
-    found = links(side.trace)
-    if len(found.gpu) == 0 or side.sort == CAPTURE or len(found.launches):
+    trace_links = links(side.trace)
+    if len(trace_links.gpu) == 0 or side.part_kind == CAPTURE or len(trace_links.launches):
         return no_gpu(side.trace)
-    return UNLAUNCHED.format(part=side.sort)
+    return UNLAUNCHED.format(part=side.part_kind)
 
 
 def lacks_calls(side: Side) -> str:
@@ -134,26 +134,26 @@ def lacks_ops(side: Side) -> str:
 
 def whole_or_step(side: Side) -> tuple[int | None, str]:
     """The step that a pane of a trace is asked of, None for the whole; or why it cannot be asked of these parts."""
-    if side.scope == "" or side.sort == CAPTURE:
+    if side.scope == "" or side.part_kind == CAPTURE:
         return None, ""
-    if side.sort == STEP and side.scope.isdigit():
+    if side.part_kind == STEP and side.scope.isdigit():
         return int(side.scope), ""
     return None, f"It is known of the whole trace and of one step, and not of #{side.scope}."
 
 
 def parts_of(side: Side) -> str:
     """What the parts of a side are, in words: `5 steps`, `1 run`, `the capture`."""
-    if side.sort == CAPTURE:
+    if side.part_kind == CAPTURE:
         return "the capture"
-    return f"{len(side):,} {side.sort}{'' if len(side) == 1 else 's'}"
+    return f"{len(side):,} {side.part_kind}{'' if len(side) == 1 else 's'}"
 
 
-OF_CPU = ("dur_us", "cpu_us")
+CPU_MEASURES = ("dur_us", "cpu_us")
 """What every trace with a thread says."""
-OF_OPS = ("cpu_ops", "view_ops")
-OF_CALLS = ("sync_us", "query_us", "occupancy_queries")
+OP_MEASURES = ("cpu_ops", "view_ops")
+CALL_MEASURES = ("sync_us", "query_us", "occupancy_queries")
 """Of calls of the runtime that need not put work on the GPU."""
-OF_SHAPES = ("moved_bytes", "flops", "moved_known_pct")
+SHAPE_MEASURES = ("moved_bytes", "flops", "moved_known_pct")
 GPU_FAMILIES = tuple(each for each in Family if each <= Family.OTHER)
 
 
@@ -161,8 +161,10 @@ def measured(side: Side) -> dict[str, Measure]:
     """Everything that is measured of a side, by name; NaN throughout is what the trace does not hold."""
 
     def make() -> dict[str, Measure]:
-        found = measures(side)
-        every = found | {name: _known_measure(side, each) for name, each in _unused(side).items() if name not in found}
+        side_measures = measures(side)
+        every = side_measures | {
+            name: _known_measure(side, each) for name, each in _unused(side).items() if name not in side_measures
+        }
         return {name: _honest(side, each) for name, each in every.items()}
 
     return side.trace.remember(("measured", side.scope), make)
@@ -174,18 +176,18 @@ def lacking(side: Side, name: str) -> str:
         return why
     if gap := measured(side)[name].gap:
         return f"{gap[:1].upper()}{gap[1:]}."
-    if name in OF_SHAPES:
+    if name in SHAPE_MEASURES:
         return NO_SHAPES
-    return f"Nothing of it was recorded in the {side.sort}{'' if len(side) == 1 else 's'}."
+    return f"Nothing of it was recorded in the {side.part_kind}{'' if len(side) == 1 else 's'}."
 
 
 def _absent(side: Side, name: str) -> str:
     """Why the trace can say nothing about a measure; empty where it can."""
-    if name in OF_CPU:
+    if name in CPU_MEASURES:
         return ""
-    if name in OF_OPS:
+    if name in OP_MEASURES:
         return lacks_ops(side)
-    return lacks_calls(side) if name in OF_CALLS else lacks_gpu(side)
+    return lacks_calls(side) if name in CALL_MEASURES else lacks_gpu(side)
 
 
 def _honest(side: Side, measure: Measure) -> Measure:
@@ -262,7 +264,7 @@ def _steps(side: Side) -> Table:
     taken = {column.name for column in every}
     rows = np.empty(0, np.int64) if pane.slices is None else pane.slices
     mine = pane.take(np.flatnonzero(np.isin(rows, side.row)))
-    if side.sort != STEP:
+    if side.part_kind != STEP:
         every = [column.take(np.empty(0, np.int64)) for column in every]
     return Table((*every, *(column for column in mine.columns if column.name not in taken)))
 
@@ -299,13 +301,13 @@ def _is_one_of(column: Column, texts: tuple[str, ...]) -> Bool:
 def _memory(side: Side) -> Table:
     """What the allocators did while a part ran, whoever asked for it."""
     table = PANES["memory"].build(side.trace)
-    if side.sort == CAPTURE or len(side) == 0:
+    if side.part_kind == CAPTURE or len(side) == 0:
         return table
     moment = np.round(table["start_us"].values.astype(np.float64) * 1000).astype(np.int64)
     order = np.argsort(side.start, kind="stable")
     reach = np.maximum.accumulate(side.end[order])
-    place = np.searchsorted(side.start[order], moment, side="right") - 1
-    return table.take(np.flatnonzero((place >= 0) & (moment < reach[place])))
+    index = np.searchsorted(side.start[order], moment, side="right") - 1
+    return table.take(np.flatnonzero((index >= 0) & (moment < reach[index])))
 
 
 def _pane(name: str) -> Callable[[Side], Table]:
@@ -324,13 +326,13 @@ def _known(side: Side, _: Table) -> str:
 
 
 def _no_steps(side: Side, _: Table) -> str:
-    if side.sort == STEP:
+    if side.part_kind == STEP:
         return "" if len(side) else "No step was recorded whole."
     return NO_STEPS if side.scope == "" else f"#{side.scope} is no step."
 
 
 def _no_runs(side: Side, _: Table) -> str:
-    return "" if side.sort == RUN else "Runs are those of a name: TRACE#NAME."
+    return "" if side.part_kind == RUN else "Runs are those of a name: TRACE#NAME."
 
 
 def _gpu(side: Side, _: Table) -> str:

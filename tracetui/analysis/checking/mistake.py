@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from tracetui.errors import UsageError
 
-NEAREST = 4
+MAX_SUGGESTED_NAMES = 4
 """So many names are offered for one that does not exist."""
-FEW = 24
+MAX_LISTED_NAMES = 24
 """So many names are told where none is like it."""
-EVERY = "`tracetui check --names TRACE` lists all names."
-NO_COMMAS = "A number has no comma in it: 3,874 is written 3874 or 3_874."
+ALL_NAMES_HINT = "`tracetui check --names TRACE` lists all names."
+NO_COMMAS_HINT = "A number has no comma in it: 3,874 is written 3874 or 3_874."
 """What is said where thousands were set apart as in print."""
-WINDOW = 76
+MAX_SHOWN_CHARACTERS = 76
 """Characters of a long expression that are shown around the trouble."""
 
 
@@ -27,7 +27,7 @@ class Mistake(UsageError):
         """Characters before the trouble."""
         self.text = ""
         """The whole expression, once it is known."""
-        self.place = ""
+        self.source = ""
         """Where the expression stands, as `limits.txt, line 3`; empty for the command line."""
         self.others: tuple[Mistake, ...] = ()
         """What else was not understood, where several expressions were looked at."""
@@ -42,9 +42,9 @@ def together(mistakes: Sequence[Mistake]) -> Mistake:
 
 def pointed(text: str, at: int) -> tuple[str, str]:
     """The expression, cut to a line where it is long, and a caret below the place."""
-    first = max(0, min(at - WINDOW // 2, len(text) - WINDOW))
-    shown = text[first : first + WINDOW]
-    head, tail = "… " if first else "", " …" if first + WINDOW < len(text) else ""
+    first = max(0, min(at - MAX_SHOWN_CHARACTERS // 2, len(text) - MAX_SHOWN_CHARACTERS))
+    shown = text[first : first + MAX_SHOWN_CHARACTERS]
+    head, tail = "… " if first else "", " …" if first + MAX_SHOWN_CHARACTERS < len(text) else ""
     return f"{head}{shown}{tail}", " " * (len(head) + min(at, len(text)) - first) + "^"
 
 
@@ -53,10 +53,10 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     names = list(dict.fromkeys(known))
     wanted = name.casefold()
     held = [each for each in names if wanted and wanted in each.casefold()]
-    like = difflib.get_close_matches(name, names, NEAREST, 0.6)
-    found = list(dict.fromkeys([*like, *sorted(held, key=len)]))[:NEAREST]
+    like = difflib.get_close_matches(name, names, MAX_SUGGESTED_NAMES, 0.6)
+    found = list(dict.fromkeys([*like, *sorted(held, key=len)]))[:MAX_SUGGESTED_NAMES]
     if found:
         return f"Did you mean {' or '.join(found)}?"
-    if otherwise or len(names) > FEW:
-        return otherwise or EVERY
+    if otherwise or len(names) > MAX_LISTED_NAMES:
+        return otherwise or ALL_NAMES_HINT
     return f"There are {', '.join(names)}."

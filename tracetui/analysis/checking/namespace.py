@@ -14,16 +14,16 @@ import numpy as np
 from tracetui.analysis.checking import doubtful_columns as touched
 from tracetui.analysis.checking.functions import FIELDS, FUNCTIONS, SELECTIONS, WORK_FIELDS
 from tracetui.analysis.checking.lists import LISTS, OP_HELP, Listing, lacking, listing, measured, whole_or_step
-from tracetui.analysis.checking.mistake import EVERY, nearest
+from tracetui.analysis.checking.mistake import ALL_NAMES_HINT, nearest
 from tracetui.analysis.checking.units import THINGS, unit_of
 from tracetui.analysis.checking.values import Number, Rows, Value, Words, number, of_names, words
 from tracetui.analysis.comparing.sides.measures import Measure
 from tracetui.analysis.comparing.sides.side import STEP, Side, side
-from tracetui.analysis.findings import Severity, found
+from tracetui.analysis.findings import Severity, finding_list
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.linking.links import no_gpu
 from tracetui.analysis.step_table import NO_STEPS
-from tracetui.analysis.summary import Fact, facts
+from tracetui.analysis.summary import SummaryFact, facts
 from tracetui.errors import UsageError
 from tracetui.model.table import Cell, Column, Table, numbers, texts
 from tracetui.model.trace import Trace
@@ -42,10 +42,10 @@ UNLIKE = {
 """What is said of names that are easily taken for each other."""
 
 
-class Name(NamedTuple):
+class ListedName(NamedTuple):
     """A name as it is listed; a value of None is not known, or is that of many rows."""
 
-    sort: str
+    kind: str
     name: str
     help: str
     unit: str = ""
@@ -62,38 +62,40 @@ def names(of: Side) -> Table:
             texts("value", [_text(each.value) for each in every], "Its value in this trace, as text."),
             texts("unit", [each.unit for each in every], "Unit of the value."),
             texts("help", [UNLIKE.get(each.name, each.help) for each in every], "What it is."),
-            texts("sort", [each.sort for each in every], "value, summary, list, selected or function."),
+            texts("sort", [each.kind for each in every], "value, summary, list, selected or function."),
             numbers("number", figures, "", "The value where it is a number."),
         )
     )
 
 
-def _values(of: Side) -> Iterator[Name]:
+def _values(of: Side) -> Iterator[ListedName]:
     known = Namespace(of)
     for name, measure in measured(of).items():
-        yield Name(VALUE, name, measure.help, measure.unit, _plain(known.bare(name)))
-    yield Name(VALUE, "findings", "What the rules find; findings('major') of a severity.", "", _plain(known.findings()))
+        yield ListedName(VALUE, name, measure.help, measure.unit, _plain(known.bare(name)))
+    yield ListedName(
+        VALUE, "findings", "What the rules find; findings('major') of a severity.", "", _plain(known.findings())
+    )
 
 
-def _summary(of: Side) -> Iterator[Name]:
+def _summary(of: Side) -> Iterator[ListedName]:
     known, taken = Namespace(of), set(measured(of))
     for name, fact in summary_facts(of.trace).items():
         help = "A line of the summary of the whole trace"
         alone = "" if name in taken else f", also as {name}"
-        yield Name(SUMMARY, f"summary.{name}", f"{help}{alone}.", fact.unit, _plain(known.summary(name)))
+        yield ListedName(SUMMARY, f"summary.{name}", f"{help}{alone}.", fact.unit, _plain(known.summary(name)))
 
 
-def _lists(of: Side) -> Iterator[Name]:
+def _lists(of: Side) -> Iterator[ListedName]:
     for name, kind in LISTS.items():
         table, why = listing(of, name)
-        yield Name(LIST, f"count({name})", kind.help, "", None if why else float(len(table)))
+        yield ListedName(LIST, f"count({name})", kind.help, "", None if why else float(len(table)))
         shared = set(measured(of)) if name in ("steps", "runs") else set()
         for column in table.columns:
             if column.name not in shared:
-                yield Name(LIST, f"{name}.{column.name}", column.help, column.unit)
+                yield ListedName(LIST, f"{name}.{column.name}", column.help, column.unit)
 
 
-def _selected() -> Iterator[Name]:
+def _selected() -> Iterator[ListedName]:
     helps = {
         "calls": "Calls in a step.",
         "total_us": "Sum of the durations in a step.",
@@ -104,14 +106,14 @@ def _selected() -> Iterator[Name]:
     }
     for kind, noun in (("kernel", "Kernels"), ("copy", "Copies and fills")):
         for field in WORK_FIELDS:
-            yield Name(SELECTED, f'{kind}("NAME").{field}', f"{noun} of a name: {helps[field]}", _unit(field))
+            yield ListedName(SELECTED, f'{kind}("NAME").{field}', f"{noun} of a name: {helps[field]}", _unit(field))
     for field, (unit, help) in OP_HELP.items():
-        yield Name(SELECTED, f'op("NAME").{field}', f"Operators of a name: {help}", unit)
+        yield ListedName(SELECTED, f'op("NAME").{field}', f"Operators of a name: {help}", unit)
 
 
-def _functions() -> Iterator[Name]:
+def _functions() -> Iterator[ListedName]:
     for function in FUNCTIONS.values():
-        yield Name(FUNCTION, function.use, function.help)
+        yield ListedName(FUNCTION, function.use, function.help)
 
 
 def _unit(field: str) -> str:
@@ -130,15 +132,15 @@ def _text(value: float | str | None) -> str | None:
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
-PER_STEP = "_per_step"
+PER_STEP_SUFFIX = "_per_step"
 """Behind the name of a measure: the parts must be steps."""
-OF_GPU = ("kernels", "copies", "launches", "occupancy_queries", "without_launch")
+GPU_LINES = ("kernels", "copies", "launches", "occupancy_queries", "without_launch")
 """Lines of the summary that count 0 where no GPU was recorded."""
-OF_FILE = ("recorded_with", "workload")
+FILE_LINES = ("recorded_with", "workload")
 """Lines that have no value where the file does not say."""
-MARKERS = "step_markers"
+MARKERS_LINE = "step_markers"
 """A line that the summary has only where there are some."""
-DOUBTS = "doubts"
+WARNINGS_LINE = "doubts"
 """The line that counts the checks of the trace that found something."""
 NOTHING_THERE = "Nothing of it was recorded."
 
@@ -171,15 +173,15 @@ class Namespace:
         known = measured(self.side)
         if name in known:
             return self._of_measure(name, known[name], self.side)
-        if name.endswith(PER_STEP) and name.removesuffix(PER_STEP) in known:
-            return self._per_step(name, known[name.removesuffix(PER_STEP)])
+        if name.endswith(PER_STEP_SUFFIX) and name.removesuffix(PER_STEP_SUFFIX) in known:
+            return self._per_step(name, known[name.removesuffix(PER_STEP_SUFFIX)])
         if name == "findings":
             return self.findings()
         step, why = whole_or_step(self.side)
         lines = summary_facts(self.side.trace, step)
         if name not in lines:
-            behind = PER_STEP if "_per" in name else ""
-            raise Unknown(nearest(name, [*(f"{each}{behind}" for each in known), *self.names, *LISTS], EVERY))
+            behind = PER_STEP_SUFFIX if "_per" in name else ""
+            raise Unknown(nearest(name, [*(f"{each}{behind}" for each in known), *self.names, *LISTS], ALL_NAMES_HINT))
         return self._fact(name, lines[name], why)
 
     def summary(self, name: str) -> Value:
@@ -235,7 +237,7 @@ class Namespace:
 
         Raises: Unknown for a field that they have not.
         """
-        field = field.removesuffix(PER_STEP)
+        field = field.removesuffix(PER_STEP_SUFFIX)
         if field not in FIELDS[kind]:
             raise Unknown(nearest(field, FIELDS[kind]))
         value = SELECTIONS[kind](self.side, pattern, field)
@@ -258,12 +260,12 @@ class Namespace:
         step, why = whole_or_step(self.side)
         if why:
             return number(None, THINGS, self._absent("findings", why))
-        every = found(self.side.trace, step)
+        every = finding_list(self.side.trace, step)
         ids = [each.id for each in every if severity in (None, each.severity.name.lower())]
         return replace(number(len(ids), THINGS), offenders=of_names("findings", ids).counted())
 
     def _per_step(self, name: str, measure: Measure) -> Value:
-        if self.side.sort == STEP:
+        if self.side.part_kind == STEP:
             return self._of_measure(name, measure, self.side)
         why = NO_STEPS if self.side.scope == "" else f"#{self.side.scope} is no step."
         return number(None, unit_of(measure.unit), self._absent(name, why))
@@ -275,11 +277,11 @@ class Namespace:
         value = float(np.median(sample)) if len(sample) else None
         return number(value, unit_of(measure.unit), self._absent(title, lacking(of, measure.name)), sample)
 
-    def _fact(self, title: str, fact: Fact, why: str = "") -> Value:
+    def _fact(self, title: str, fact: SummaryFact, why: str = "") -> Value:
         """A line of the summary; `why` it is not known of these parts."""
-        without_gpu = "" if fact.key in OF_FILE else no_gpu(self.side.trace)
-        if why or (fact.key in OF_GPU and without_gpu):
-            hidden = Fact(fact.key, None, fact.unit)
+        without_gpu = "" if fact.key in FILE_LINES else no_gpu(self.side.trace)
+        if why or (fact.key in GPU_LINES and without_gpu):
+            hidden = SummaryFact(fact.key, None, fact.unit)
         else:
             hidden = fact
         reason = self._absent(title, why or without_gpu or NOTHING_THERE)
@@ -287,7 +289,7 @@ class Namespace:
         if isinstance(fact.value, str) or (fact.value is None and not fact.unit):
             return words(None if hidden.value is None else str(hidden.value), reason)
         figure = number(_figure(hidden.value), unit_of(fact.unit), reason)
-        if fact.key != DOUBTS:
+        if fact.key != WARNINGS_LINE:
             return figure
         names = [check.name for check in doubtful(self.side.trace)]
         return replace(figure, offenders=of_names("health", names).counted())
@@ -298,12 +300,12 @@ class Namespace:
         return f"{title} is not in {self.title}: {said[:1].lower()}{said[1:]}"
 
 
-def summary_facts(trace: Trace, step: int | None = None) -> dict[str, Fact]:
+def summary_facts(trace: Trace, step: int | None = None) -> dict[str, SummaryFact]:
     """The lines of the summary of a trace or a step, by name, and that of the markers wherever it is not."""
 
-    def make() -> dict[str, Fact]:
+    def make() -> dict[str, SummaryFact]:
         lines = {fact.key: fact for fact in facts(trace, step)}
-        return {**lines, MARKERS: lines.get(MARKERS, Fact(MARKERS, None))}
+        return {**lines, MARKERS_LINE: lines.get(MARKERS_LINE, SummaryFact(MARKERS_LINE, None))}
 
     return trace.remember(("facts to check", step), make)
 

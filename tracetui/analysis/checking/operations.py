@@ -59,7 +59,7 @@ def either(answers: Sequence[Truth]) -> Truth:
 def opposite(answer: Truth) -> Truth:
     """The other answer; what is not known stays so."""
     values = np.where(answer.values == UNKNOWN, UNKNOWN, 1 - answer.values).astype(np.int8)
-    return Truth(values, answer.rows, answer.why, untold=answer.untold)
+    return Truth(values, answer.rows, answer.why, undecided=answer.undecided)
 
 
 def _joined(answers: Sequence[Truth], deciding: int) -> Truth:
@@ -72,12 +72,12 @@ def _joined(answers: Sequence[Truth], deciding: int) -> Truth:
     if rows is not None or int(result) != UNKNOWN:
         return Truth(result, rows)
     open_ones = [answer for answer in answers if answer.one == UNKNOWN]
-    lacking = [answer for answer in open_ones if not answer.untold]
+    lacking = [answer for answer in open_ones if not answer.undecided]
     first = (lacking or open_ones)[0]
-    return Truth(result, rows, first.why, untold=not lacking)
+    return Truth(result, rows, first.why, undecided=not lacking)
 
 
-EQUAL = 1e-12
+EQUAL_TOLERANCE = 1e-12
 """As a share of the larger: numbers this near to each other are equal."""
 TOO_LARGE = "The result is too large a number."
 BY_ZERO = "What it is divided by is 0."
@@ -108,8 +108,8 @@ def added(a: Number, b: Number, sign: str) -> Number:
     Raises: Misfit for numbers that cannot be added.
     """
     direction = 1 if sign == "+" else -1
-    if b.unit.sort == "share" and a.unit.sort != "share":
-        if a.unit.sort == "bare":
+    if b.unit.kind == "share" and a.unit.kind != "share":
+        if a.unit.kind == "bare":
             raise Misfit("a number without a unit and a percentage of it")
         return _made(_product(a.values, 1 + direction * b.values * b.unit.scale), a.unit, (a, b))
     unit = shared_unit(a, b)
@@ -196,7 +196,7 @@ def _numbers_compared(sign: str, a: Number, b: Number) -> tuple[Bool, Bool]:
     unit = shared_unit(a, b)
     left, right = _product(a.values, factor(a.unit, unit)), _product(b.values, factor(b.unit, unit))
     with np.errstate(invalid="ignore"):
-        same = np.abs(left - right) <= EQUAL * np.maximum(np.abs(left), np.abs(right))
+        same = np.abs(left - right) <= EQUAL_TOLERANCE * np.maximum(np.abs(left), np.abs(right))
         less = (left < right) & ~same
     more = ~same & ~less
     holds = {"==": same, "!=": ~same, "<": less, "<=": less | same, ">": more, ">=": more | same}[sign]
@@ -214,15 +214,15 @@ def _texts_compared(sign: str, a: Words, b: Words) -> tuple[Bool, Bool]:
     fits = np.zeros(a.ids.shape, bool)
     if b.ids >= 0:
         like = matcher(b.one)
-        used, place = np.unique(a.ids, return_inverse=True)
+        used, index = np.unique(a.ids, return_inverse=True)
         hits = np.array([number >= 0 and like(a.strings[number]) for number in used.tolist()], bool)
-        fits = hits[place.reshape(a.ids.shape)]
+        fits = hits[index.reshape(a.ids.shape)]
     return np.asarray(fits if sign == "~" else ~fits), known
 
 
 def _recoded(value: Words, common: Strings) -> Int64:
     """Ids in a common list of texts; each text that occurs is looked at once."""
-    used, place = np.unique(value.ids, return_inverse=True)
+    used, index = np.unique(value.ids, return_inverse=True)
     ids = [common.intern(value.strings[number]) if number >= 0 else -1 for number in used.tolist()]
-    found: NDArray[np.int64] = np.array(ids, np.int64)[place.reshape(value.ids.shape)]
+    found: NDArray[np.int64] = np.array(ids, np.int64)[index.reshape(value.ids.shape)]
     return found

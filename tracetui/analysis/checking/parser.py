@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tracetui.analysis.checking.mistake import NO_COMMAS, Mistake, nearest
+from tracetui.analysis.checking.mistake import NO_COMMAS_HINT, Mistake, nearest
 from tracetui.analysis.checking.units import LITERALS
 
 LEVELS: tuple[tuple[str, ...], ...] = (
@@ -51,7 +51,7 @@ class Quoted:
 
 
 @dataclass(frozen=True)
-class Part:
+class PathPart:
     """One name of a path: `step[3]`, `kernel("gemm")`, `dur_us`."""
 
     name: str
@@ -65,7 +65,7 @@ class Part:
 class Path:
     """Names joined by points: a value, or a call of a function."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[PathPart, ...]
 
     @property
     def at(self) -> int:
@@ -83,7 +83,7 @@ class Prefixed:
 
 
 @dataclass(frozen=True)
-class Row:
+class Chain:
     """Expressions with operators of one level between them: a sum, a product, a chain of comparisons."""
 
     first: Node
@@ -106,7 +106,7 @@ class Row:
         return (self.first, *(node for _, node in self.rest))
 
 
-Node = Figure | Quoted | Path | Prefixed | Row
+Node = Figure | Quoted | Path | Prefixed | Chain
 
 
 def written(node: Node) -> str:
@@ -123,7 +123,7 @@ def written(node: Node) -> str:
             return f"not {_within(node.operand, NOT_LEVEL)}"
         case Prefixed():
             return f"{node.sign}{_within(node.operand, SIGN_LEVEL)}"
-        case Row():
+        case Chain():
             least = node.level + 0.25
             rest = (f" {sign} {_within(each, least)}" for sign, each in node.rest)
             return _within(node.first, least) + "".join(rest)
@@ -132,9 +132,9 @@ def written(node: Node) -> str:
 def bare_words(node: Node) -> str:
     """What looks like a text without its quotes: names with nothing but - and / between them; empty for all else."""
     match node:
-        case Path(parts=(Part(index=None, arguments=None, name=name),)):
+        case Path(parts=(PathPart(index=None, arguments=None, name=name),)):
             return name
-        case Row():
+        case Chain():
             words = [bare_words(each) for each in node.operands]
             signs = [sign for sign, _ in node.rest]
             if all(words) and set(signs) <= {"-", "/"}:
@@ -153,7 +153,7 @@ def _within(node: Node, least: float) -> str:
 
 def _binds(node: Node) -> float:
     match node:
-        case Row():
+        case Chain():
             return node.level
         case Prefixed():
             return NOT_LEVEL if node.sign == "not" else SIGN_LEVEL
@@ -161,17 +161,17 @@ def _binds(node: Node) -> float:
             return WHOLE_LEVEL
 
 
-def _part(part: Part) -> str:
+def _part(part: PathPart) -> str:
     index = "" if part.index is None else f"[{part.index}]"
     called = "" if part.arguments is None else f"({', '.join(map(written, part.arguments))})"
     return f"{part.name}{index}{called}"
 
 
-LONGEST = 2000
+MAX_CHARACTERS = 2000
 """Characters that an expression may have."""
 NUMBER, TEXT, NAME, SIGN, END = "number", "text", "name", "sign", "end"
 """What a token can be."""
-WORDS = ("and", "or", "not")
+WORD_OPERATORS = ("and", "or", "not")
 """Names that are operators."""
 
 _NUMBER = re.compile(r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -200,7 +200,7 @@ _HINTS = {
 class Token:
     """One word of an expression."""
 
-    sort: str
+    kind: str
     text: str
     at: int
     """Characters before it."""
@@ -215,8 +215,10 @@ def tokens(text: str) -> list[Token]:
 
     Raises: Mistake for what belongs to no expression.
     """
-    if len(text) > LONGEST:
-        raise Mistake(f"An expression has at most {LONGEST:,} characters, and this one {len(text):,}.", LONGEST)
+    if len(text) > MAX_CHARACTERS:
+        raise Mistake(
+            f"An expression has at most {MAX_CHARACTERS:,} characters, and this one {len(text):,}.", MAX_CHARACTERS
+        )
     return list(_read(text))
 
 
@@ -225,44 +227,44 @@ def _read(text: str) -> Iterator[Token]:
     while at < len(text) and text[at] != "#":
         if text[at].isspace():
             at += 1
-        elif found := _NUMBER.match(text, at):
-            token, at = _number(text, found)
+        elif match := _NUMBER.match(text, at):
+            token, at = _number(text, match)
             yield token
-        elif found := _NAME.match(text, at):
-            yield Token(SIGN if found[0] in WORDS else NAME, found[0], at)
-            at = found.end()
+        elif match := _NAME.match(text, at):
+            yield Token(SIGN if match[0] in WORD_OPERATORS else NAME, match[0], at)
+            at = match.end()
         elif text[at] in "\"'":
             end = text.find(text[at], at + 1)
             if end < 0:
                 raise Mistake("The text that begins here has no closing quote.", at)
             yield Token(TEXT, text[at + 1 : end], at)
             at = end + 1
-        elif found := _SIGN.match(text, at):
-            yield Token(SIGN, _ALIKE.get(found[0], found[0]), at)
-            at = found.end()
+        elif match := _SIGN.match(text, at):
+            yield Token(SIGN, _ALIKE.get(match[0], match[0]), at)
+            at = match.end()
         else:
             hint = _HINTS.get(text[at], "")
             raise Mistake(" ".join(filter(None, (f"{text[at]!r} has no meaning here.", hint))), at)
     yield Token(END, "", at)
 
 
-def _number(text: str, found: re.Match[str]) -> tuple[Token, int]:
+def _number(text: str, match: re.Match[str]) -> tuple[Token, int]:
     """A number with the unit behind it, and where it ends."""
-    at, end = found.start(), found.end()
-    value, unit = float(found[0]), ""
+    at, end = match.start(), match.end()
+    value, unit = float(match[0]), ""
     if not math.isfinite(value):
-        raise Mistake(f"{found[0]} is too large a number.", at)
+        raise Mistake(f"{match[0]} is too large a number.", at)
     if behind := _UNIT.match(text, end):
         unit, end = behind[1], behind.end()
     elif letters := _LETTERS.match(text, end):
         offer = nearest(letters[0], LITERALS, "There are ns, us, ms, s, %, B, kB to TB, KiB to TiB, GB/s, TFLOP/s.")
         raise Mistake(f"{letters[0]!r} is no unit. {offer}", end)
-    return Token(NUMBER, found[0], at, value, unit), end
+    return Token(NUMBER, match[0], at, value, unit), end
 
 
-DEEPEST = 30
+MAX_DEPTH = 30
 """So many parentheses, calls and prefixes may stand within each other."""
-LONGEST_INDEX = 9
+MAX_INDEX_DIGITS = 9
 """Digits of the number of a step."""
 
 
@@ -281,10 +283,10 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> Node:
-        if self._next.sort == END:
+        if self._next.kind == END:
             raise Mistake("There is no expression here; an example is kernels == 5.", self._next.at)
         node = self._level(0)
-        if self._next.sort != END:
+        if self._next.kind != END:
             raise self._unexpected("an operator or the end")
         return node
 
@@ -297,27 +299,27 @@ class _Parser:
         return self._words[self._place - 1]
 
     def _is(self, sign: str) -> bool:
-        return self._next.sort == SIGN and self._next.text == sign
+        return self._next.kind == SIGN and self._next.text == sign
 
     def _unexpected(self, wanted: str) -> Mistake:
-        if self._next.sort == END:
+        if self._next.kind == END:
             return Mistake(f"The expression ends where {wanted} should follow.", self._next.at)
-        hint = f" {NO_COMMAS}" if self._has_comma_in_number else ""
+        hint = f" {NO_COMMAS_HINT}" if self._has_comma_in_number else ""
         return Mistake(f"{self._next.text!r} stands where {wanted} should.{hint}", self._next.at)
 
     @property
     def _has_comma_in_number(self) -> bool:
         """Whether the next word is a comma with a number before it and three digits behind it."""
-        if not (self._is(",") and self._place and self._words[self._place - 1].sort == NUMBER):
+        if not (self._is(",") and self._place and self._words[self._place - 1].kind == NUMBER):
             return False
         behind = self._words[self._place + 1]
-        return behind.sort == NUMBER and len(behind.text) == 3 and behind.at == self._next.at + 1
+        return behind.kind == NUMBER and len(behind.text) == 3 and behind.at == self._next.at + 1
 
     def _deeper(self, parse: Callable[[], Node]) -> Node:
         """What stands within something; raises a Mistake where that is too deep."""
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise Mistake(f"More than {DEEPEST} parentheses or prefixes stand within each other.", self._next.at)
+        if self._depth > MAX_DEPTH:
+            raise Mistake(f"More than {MAX_DEPTH} parentheses or prefixes stand within each other.", self._next.at)
         node = parse()
         self._depth -= 1
         return node
@@ -330,10 +332,10 @@ class _Parser:
             return self._prefixed(lambda: self._level(COMPARISON))
         first = self._level(level + 1)
         rest = []
-        while self._next.sort == SIGN and self._next.text in LEVELS[level]:
+        while self._next.kind == SIGN and self._next.text in LEVELS[level]:
             sign = self._take().text
             rest.append((sign, self._level(level + 1)))
-        return Row(first, tuple(rest)) if rest else first
+        return Chain(first, tuple(rest)) if rest else first
 
     def _signed(self) -> Node:
         return self._prefixed(self._signed) if self._is("-") or self._is("+") else self._single()
@@ -344,13 +346,13 @@ class _Parser:
 
     def _single(self) -> Node:
         token = self._next
-        if token.sort == NUMBER:
+        if token.kind == NUMBER:
             self._take()
             return Figure(token.value, token.unit, token.at)
-        if token.sort == TEXT:
+        if token.kind == TEXT:
             self._take()
             return Quoted(token.text, token.at)
-        if token.sort == NAME:
+        if token.kind == NAME:
             return self._path()
         if self._is("("):
             self._take()
@@ -365,12 +367,12 @@ class _Parser:
         parts = [self._part()]
         while self._is("."):
             self._take()
-            if self._next.sort != NAME:
+            if self._next.kind != NAME:
                 raise self._unexpected("a name")
             parts.append(self._part())
         return Path(tuple(parts))
 
-    def _part(self) -> Part:
+    def _part(self) -> PathPart:
         name, index, arguments = self._take(), None, None
         if self._is("["):
             opening = self._take()
@@ -378,11 +380,13 @@ class _Parser:
             self._close("]", opening)
         if self._is("("):
             arguments = self._arguments(self._take())
-        return Part(name.text, index, arguments, name.at)
+        return PathPart(name.text, index, arguments, name.at)
 
     def _index(self) -> int:
         token = self._next
-        plain = token.sort == NUMBER and token.unit == "" and token.text.isdigit() and len(token.text) <= LONGEST_INDEX
+        plain = (
+            token.kind == NUMBER and token.unit == "" and token.text.isdigit() and len(token.text) <= MAX_INDEX_DIGITS
+        )
         if not plain:
             raise self._unexpected("the number of a step")
         return int(self._take().text)
@@ -404,6 +408,6 @@ class _Parser:
         self._take()
 
     def _unclosed(self, sign: str, opening: Token, wanted: str) -> Mistake:
-        if self._next.sort == END:
+        if self._next.kind == END:
             return Mistake(f"The {opening.text} here has no {sign} to close it.", opening.at)
         return self._unexpected(wanted)

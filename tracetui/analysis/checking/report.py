@@ -10,10 +10,10 @@ import numpy as np
 from tracetui.analysis.checking.doubtful_columns import touching
 from tracetui.analysis.checking.evaluate import Evaluator
 from tracetui.analysis.checking.lists import measured
-from tracetui.analysis.checking.parser import Figure, Node, Part, Path, parsed, written
+from tracetui.analysis.checking.parser import Figure, Node, Path, PathPart, parsed, written
 from tracetui.analysis.checking.units import LITERALS
 from tracetui.analysis.checking.values import Number
-from tracetui.analysis.checking.verdict import Assertion, Outcome, Status, checked, whole_file
+from tracetui.analysis.checking.verdict import Assertion, CheckOutcome, Status, checked, whole_file
 from tracetui.analysis.comparing.sentences.fairness import is_same, unfair
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.errors import UsageError
@@ -21,17 +21,17 @@ from tracetui.errors import UsageError
 COMPARED = ("dur_us", "cpu_us", "gpu_busy_us", "kernels", "launches")
 """What must not be worse than in a baseline, where nothing else is asked."""
 
-MOST = 3
+MAX_NAMED_WARNINGS = 3
 """So many doubts are told, and of each so many names that it touches."""
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """The outcomes of a check, in the order in which the assertions were given."""
 
     side: Side
     baseline: Side | None
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[CheckOutcome, ...]
     unfair: tuple[str, ...] = ()
     """What differs between the trace and the baseline beside the program, as sentences."""
     remarks: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Report:
     @property
     def passes(self) -> bool:
         """Whether nothing fails, nothing is missing, and where it is `strict` everything can be told."""
-        bad = (Status.FAILS, Status.MISSING, *((Status.UNTOLD,) if self.strict else ()))
+        bad = (Status.FAILS, Status.MISSING, *((Status.UNDECIDED,) if self.strict else ()))
         return self.count(*bad) == 0
 
 
@@ -55,7 +55,7 @@ def report(
     baseline: Side | None = None,
     tolerance: str | None = None,
     strict: bool = False,
-) -> Report:
+) -> CheckReport:
     """Check assertions about a side; `tolerance` is a percentage or a value that differences may have.
 
     Raises: Mistake for names that do not exist, UsageError for a tolerance that is none.
@@ -66,7 +66,7 @@ def report(
     cut = [whole_file(each.trace) for each in (side, baseline) if each is not None]
     sides = zip((side, baseline), evaluator.used, strict=True)
     remarks = [remark for each, used in sides if each for remark in _remarks(each, used)]
-    return Report(
+    return CheckReport(
         side,
         baseline,
         (*outcomes, *dict.fromkeys(outcome for outcome in cut if outcome)),
@@ -81,7 +81,7 @@ def beside(name: str) -> Assertion:
 
     Raises: Mistake for what is no name.
     """
-    tree: Node = Path((Part("not_slower", None, (parsed(name),)),))
+    tree: Node = Path((PathPart("not_slower", None, (parsed(name),)),))
     return Assertion(written(tree), tree)
 
 
@@ -117,12 +117,12 @@ def _remarks(side: Side, used: Mapping[str, tuple[str, ...]]) -> list[str]:
     if guessed := side.inferred():
         said.append(f"{guessed:,} GPU activities of {side.name} have no launch record and are placed by their start.")
     if bad := touching(side.trace, used):
-        checks = "; ".join(f"{check.name} ({_some(names)})" for check, names in bad[:MOST])
-        more = f"; {len(bad) - MOST} more" if len(bad) > MOST else ""
+        checks = "; ".join(f"{check.name} ({_some(names)})" for check, names in bad[:MAX_NAMED_WARNINGS])
+        more = f"; {len(bad) - MAX_NAMED_WARNINGS} more" if len(bad) > MAX_NAMED_WARNINGS else ""
         title = side.trace.label
         said.append(f"Numbers of {title} may be doubtful, as `tracetui show health` says: {checks}{more}.")
     return said
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:MOST]) + (", ..." if len(names) > MOST else "")
+    return ", ".join(names[:MAX_NAMED_WARNINGS]) + (", ..." if len(names) > MAX_NAMED_WARNINGS else "")

@@ -25,23 +25,23 @@ class Unit:
     powers: Powers = PLAIN
     scale: float = 1.0
     """How many of the bases one of it is."""
-    sort: str = ""
+    kind: str = ""
     """Of plain numbers: `bare`, `count`, `ratio` or `share`."""
 
     @property
     def words(self) -> str:
         """The unit in a sentence: `a time`, `a share`."""
-        return _WORDS.get(self.sort) or _DIMENSIONS.get(self.powers) or f"a number of {self.label}"
+        return _WORDS.get(self.kind) or _DIMENSIONS.get(self.powers) or f"a number of {self.label}"
 
 
 class Misfit(Exception):
     """Two numbers cannot stand beside each other; the message says which."""
 
 
-BARE = Unit("", sort="bare")
-THINGS = Unit("", sort="count")
-RATIO = Unit("", sort="ratio")
-SHARE = Unit("%", scale=0.01, sort="share")
+BARE = Unit("", kind="bare")
+THINGS = Unit("", kind="count")
+RATIO = Unit("", kind="ratio")
+SHARE = Unit("%", scale=0.01, kind="share")
 MICROS = Unit("us", (1, 0, 0))
 BYTES = Unit("bytes", (0, 1, 0))
 FLOP = Unit("flop", (0, 0, 1))
@@ -84,7 +84,7 @@ _OF_TABLES = {COUNT: THINGS} | LITERALS
 
 def unit_of(label: str) -> Unit:
     """The unit of a column or a measure; one that is not known counts things."""
-    return _OF_TABLES.get(label, Unit(label, sort="count"))
+    return _OF_TABLES.get(label, Unit(label, kind="count"))
 
 
 def factor(unit: Unit, into: Unit) -> float:
@@ -92,9 +92,9 @@ def factor(unit: Unit, into: Unit) -> float:
 
     Raises: Misfit where they are not of one sort.
     """
-    if unit.sort == "bare" or into.sort == "bare":
+    if unit.kind == "bare" or into.kind == "bare":
         return 1.0
-    if unit.powers != into.powers or {unit.sort, into.sort} == {"count", "share"}:
+    if unit.powers != into.powers or {unit.kind, into.kind} == {"count", "share"}:
         raise Misfit(f"{unit.words} and {into.words}")
     return unit.scale / into.scale
 
@@ -105,7 +105,7 @@ def joint(a: Unit, b: Unit) -> Unit:
     Raises: Misfit where they are not of one sort.
     """
     factor(a, b)
-    if a.sort == "bare" or (a.sort == "ratio" and b.sort == "share"):
+    if a.kind == "bare" or (a.kind == "ratio" and b.kind == "share"):
         return b
     return a
 
@@ -113,26 +113,26 @@ def joint(a: Unit, b: Unit) -> Unit:
 def product(a: Unit, b: Unit) -> tuple[Unit, float]:
     """The unit of a product, and by what the product of the two numbers is multiplied."""
     for one, other in ((a, b), (b, a)):
-        if one.sort == "bare":
+        if one.kind == "bare":
             return other, 1.0
     for one, other in ((a, b), (b, a)):
-        if one.sort == "share":
+        if one.kind == "share":
             return other, one.scale
     for one, other in ((a, b), (b, a)):
         if one.powers == PLAIN:
             # A ratio of a count is a count, whichever stands first.
-            return (one if other.sort == "ratio" else other), 1.0
+            return (one if other.kind == "ratio" else other), 1.0
     return _base(_sum(a.powers, b.powers), 1), a.scale * b.scale
 
 
 def quotient(a: Unit, b: Unit) -> tuple[Unit, float]:
     """The unit of a quotient, and by what the quotient of the two numbers is multiplied."""
-    if b.sort == "bare":
+    if b.kind == "bare":
         return a, 1.0
-    if b.sort == "share":
-        return (RATIO, 1.0) if a.sort == "share" else (RATIO if a.sort == "bare" else a, 1 / b.scale)
+    if b.kind == "share":
+        return (RATIO, 1.0) if a.kind == "share" else (RATIO if a.kind == "bare" else a, 1 / b.scale)
     if b.powers == PLAIN:
-        return (RATIO, 1.0) if a.sort == "bare" or a.sort == b.sort == "count" else (a, 1.0)
+        return (RATIO, 1.0) if a.kind == "bare" or a.kind == b.kind == "count" else (a, 1.0)
     powers = _sum(a.powers, b.powers, -1)
     return _base(powers, 1), a.scale / b.scale
 

@@ -19,7 +19,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.table import Cell, Column, Table
 from tracetui.model.trace import Float64
 
-MOST = 3
+MAX_NAMED_ROWS = 3
 """So many rows are named; of the others it is told how many they are."""
 
 
@@ -68,16 +68,18 @@ class Offenders:
 NOBODY = Offenders()
 
 
-def of_rows(name: str, table: Table | None, places: Int64, holds: bool = True) -> Offenders:
+def of_rows(name: str, table: Table | None, indices: Int64, holds: bool = True) -> Offenders:
     """Some rows of the table of a list."""
     if table is None:
         return NOBODY
-    return Offenders(tuple(_row(name, table, place) for place in places[:MOST].tolist()), len(places), holds)
+    return Offenders(
+        tuple(_row(name, table, index) for index in indices[:MAX_NAMED_ROWS].tolist()), len(indices), holds
+    )
 
 
 def of_names(name: str, texts: Sequence[str]) -> Offenders:
     """Rows of which no more than the names are known."""
-    return Offenders(tuple(Offender(name, text) for text in texts[:MOST]), len(texts))
+    return Offenders(tuple(Offender(name, text) for text in texts[:MAX_NAMED_ROWS]), len(texts))
 
 
 def first_of(values: Sequence[Offenders]) -> Offenders:
@@ -85,9 +87,9 @@ def first_of(values: Sequence[Offenders]) -> Offenders:
     return next((each for each in values if each.first), NOBODY)
 
 
-def _row(name: str, table: Table, place: int) -> Offender:
+def _row(name: str, table: Table, index: int) -> Offender:
     def cell(column: str) -> Cell:
-        return table[column].cell(place) if column in table else None
+        return table[column].cell(index) if column in table else None
 
     step = None if name in _WITHOUT_STEP else cell("step")
     told = _NAMES.get(name, _plain("name"))(cell)
@@ -155,9 +157,9 @@ class Rows:
     table: Table | None = None
     """What is known of the rows."""
 
-    def named(self, places: Int64, holds: bool = True) -> Offenders:
+    def named(self, indices: Int64, holds: bool = True) -> Offenders:
         """Some of the rows by their places, to be told."""
-        return of_rows(self.name, self.table, places, holds)
+        return of_rows(self.name, self.table, indices, holds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +219,7 @@ class Truth:
     found: tuple[Piece, ...] = ()
     """What was found, where more is to be told than yes or no."""
     wanted: tuple[Piece, ...] = ()
-    untold: bool = False
+    undecided: bool = False
     """Whether it is not known for want of certainty, and not for want of a value."""
     offenders: Offenders = NOBODY
     """The rows of a list that decided."""

@@ -13,7 +13,7 @@ from enum import Enum
 from tracetui.analysis.checking.evaluate import Evaluator
 from tracetui.analysis.checking.mistake import Mistake, together
 from tracetui.analysis.checking.operations import both, either, opposite, shared_unit
-from tracetui.analysis.checking.parser import COMPARISON, OR, Node, Prefixed, Row, parsed, tokens, written
+from tracetui.analysis.checking.parser import COMPARISON, OR, Chain, Node, Prefixed, parsed, tokens, written
 from tracetui.analysis.checking.units import factor
 from tracetui.analysis.checking.values import (
     NO,
@@ -74,7 +74,7 @@ def of_chain(text: str, answer: Truth, values: Sequence[Value], signs: Sequence[
 
 
 def _of_values(text: str, answer: Truth, values: Sequence[Value], signs: Sequence[str]) -> Leaf:
-    open_ones = [place for place, value in enumerate(values) if isinstance(value, Truth) or not value.fixed]
+    open_ones = [index for index, value in enumerate(values) if isinstance(value, Truth) or not value.fixed]
     if len(values) == 2:
         flip = open_ones == [1] and signs[0] in MIRRORED
         a, b, sign = (values[1], values[0], MIRRORED[signs[0]]) if flip else (values[0], values[1], signs[0])
@@ -110,7 +110,7 @@ def _beside(a: Value, b: Value) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
     """Two values as they are told, numbers in one unit: that which is written in the expression, where one is."""
     if not (isinstance(a, Number) and isinstance(b, Number)):
         return _shown(a), _shown(b)
-    unit = b.unit if b.fixed and b.unit.sort != "bare" else shared_unit(a, b)
+    unit = b.unit if b.fixed and b.unit.kind != "bare" else shared_unit(a, b)
     left = Amount(a.one * factor(a.unit, unit), unit)
     right = Amount(b.one * factor(b.unit, unit), unit)
     return tuple(x for x in (left,) if x.value == x.value), tuple(x for x in (right,) if x.value == x.value)
@@ -132,12 +132,12 @@ class Status(Enum):
     FAILS = "fails"
     MISSING = "missing"
     """The trace does not hold a value that it needs."""
-    UNTOLD = "cannot tell"
+    UNDECIDED = "cannot tell"
     """A difference from the baseline that is hidden by noise."""
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """One assertion, and what became of it."""
 
     expression: str
@@ -156,21 +156,21 @@ class Assertion:
 
     text: str
     tree: Node
-    place: str = field(default="", compare=False)
+    source: str = field(default="", compare=False)
     """Where it stands, as `limits.txt, line 3`; empty for the command line."""
 
 
-def assertion(text: str, place: str = "") -> Assertion:
+def assertion(text: str, source: str = "") -> Assertion:
     """An expression as an assertion, without the spaces and the remark around it.
 
     Raises: Mistake for what is no expression.
     """
     text = text.strip()
-    with _telling(text, place):
-        return Assertion(text[: tokens(text)[-1].at].rstrip(), parsed(text), place)
+    with _telling(text, source):
+        return Assertion(text[: tokens(text)[-1].at].rstrip(), parsed(text), source)
 
 
-def checked(assertions: Sequence[Assertion], evaluator: Evaluator) -> list[Outcome]:
+def checked(assertions: Sequence[Assertion], evaluator: Evaluator) -> list[CheckOutcome]:
     """What becomes of assertions, in their order.
 
     Raises: Mistake for names that do not exist, and for what is no assertion, with all the others that there are.
@@ -178,7 +178,7 @@ def checked(assertions: Sequence[Assertion], evaluator: Evaluator) -> list[Outco
     outcomes, mistakes = [], []
     for each in assertions:
         try:
-            with _telling(each.text, each.place):
+            with _telling(each.text, each.source):
                 outcomes.append(_outcome(each, evaluator))
         except Mistake as mistake:
             mistakes.append(mistake)
@@ -187,35 +187,37 @@ def checked(assertions: Sequence[Assertion], evaluator: Evaluator) -> list[Outco
     return outcomes
 
 
-def whole_file(trace: Trace) -> Outcome | None:
+def whole_file(trace: Trace) -> CheckOutcome | None:
     """That nothing of a file is lost, as an assertion of its own, where something is; None where nothing is."""
     if not (loss := trace.quality.loss):
         return None
     why = f"{trace.label} {loss}; all numbers are those of a part."
-    return Outcome("the file is whole", Status.MISSING, (), why)
+    return CheckOutcome("the file is whole", Status.MISSING, (), why)
 
 
 @contextmanager
-def _telling(text: str, place: str) -> Iterator[None]:
+def _telling(text: str, source: str) -> Iterator[None]:
     """Adds to a mistake the expression in which it is, and where that stands."""
     try:
         yield
     except Mistake as mistake:
-        mistake.text, mistake.place = text, place
+        mistake.text, mistake.source = text, source
         raise
 
 
-def _outcome(each: Assertion, evaluator: Evaluator) -> Outcome:
+def _outcome(each: Assertion, evaluator: Evaluator) -> CheckOutcome:
     answer, leaves = _judged(each.tree, evaluator)
-    joined = isinstance(each.tree, Row) and each.tree.level < COMPARISON
+    joined = isinstance(each.tree, Chain) and each.tree.level < COMPARISON
     if answer.one == UNKNOWN:
-        return Outcome(each.text, Status.UNTOLD if answer.untold else Status.MISSING, tuple(leaves), answer.why, joined)
-    return Outcome(each.text, Status.HOLDS if answer.one == YES else Status.FAILS, tuple(leaves), "", joined)
+        return CheckOutcome(
+            each.text, Status.UNDECIDED if answer.undecided else Status.MISSING, tuple(leaves), answer.why, joined
+        )
+    return CheckOutcome(each.text, Status.HOLDS if answer.one == YES else Status.FAILS, tuple(leaves), "", joined)
 
 
 def _judged(node: Node, evaluator: Evaluator) -> tuple[Truth, list[Leaf]]:
     """Whether a condition holds, and the comparisons that decide it."""
-    if isinstance(node, Row) and node.level < COMPARISON:
+    if isinstance(node, Chain) and node.level < COMPARISON:
         judged = [_judged(each, evaluator) for each in node.operands]
         answer = (either if node.level == OR else both)([truth for truth, _ in judged])
         decided = YES if node.level == OR else NO
@@ -229,7 +231,7 @@ def _judged(node: Node, evaluator: Evaluator) -> tuple[Truth, list[Leaf]]:
 
 def _leaf(node: Node, evaluator: Evaluator) -> tuple[Truth, list[Leaf]]:
     text = written(node)
-    if isinstance(node, Row) and node.level == COMPARISON:
+    if isinstance(node, Chain) and node.level == COMPARISON:
         answer, values = evaluator.compared(node)
         _require_one(answer, text, node.at)
         return answer, [of_chain(text, answer, values, [sign for sign, _ in node.rest])]

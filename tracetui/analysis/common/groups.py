@@ -49,8 +49,8 @@ def combinations(*columns: NDArray[np.integer]) -> Combinations:
 
 def _numbered(values: Int64) -> tuple[Int64, int]:
     """The rank of each value among the different ones, and how many there are."""
-    used, place = np.unique(values, return_inverse=True)
-    return place.astype(np.int64), len(used)
+    used, index = np.unique(values, return_inverse=True)
+    return index.astype(np.int64), len(used)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ class Axis:
         low = int(start.min(initial=0))
         return cls(low, int(end.max(initial=0)) - low + 2)
 
-    def place(self, lane: NDArray[np.integer], moment: Int64) -> Int64:
+    def position(self, lane: NDArray[np.integer], moment: Int64) -> Int64:
         """Where moments of lanes, numbered from 0, are on the axis."""
         return lane.astype(np.int64) * self.span + (moment - self.low)
 
@@ -41,7 +41,7 @@ class Stretches:
     @classmethod
     def of(cls, axis: Axis, lane: NDArray[np.integer], start: Int64, end: Int64) -> Stretches:
         """The union of the intervals on each lane."""
-        return cls(axis, *union(axis.place(lane, start), axis.place(lane, end)))
+        return cls(axis, *union(axis.position(lane, start), axis.position(lane, end)))
 
     def joined(self, other: Stretches) -> Stretches:
         """What either covers."""
@@ -50,4 +50,4 @@ class Stretches:
 
     def covered(self, lane: NDArray[np.integer], low: Int64, high: Int64) -> Int64:
         """How much of each window [low, high) of a lane is covered, in ns."""
-        return covered_within(self.starts, self.ends, self.axis.place(lane, low), self.axis.place(lane, high))
+        return covered_within(self.starts, self.ends, self.axis.position(lane, low), self.axis.position(lane, high))

@@ -34,10 +34,10 @@ def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:
     slices = trace.slices
     wanted = np.zeros(len(slices), bool)
     wanted[rows] = True
-    place = np.full(len(slices), -1, np.int64)
-    place[rows] = np.arange(len(rows))
+    index = np.full(len(slices), -1, np.int64)
+    index[rows] = np.arange(len(rows))
     above = nearest(slices.parent, wanted)[rows]
-    parent = np.where(above >= 0, place[above], -1)
+    parent = np.where(above >= 0, index[above], -1)
     again = np.flatnonzero(_disorderly(trace)[slices.lane[rows]])
     if len(again):
         part = rows[again]

@@ -11,13 +11,13 @@ import numpy as np
 
 from tracetui.analysis.comparing.changes.op_changes import op_changes
 from tracetui.analysis.comparing.changes.totals_table import Total, merged, paired
-from tracetui.analysis.comparing.sentences.fairness import strangers
+from tracetui.analysis.comparing.sentences.fairness import unrelated_programs
 from tracetui.analysis.comparing.sentences.statement import opening
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.table import Column, Table, numbers, texts
 
-MARKS = ascii_uppercase
+SIDE_NAMES = ascii_uppercase
 """What the sides are called; there are no more of them."""
 
 
@@ -31,19 +31,24 @@ class Several:
     def openings(self) -> tuple[tuple[str, ...], ...]:
         """For each side after the first the doubts about comparing it, and its first sentence about times."""
         first = self.sides[0]
-        return tuple(opening(first, each, (MARKS[0], MARKS[place])) for place, each in enumerate(self.sides[1:], 1))
+        return tuple(
+            opening(first, each, (SIDE_NAMES[0], SIDE_NAMES[index])) for index, each in enumerate(self.sides[1:], 1)
+        )
 
     @cached_property
     def others(self) -> tuple[bool, ...]:
         """For each side whether it is another program than the first, so that no factor means anything."""
         first = self.sides[0]
-        return (False, *(bool(strangers(first, each, list(op_changes(first, each).rows()))) for each in self.sides[1:]))
+        return (
+            False,
+            *(bool(unrelated_programs(first, each, list(op_changes(first, each).rows()))) for each in self.sides[1:]),
+        )
 
     @cached_property
     def totals(self) -> Table:
         """One row per measure: the middle of each side, and of those after the first by how much it differs."""
         first, every = self.sides[0], reduce(merged, map(measures, self.sides))
-        marks = [(MARKS[0], MARKS[place]) for place in range(1, len(self.sides))]
+        marks = [(SIDE_NAMES[0], SIDE_NAMES[index]) for index in range(1, len(self.sides))]
         pairs = [paired(first, other, mark, every) for other, mark in zip(self.sides[1:], marks, strict=True)]
         names = [name for name in every if any(name in pair for pair in pairs)]
         known = [next(pair[name] for pair in pairs if name in pair) for name in names]
@@ -52,7 +57,7 @@ class Several:
                 texts("measure", names, "What is measured; ends in the unit where it has one."),
                 texts("unit", [each.unit for each in known], "Unit of the numbers; empty for counts."),
                 numbers("a", [each.difference.a.median for each in known], "", "Median over the parts of A."),
-                *(column for place, pair in enumerate(pairs, 1) for column in _columns(place, pair, names)),
+                *(column for index, pair in enumerate(pairs, 1) for column in _columns(index, pair, names)),
                 texts("about", [each.help for each in known], "What the number is."),
             ),
             None,
@@ -60,9 +65,9 @@ class Several:
         )
 
 
-def _columns(place: int, pair: dict[str, Total], names: list[str]) -> Iterator[Column]:
+def _columns(index: int, pair: dict[str, Total], names: list[str]) -> Iterator[Column]:
     """The columns of a side after the first; null in rows of which neither it nor the first holds anything."""
-    told, mark = [pair.get(name) for name in names], MARKS[place]
+    told, mark = [pair.get(name) for name in names], SIDE_NAMES[index]
     name, nothing = mark.lower(), np.nan
     medians = [each.difference.b.median if each else nothing for each in told]
     ratios = [each.difference.ratio if each else nothing for each in told]

@@ -18,7 +18,7 @@ from tracetui.errors import UsageError
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Device, Kind, Trace
 
-EVERY = -1
+ALL_DEVICES = -1
 """The id of a device that stands for all devices of a trace."""
 KIB = 1024
 
@@ -115,7 +115,7 @@ def device_index(trace: Trace, rows: Int64) -> Int64:
     numbers = lane_numbers(trace).device[trace.slices.lane[rows]]
     found = np.full(len(rows), -1, np.int64)
     for index, device in reversed(list(enumerate(trace.devices))):
-        found[(numbers == device.id) | (device.id == EVERY)] = index
+        found[(numbers == device.id) | (device.id == ALL_DEVICES)] = index
     return found
 
 
@@ -127,7 +127,7 @@ def with_device(trace: Trace, name: str) -> Trace:
     peaks = peaks_named(name)
     if peaks is None:
         raise UsageError(f"The device {name!r} is not known here: name it as `H100`, `A100-SXM4-80GB` or `RTX 4090`.")
-    described = [device.name for device in trace.devices if device.name and device.id != EVERY]
+    described = [device.name for device in trace.devices if device.name and device.id != ALL_DEVICES]
     if described:
         raise UsageError(f"The trace says that it ran on {described[0]}; --device is for traces that do not say.")
     major, minor = peaks.capability
@@ -136,7 +136,7 @@ def with_device(trace: Trace, name: str) -> Trace:
         properties["warpSize"] = 64
     else:
         properties |= {"computeMajor": major, "computeMinor": minor}
-    return replace(trace, devices=(Device(EVERY, peaks.title, properties),), cache={})
+    return replace(trace, devices=(Device(ALL_DEVICES, peaks.title, properties),), cache={})
 
 
 def device_note(trace: Trace) -> str:

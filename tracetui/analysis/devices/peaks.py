@@ -65,9 +65,9 @@ def _by_name(name: str, memory: float | None, units: object) -> Peaks | None:
     text = name.casefold()
     fitting = []
     for key, row in _ROWS:
-        found = re.search(rf"(?<![a-z0-9])(?:{key})(?![a-z0-9])", text)
-        if found and not _OTHER_BOARD.search(text, found.end()) and (memory or 0) >= row.memory:
-            fitting.append((len(found[0]), row))
+        match = re.search(rf"(?<![a-z0-9])(?:{key})(?![a-z0-9])", text)
+        if match and not _OTHER_BOARD.search(text, match.end()) and (memory or 0) >= row.memory:
+            fitting.append((len(match[0]), row))
     same_size = [pair for pair in fitting if pair[1].is_amd and pair[1].units == units]
     # The sort is stable: of equally long matches the last in the table, which asks for more memory, is taken.
     ranked = sorted(same_size or fitting, key=lambda pair: pair[0])

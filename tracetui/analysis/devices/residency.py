@@ -24,7 +24,7 @@ from tracetui.model.strings import Strings
 from tracetui.model.table import Column, coded, numbers
 from tracetui.model.trace import Float64, Kind, Trace
 
-MOST_THREADS = 1024
+MAX_BLOCK_THREADS = 1024
 """Of a block."""
 
 
@@ -37,7 +37,7 @@ def advice_of(trace: Trace, row: int) -> str:
     limits = limits_of(trace.devices[device]) if device >= 0 else None
     if limits is None or setup.grid[0] < 0 or setup.block[0] < 0 or setup.registers[0] < 0 or setup.shared[0] < 0:
         return ""
-    blocks, threads = (int(np.prod(setup.shapes[place])) for place in (setup.grid[0], setup.block[0]))
+    blocks, threads = (int(np.prod(setup.shapes[index])) for index in (setup.grid[0], setup.block[0]))
     return advice(limits, blocks, threads, int(setup.registers[0]), int(setup.shared[0]))
 
 
@@ -91,7 +91,7 @@ def _other_blocks(limits: Limits, threads: int, registers: int, shared: int) -> 
         return min(_allowed(limits, size, registers, shared)) * size / limits.threads
 
     now = filled(-(-threads // WARP) * WARP)
-    best = max(range(WARP, MOST_THREADS + 1, WARP), key=lambda size: (filled(size), -abs(size - threads)))
+    best = max(range(WARP, MAX_BLOCK_THREADS + 1, WARP), key=lambda size: (filled(size), -abs(size - threads)))
     if filled(best) <= now:
         return ""
     shares = f"{rounded_percent(100 * filled(best))} instead of {rounded_percent(100 * now)}"
@@ -101,7 +101,7 @@ def _other_blocks(limits: Limits, threads: int, registers: int, shared: int) -> 
 WARP = 32
 RESOURCES = ("registers", "shared memory", "warps", "blocks")
 """What a multiprocessor can run out of, in the order of the rows of `block_limits`."""
-ENDLESS = 1 << 40
+UNLIMITED_BLOCKS = 1 << 40
 """Blocks that fit where a kernel uses nothing of a resource."""
 UPPER_BOUND = "upper bound: blocks are launched in clusters"
 ARTEFACT = "the profiler's 0 % is an artefact: more than 48 KiB of shared memory per block"
@@ -175,11 +175,11 @@ def block_limits(
     warps = -(-threads // WARP)
     per_warp = _up(registers * WARP, 256)
     groups = limits.registers // limits.partitions // np.maximum(per_warp, 1) * limits.partitions
-    by_registers = np.where(per_warp > 0, groups // np.maximum(warps, 1), ENDLESS)
+    by_registers = np.where(per_warp > 0, groups // np.maximum(warps, 1), UNLIMITED_BLOCKS)
     too_many = per_warp * _up(warps, limits.partitions) > limits.block_registers
     by_registers[too_many | (registers > limits.thread_registers)] = 0
     taken = _up(shared + limits.reserved, limits.shared_unit)
-    by_shared = np.where(taken > 0, limits.shared // np.maximum(taken, 1), ENDLESS)
+    by_shared = np.where(taken > 0, limits.shared // np.maximum(taken, 1), UNLIMITED_BLOCKS)
     by_shared[taken > most_shared + limits.reserved] = 0
     by_warps = limits.threads // WARP // np.maximum(warps, 1)
     return np.stack([by_registers, by_shared, by_warps, np.full(len(threads), limits.blocks)])
@@ -211,7 +211,7 @@ class _Calculation:
         self._trace, self._kinds = trace, kinds
         self._device, self._clustered = device[first], clustered[first]
         sizes = np.array([np.prod(shape, dtype=float) for shape in setup.shapes] + [-1.0])
-        sizes[~((sizes > 0) & (sizes < ENDLESS))] = -1
+        sizes[~((sizes > 0) & (sizes < UNLIMITED_BLOCKS))] = -1
         whole = sizes.astype(np.int64)
         self._blocks, self._threads = whole[setup.grid[first]], whole[setup.block[first]]
         self._registers, self._shared = setup.registers[first], setup.shared[first]
@@ -229,7 +229,7 @@ class _Calculation:
             limits = limits_of(device)
             known = self._threads[mine] > 0
             for needed in (self._registers[mine], self._shared[mine]):
-                known &= (needed >= 0) & (needed < ENDLESS)
+                known &= (needed >= 0) & (needed < UNLIMITED_BLOCKS)
             if limits is not None:
                 self._fill(limits, mine[known])
         member = self._kinds.member
@@ -263,10 +263,10 @@ class _Calculation:
         self._values["bound"][mine] = 100 * np.minimum(active, per_unit) * threads / limits.threads
         self._values["waves"][mine] = per_unit / active
         tight = allowed[:, fits] == active
-        for place, row in enumerate(mine.tolist()):
-            words = ", ".join(name for name, hit in zip(RESOURCES, tight[:, place].tolist(), strict=True) if hit)
-            if per_unit[place] < active[place]:
-                words = f"grid ({_few(float(per_unit[place]))} blocks per SM)"
+        for index, row in enumerate(mine.tolist()):
+            words = ", ".join(name for name, hit in zip(RESOURCES, tight[:, index].tolist(), strict=True) if hit)
+            if per_unit[index] < active[index]:
+                words = f"grid ({_few(float(per_unit[index]))} blocks per SM)"
             self._limiter[row] = self._limiters.intern(words)
         self._mark[mine[shared > limits.block_shared]] = self._marks.intern(ARTEFACT)
         self._mark[mine[self._clustered[mine]]] = self._marks.intern(UPPER_BOUND)
@@ -285,10 +285,10 @@ def occupancy_note(trace: Trace) -> str:
 def _clustered(trace: Trace, rows: Int64) -> Bool:
     """Mask of the kernels whose name says that they run in clusters or on pairs of multiprocessors."""
     names = trace.slices.name[rows]
-    used, place = np.unique(names, return_inverse=True)
+    used, index = np.unique(names, return_inverse=True)
     decoded = [decode(trace.names[name]) for name in used.tolist()]
     found = np.array([max(each.cluster, default=1) > 1 or "2-CTA" in each.flags for each in decoded], bool)
-    mask: Bool = found[place]
+    mask: Bool = found[index]
     return mask & (rows >= 0)
 
 

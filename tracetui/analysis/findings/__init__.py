@@ -35,7 +35,7 @@ from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, view_string
 
-__all__ = ["RULES", "Finding", "Severity", "found", "findings"]
+__all__ = ["RULES", "Finding", "Severity", "finding_list", "findings"]
 
 RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     untrusted,
@@ -59,10 +59,10 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
 )
 """All rules; among findings of equal severity and cost the earlier comes first."""
 
-NOTHING = "No rule found anything worth a word here."
+NO_FINDINGS = "No rule found anything worth a word here."
 
 
-def found(trace: Trace, step: int | None = None) -> list[Finding]:
+def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
     """What the rules find in a trace or a step, the weightiest first."""
 
     def make() -> list[Finding]:
@@ -75,7 +75,7 @@ def found(trace: Trace, step: int | None = None) -> list[Finding]:
 
 def findings(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     """One row per finding, the weightiest first; the row jumps to the evidence."""
-    every = found(trace, step)
+    every = finding_list(trace, step)
     rows = np.array([finding.row for finding in every], np.int64)
     number = _step_numbers(trace, rows)
     cost = np.array([finding.cost or 0 for finding in every], np.int64)
@@ -96,7 +96,7 @@ def findings(trace: Trace, step: int | None = None, by: str | None = None) -> Ta
             texts("jump", _jumps(trace, rows, number), "A view string: `tracetui open --at` goes to the example."),
         ),
         rows,
-        "" if every else NOTHING,
+        "" if every else NO_FINDINGS,
     )
 
 
@@ -105,7 +105,7 @@ def _step_numbers(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
     if len(every) == 0 or len(rows) == 0:
         return [NULL] * len(rows)
     index = np.where(rows >= 0, step_index(trace, np.maximum(rows, 0)), -1)
-    return [int(every.number[place]) if place >= 0 else NULL for place in index.tolist()]
+    return [int(every.number[position]) if position >= 0 else NULL for position in index.tolist()]
 
 
 def _jumps(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]], number: list[int]) -> list[str | None]:

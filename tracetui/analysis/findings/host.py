@@ -28,7 +28,7 @@ from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import counted, duration
 from tracetui.model.trace import Kind, Trace
 
-SLOWER = 1.5
+MIN_COLD_RATIO = 1.5
 """A first step is cold when it takes this many times as long as the others' median."""
 _TELLING = (Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, Kind.OVERHEAD)
 
@@ -40,7 +40,7 @@ def cold_step(scope: Scope) -> Iterator[Finding]:
         return
     lasted = every.end - every.start
     usual = float(np.median(lasted[1:]))
-    if lasted[0] <= SLOWER * usual:
+    if lasted[0] <= MIN_COLD_RATIO * usual:
         return
     culprit, extra = _excess(trace, every)
     cost = int(lasted[0] - usual)
@@ -99,9 +99,9 @@ def _owner(trace: Trace, launch: int) -> str:
     return trace.name_of(owner) if owner >= 0 else ""
 
 
-STALL = 1_000_000
+MIN_STALL_NS = 1_000_000
 """A view writes a few sizes: one that takes this many ns was not running all that time."""
-BEYOND = 100
+MIN_STALL_RATIO = 100
 """How many times the median of all views it must take besides."""
 
 
@@ -153,7 +153,7 @@ def _views(scope: Scope) -> tuple[Int64, Int64, np.ndarray[tuple[int], np.dtype[
     rows = scope.inside(idle_view_rows(scope.trace))
     own = self_times(scope.trace)[rows]
     usual = float(np.median(own)) if len(own) else 0.0
-    return rows, own, own > max(STALL, BEYOND * usual)
+    return rows, own, own > max(MIN_STALL_NS, MIN_STALL_RATIO * usual)
 
 
 _BEFORE_GRAPH = re.compile(r"^(TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher Runtime Wrapper Prologue)$")

@@ -23,11 +23,11 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.trace import Kind, Trace
 
-FAR = 50.0
+FAR_PEAK_PERCENT = 50.0
 """Percent of the peak below which a call is far from it."""
 MIN_SHARE_OF_GPU_TIME = 0.05
 """Share of the GPU's time that must lie above the roofline."""
-LOADS = 4
+MIN_ALIGNED_ELEMENTS = 4
 """Elements: a matrix kernel for operands aligned to fewer loads them one or two at a time."""
 
 _ADVICE = {
@@ -44,7 +44,7 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
     share, above = table["peak_pct"].values, table["above_us"].values
     total = float(scope.trace.slices.dur[scope.work].sum()) / 1000
     # Nulls compare as false.
-    far = np.flatnonzero((share < FAR) & (above > MIN_SHARE_OF_GPU_TIME * total))  # type: ignore[operator]
+    far = np.flatnonzero((share < FAR_PEAK_PERCENT) & (above > MIN_SHARE_OF_GPU_TIME * total))  # type: ignore[operator]
     if len(far) == 0 or table.slices is None:
         return
     worst = int(far[np.argmax(above[far])])
@@ -88,25 +88,25 @@ def misaligned_products(scope: Scope) -> Iterator[Finding]:
 
 
 def _is_misaligned(name: str) -> bool:
-    found = decode(name)
-    return found.align is not None and found.align < LOADS and found.tensor_core is True
+    decoded = decode(name)
+    return decoded.align is not None and decoded.align < MIN_ALIGNED_ELEMENTS and decoded.tensor_core is True
 
 
-TINY = 10_000
+MAX_TINY_NS = 10_000
 """A kernel of fewer ns hardly lasts longer than its launch."""
-RUN = 3
+MIN_RUN_KERNELS = 3
 """So many in a row are worth a word."""
 _FUSIBLE = (Family.POINTWISE, Family.REDUCTION, Family.COPY)
 
-UNEVEN = 2.0
+MIN_UNEVEN_RATIO = 2.0
 """How many times its median a kernel must take for its times to be called different."""
-HALF_FULL = 0.5
+MIN_WAVES = 0.5
 """Of a grid with fewer waves most of the device stays empty."""
-RAGGED = 40.0
+MIN_TAIL_PERCENT = 40.0
 """Percent of all places that stay empty in the last wave, from which on it is called ragged."""
-NOTEWORTHY = 0.1
+MIN_SHARE_OF_KERNEL_TIME = 0.1
 """Share of the kernels' time from which on that is worth a word."""
-ENOUGH = 4
+MIN_CALLS = 4
 """Of fewer calls a median says nothing."""
 
 
@@ -115,7 +115,7 @@ def tiny_kernels(scope: Scope) -> Iterator[Finding]:
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
     rows = rows[np.lexsort((slices.start[rows], slices.lane[rows]))]
-    good = (slices.dur[rows] < TINY) & _fusible(trace, rows)
+    good = (slices.dur[rows] < MAX_TINY_NS) & _fusible(trace, rows)
     runs = _runs(good, slices.lane[rows], step_index(trace, rows))
     if len(runs) == 0:
         return
@@ -152,7 +152,7 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
     median = same.median(dur)
     slowest = same.largest(dur)
     excess = same.sum(np.maximum(dur - median[same.member], 0))
-    uneven = (same.calls >= ENOUGH) & (dur[slowest] > UNEVEN * np.maximum(median, 1))
+    uneven = (same.calls >= MIN_CALLS) & (dur[slowest] > MIN_UNEVEN_RATIO * np.maximum(median, 1))
     uneven &= excess > 0.02 * max(int(dur.sum()), 1)
     if not uneven.any():
         return
@@ -177,21 +177,21 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
     """Kernels whose grid is too small for the device, or just too large for a whole number of waves."""
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
-    rows = rows[(slices.dur[rows] >= TINY) & ~communicates(trace, rows)]
+    rows = rows[(slices.dur[rows] >= MAX_TINY_NS) & ~communicates(trace, rows)]
     if len(rows) == 0:
         return
     fit = residency(trace, rows, configuration(trace, rows))
-    small = fit.waves < HALF_FULL
-    ragged = (fit.waves > 1) & (fit.tail > RAGGED)
+    small = fit.waves < MIN_WAVES
+    ragged = (fit.waves > 1) & (fit.tail > MIN_TAIL_PERCENT)
     total = int(slices.dur[scope.work].sum())
     cost = int(slices.dur[rows[small | ragged]].sum())
-    if cost < NOTEWORTHY * total:
+    if cost < MIN_SHARE_OF_KERNEL_TIME * total:
         return
     worst = np.flatnonzero(small | ragged)
     worst = worst[np.argsort(slices.dur[rows[worst]])]
     example = int(rows[worst[-1]])
     counts = [
-        (int(small.sum()), f"with less than {HALF_FULL:g} waves"),
+        (int(small.sum()), f"with less than {MIN_WAVES:g} waves"),
         (int(ragged.sum()), "with most of the last wave empty"),
     ]
     told = ", ".join(f"{counted(number, 'kernel')} {what}" for number, what in counts if number)
@@ -222,7 +222,7 @@ def _runs(good: Bool, *same: np.ndarray[tuple[int], np.dtype[np.integer]]) -> In
         breaks[1:-1] |= values[1:] != values[:-1]
     edges = np.flatnonzero(breaks)
     first, last = edges[:-1], edges[1:]
-    kept = good[first] & (last - first >= RUN)
+    kept = good[first] & (last - first >= MIN_RUN_KERNELS)
     return np.stack([first[kept], last[kept]], axis=1)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
-from tracetui.analysis.health.checks import Severity as Wrong
+from tracetui.analysis.health.checks import CheckSeverity
 from tracetui.analysis.health.health_table import doubtful, doubts
 from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.exposure import communicates
@@ -40,13 +40,13 @@ _STALLS = {
     "takes that out of the measurement.",
 }
 """By what the CPU did meanwhile."""
-_EXPOSED = 10.0
+_MIN_EXPOSED_PERCENT = 10.0
 """Percent of the time from which on exposed communication is worth a word."""
 
 
 def untrusted(scope: Scope) -> Iterator[Finding]:
     """Some numbers of the trace are wrong, whatever else is found (see the Health pane)."""
-    wrong = [check for check in doubtful(scope.trace) if check.severity == Wrong.WRONG]
+    wrong = [check for check in doubtful(scope.trace) if check.severity == CheckSeverity.WRONG]
     if not wrong:
         return
     told = [(check, doubts(scope.trace)[check.name]) for check in wrong]
@@ -84,7 +84,7 @@ def idle_gpu(scope: Scope) -> Iterator[Finding]:
 def exposed_communication(scope: Scope) -> Iterator[Finding]:
     """Collectives during which nothing computes (R3.30)."""
     said = verdict_on(scope.trace, scope.step)
-    if said is None or said.exposed_comm_pct < _EXPOSED:
+    if said is None or said.exposed_comm_pct < _MIN_EXPOSED_PERCENT:
         return
     rows = scope.work[communicates(scope.trace, scope.work)]
     yield Finding(

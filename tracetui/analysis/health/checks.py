@@ -9,7 +9,7 @@ from enum import IntEnum
 from tracetui.model.trace import Trace
 
 
-class Severity(IntEnum):
+class CheckSeverity(IntEnum):
     """How much a doubt matters; larger is worse."""
 
     NOTE = 1
@@ -39,7 +39,7 @@ class Check:
     """A question that is asked of every trace."""
 
     name: str
-    severity: Severity
+    severity: CheckSeverity
     find: Callable[[Trace], Doubt | None]
     """The answer; None where the question makes no sense, as of kernels in a trace without a GPU."""
     effect: str

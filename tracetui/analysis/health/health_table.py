@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tracetui.analysis.health.checks import Check, Doubt, Severity
+from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.health.link_checks import LINK_CHECKS
 from tracetui.analysis.health.recording_checks import FILE_CHECKS, RECORDING_CHECKS
 from tracetui.analysis.health.time_checks import TIME_CHECKS
@@ -57,7 +57,7 @@ def doubtful(trace: Trace) -> list[Check]:
 
     def find() -> list[Check]:
         order = sorted(CHECKS, key=lambda check: -_rank(trace, check))
-        return [check for check in order if _rank(trace, check) >= Severity.DOUBT]
+        return [check for check in order if _rank(trace, check) >= CheckSeverity.DOUBT]
 
     # Every table of every pane asks for them.
     return trace.remember("doubtful checks", find)
@@ -67,8 +67,8 @@ def marks(trace: Trace) -> dict[str, list[str]]:
     """For every column (`pane.column`), or whole pane, that carries a doubt the names of the checks that found it."""
     found: dict[str, list[str]] = {}
     for check in doubtful(trace):
-        for place in check.touches:
-            found.setdefault(place, []).append(check.name)
+        for index in check.touches:
+            found.setdefault(index, []).append(check.name)
     return found
 
 
@@ -104,7 +104,7 @@ def _note(trace: Trace) -> str:
     bad = doubtful(trace)
     if not bad:
         return "Nothing makes the numbers of this trace doubtful."
-    wrong = sum(check.severity == Severity.WRONG for check in bad)
+    wrong = sum(check.severity == CheckSeverity.WRONG for check in bad)
     words = [f"{wrong} found numbers wrong"] if wrong else []
     words += [f"{len(bad) - wrong} found some doubtful"] if len(bad) > wrong else []
     return f"Of {len(CHECKS)} checks {' and '.join(words)}; other panes mark the columns with ~."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.health.checks import Check, Doubt, Severity
+from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.launches import LAUNCH_NAME
 from tracetui.analysis.linking.links import calls_named, links
 from tracetui.analysis.linking.placement import before_capture
@@ -23,13 +23,13 @@ def launched_earlier(trace: Trace) -> Doubt | None:
 
 
 def _alone(trace: Trace, early: bool) -> Doubt | None:
-    found = links(trace)
-    if len(found.gpu) == 0:
+    trace_links = links(trace)
+    if len(trace_links.gpu) == 0:
         return None
-    rows = found.gpu[found.launch[found.gpu] < 0]
+    rows = trace_links.gpu[trace_links.launch[trace_links.gpu] < 0]
     rows = rows[np.isin(rows, before_capture(trace)) == early]
     row = int(rows[0]) if len(rows) else -1
-    return Doubt(len(rows), len(found.gpu), trace.name_of(row) if row >= 0 else "", row)
+    return Doubt(len(rows), len(trace_links.gpu), trace.name_of(row) if row >= 0 else "", row)
 
 
 def without_work(trace: Trace) -> Doubt | None:
@@ -68,14 +68,14 @@ def repeated_ids(trace: Trace) -> Doubt | None:
 
 def untrusted_ids(trace: Trace) -> Doubt | None:
     """GPU work whose `External id` is the profiler's own and names no op (R3.7)."""
-    found = links(trace)
-    if len(found.gpu) == 0:
+    trace_links = links(trace)
+    if len(trace_links.gpu) == 0:
         return None
-    given = found.gpu[trace.slices.external[found.gpu] > 0]
-    if found.trusted or len(given) == 0:
+    given = trace_links.gpu[trace.slices.external[trace_links.gpu] > 0]
+    if trace_links.trusted or len(given) == 0:
         return Doubt(0)
     row = int(given[0])
-    return Doubt(len(given), len(found.gpu), f"id {trace.slices.external[row]}: {trace.name_of(row)}", row)
+    return Doubt(len(given), len(trace_links.gpu), f"id {trace.slices.external[row]}: {trace.name_of(row)}", row)
 
 
 def _barren(trace: Trace) -> Int64:
@@ -97,42 +97,42 @@ _LOST = ("steps.kernels", "kernels", "views", "launches.kernels", "ops.device_to
 LINK_CHECKS = (
     Check(
         "work without launch",
-        Severity.DOUBT,
+        CheckSeverity.DOUBT,
         without_launch,
         "It is in no step, has no delay, and its op is unknown or a guess; sums over the whole trace hold it.",
         (*_UNLINKED, "steps.kernels", "steps.gpu_busy_us", "steps.gpu_idle_us", "gaps.cause"),
     ),
     Check(
         "work from before the capture",
-        Severity.DOUBT,
+        CheckSeverity.DOUBT,
         launched_earlier,
         "Its launch was not recorded: it is in no step and under no op, but in sums over the whole trace.",
         _UNLINKED,
     ),
     Check(
         "launches without work",
-        Severity.WRONG,
+        CheckSeverity.WRONG,
         without_work,
         "The profiler lost their kernels or stopped before they ran: an op without GPU time may have had some.",
         _LOST,
     ),
     Check(
         "lost first kernels",
-        Severity.WRONG,
+        CheckSeverity.WRONG,
         lost_first,
         "The profiler was not ready when they ran: the first step looks shorter on the GPU than it was.",
         _LOST,
     ),
     Check(
         "repeated correlation ids",
-        Severity.DOUBT,
+        CheckSeverity.DOUBT,
         repeated_ids,
         "Traces were merged: work is joined to the call of one process that fits in time.",
         ("kernels.op", "kernels.launch_delay_us", "launches.kernel", "launches.delay_us"),
     ),
     Check(
         "External ids not used",
-        Severity.NOTE,
+        CheckSeverity.NOTE,
         untrusted_ids,
         "They name no op in torch 1.12 to 2.3; the op is the one around the launch instead.",
     ),

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.devices.configuration import THREAD_GRIDS
-from tracetui.analysis.health.checks import Check, Doubt, Severity
+from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.linking.links import links, names_of, op_rows
 from tracetui.analysis.linking.placement import partial_steps
 from tracetui.analysis.linking.steps import steps
@@ -133,66 +133,70 @@ def _offender(trace: Trace, *reasons: str) -> str:
 FILE_CHECKS = (
     Check(
         "file cut off",
-        Severity.WRONG,
+        CheckSeverity.WRONG,
         cut_off,
         "The rest of the recording is missing: counts and sums are those of a part.",
         _EVERYTHING,
     ),
     Check(
         "damaged packing",
-        Severity.WRONG,
+        CheckSeverity.WRONG,
         damaged,
         "What is behind the damage is missing: counts and sums may be those of a part.",
         _EVERYTHING,
     ),
     Check(
         "several writers",
-        Severity.DOUBT,
+        CheckSeverity.DOUBT,
         further_arrays,
         "The file has more than one array of events: all are shown together, and ids may be those of several programs.",
         ("kernels.op", "kernels.launch_delay_us", "steps.kernels"),
     ),
-    Check("stray brackets", Severity.NOTE, stray_brackets, "A closing bracket stands between events; all are read."),
+    Check(
+        "stray brackets", CheckSeverity.NOTE, stray_brackets, "A closing bracket stands between events; all are read."
+    ),
     Check(
         "loading stopped",
-        Severity.WRONG,
+        CheckSeverity.WRONG,
         stopped,
         "The rest of the file was not read: counts and sums are those of a part.",
         _EVERYTHING,
     ),
     Check(
         "dropped events",
-        Severity.WRONG,
+        CheckSeverity.WRONG,
         dropped,
         "They are in no list and no sum: they cannot be read, or have no time, or one that cannot be true.",
         ("summary",),
     ),
-    Check("mended events", Severity.DOUBT, mended, "They are not valid JSON; names may have lost a character."),
+    Check("mended events", CheckSeverity.DOUBT, mended, "They are not valid JSON; names may have lost a character."),
     Check(
         "unfinished slices",
-        Severity.DOUBT,
+        CheckSeverity.DOUBT,
         unfinished,
         "They have no duration, or end where their lane ends: times in them are too short or too long.",
         ("ops.cpu_total_us", "ops.self_cpu_us"),
     ),
-    Check("unmatched ends", Severity.NOTE, stray_ends, "They close nothing and are left out."),
-    Check("negative durations", Severity.DOUBT, negative, "They count as 0.", ("kernels.dur_us", "ops.cpu_total_us")),
+    Check("unmatched ends", CheckSeverity.NOTE, stray_ends, "They close nothing and are left out."),
+    Check(
+        "negative durations", CheckSeverity.DOUBT, negative, "They count as 0.", ("kernels.dur_us", "ops.cpu_total_us")
+    ),
     Check(
         "impossible ends",
-        Severity.WRONG,
+        CheckSeverity.WRONG,
         clipped,
         "They end far behind everything else and were cut at the end of the trace; their time is not true.",
         ("kernels.dur_us", "summary.value", "steps.gpu_busy_us"),
     ),
     Check(
         "overlapping slices",
-        Severity.NOTE,
+        CheckSeverity.NOTE,
         overlaps,
         "On a thread slices must nest; these are drawn a row lower, and their time counts in no parent.",
     ),
-    Check("empty elements", Severity.NOTE, empty, "They stand among the events, such as {}, and say nothing."),
-    Check("skipped phases", Severity.NOTE, skipped_phases, "They have no picture here."),
-    Check("unknown categories", Severity.NOTE, unknown_categories, "They are drawn, and are in no list."),
+    Check("empty elements", CheckSeverity.NOTE, empty, "They stand among the events, such as {}, and say nothing."),
+    Check("skipped phases", CheckSeverity.NOTE, skipped_phases, "They have no picture here."),
+    Check("unknown categories", CheckSeverity.NOTE, unknown_categories, "They are drawn, and are in no list."),
 )
 """In the order in which they are asked."""
 
@@ -215,7 +219,7 @@ def nameless(trace: Trace) -> Doubt | None:
         return None
     number = lane_numbers(trace).device.tolist()
     streams = zip(number, trace.lanes, strict=True)
-    used = {place for place, lane in streams if lane.kind == LaneKind.GPU and lane.last > lane.first}
+    used = {index for index, lane in streams if lane.kind == LaneKind.GPU and lane.last > lane.first}
     without = [device.id for device in trace.devices if device.id in used and not device.name.strip()]
     return Doubt(len(without), len(used), f"device {without[0]}" if without else "")
 
@@ -305,52 +309,54 @@ def _all_or_none(trace: Trace, there: bool) -> Doubt | None:
 RECORDING_CHECKS = (
     Check(
         "steps cut short",
-        Severity.DOUBT,
+        CheckSeverity.DOUBT,
         cut_steps,
         "Recording began or ended inside them: leave them out of averages.",
         ("steps.kernels", "steps.dur_us", "steps.gpu_busy_us"),
     ),
-    Check("step numbers", Severity.NOTE, odd_numbers, "A step is known by its interval; its number is only a label."),
+    Check(
+        "step numbers", CheckSeverity.NOTE, odd_numbers, "A step is known by its interval; its number is only a label."
+    ),
     Check(
         "steps side by side",
-        Severity.DOUBT,
+        CheckSeverity.DOUBT,
         side_by_side,
         "Several threads run a loop each: what belongs to no one thread is in no step.",
         ("kernels.step", "launches.step", "steps.kernels"),
     ),
     Check(
         "device not described",
-        Severity.DOUBT,
+        CheckSeverity.DOUBT,
         no_properties,
         "Without deviceProperties there is no peak rate and no occupancy of our own.",
         ("kernels.occupancy_pct", "kernels.limiter", "kernels.waves", "kernels.bound", "occupancy.occupancy_pct"),
     ),
     Check(
         "device without a name",
-        Severity.DOUBT,
+        CheckSeverity.DOUBT,
         nameless,
         "Peak rates go by the name of the device.",
         ("kernels.bound", "summary.value"),
     ),
     Check(
         "occupancy of 0 % by mistake",
-        Severity.NOTE,
+        CheckSeverity.NOTE,
         false_zeros,
         "The profiler prints 0 for every kernel with more than 48 KiB of shared memory per block.",
     ),
     Check(
         "grid in threads",
-        Severity.NOTE,
+        CheckSeverity.NOTE,
         thread_grids,
         "This launch call of ROCm gives threads where others give blocks: they were divided by the block.",
     ),
     Check(
         "no shapes",
-        Severity.NOTE,
+        CheckSeverity.NOTE,
         no_shapes,
         "Ops cannot be told apart by shape, and FLOPs and bytes are unknown: record_shapes=True.",
     ),
-    Check("no stack", Severity.NOTE, no_stack, "No op leads to a line of Python or a module: with_stack=True."),
-    Check("no memory", Severity.NOTE, no_memory, "There is no allocator curve: profile_memory=True."),
+    Check("no stack", CheckSeverity.NOTE, no_stack, "No op leads to a line of Python or a module: with_stack=True."),
+    Check("no memory", CheckSeverity.NOTE, no_memory, "There is no allocator curve: profile_memory=True."),
 )
 """In the order in which they are asked."""

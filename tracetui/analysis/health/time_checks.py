@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.health.checks import Check, Doubt, Severity
+from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import duration, percent
 from tracetui.model.trace import Kind, Trace
 
-RUNS_PAST = 3
+MIN_CONTAINED_ACTIVITIES = 3
 """Work of a stream inside which so many later ones start and end cannot have taken that long."""
 
-FEW = 0.05
+MIN_FRAME_SHARE = 0.05
 """Share of the slices below which Python frames are too few to slow anything."""
 
 
 def before_launch(trace: Trace) -> Doubt | None:
     """GPU work that starts before the call that launched it: the clocks disagree."""
-    found, start = links(trace), trace.slices.start
-    if len(found.work) == 0:
+    trace_links, start = links(trace), trace.slices.start
+    if len(trace_links.work) == 0:
         return None
-    skew = start[found.launch[found.work]] - start[found.work]
+    skew = start[trace_links.launch[trace_links.work]] - start[trace_links.work]
     early = skew > 0
     if not early.any():
         return Doubt(0)
-    worst = int(found.work[np.argmax(skew)])
+    worst = int(trace_links.work[np.argmax(skew)])
     words = f"by {duration(float(np.median(skew[early])))} in the median, {duration(int(skew.max()))} at most: "
-    return Doubt(int(early.sum()), len(found.work), words + trace.name_of(worst), worst)
+    return Doubt(int(early.sum()), len(trace_links.work), words + trace.name_of(worst), worst)
 
 
 def runs_past(trace: Trace) -> Doubt | None:
@@ -37,14 +37,14 @@ def runs_past(trace: Trace) -> Doubt | None:
     rows, slices = _by_stream(trace), trace.slices
     if len(rows) == 0:
         return None
-    found = links(trace)
-    place = np.searchsorted(found.launches, found.launch[rows])
-    in_graph = (found.launch[rows] >= 0) & (np.append(found.counts, 0)[place] > 1)
+    trace_links = links(trace)
+    index = np.searchsorted(trace_links.launches, trace_links.launch[rows])
+    in_graph = (trace_links.launch[rows] >= 0) & (np.append(trace_links.counts, 0)[index] > 1)
     # Lanes one after another, so that one search serves all streams.
     span = int(slices.end.max()) + 1
     base = slices.lane[rows].astype(np.int64) * span
     inside = np.searchsorted(base + slices.start[rows], base + slices.end[rows]) - np.arange(len(rows)) - 1
-    bad = np.flatnonzero((inside >= RUNS_PAST) & ~in_graph)
+    bad = np.flatnonzero((inside >= MIN_CONTAINED_ACTIVITIES) & ~in_graph)
     if len(bad) == 0:
         return Doubt(0)
     worst = int(bad[np.argmax(inside[bad])])
@@ -87,7 +87,7 @@ def stack_cost(trace: Trace) -> Doubt | None:
     if not trace.is_torch:
         return None
     frames = trace.slices.of_kind(Kind.PYTHON)
-    if len(frames) < FEW * len(trace.slices):
+    if len(frames) < MIN_FRAME_SHARE * len(trace.slices):
         # A handful is what `record_function` and hooks leave behind.
         return Doubt(0)
     row = int(frames[0]) if len(frames) else -1
@@ -128,7 +128,7 @@ def _by_stream(trace: Trace) -> Int64:
 TIME_CHECKS = (
     Check(
         "work before its launch",
-        Severity.WRONG,
+        CheckSeverity.WRONG,
         before_launch,
         "The clocks of CPU and GPU disagree: delays, queues and the causes of gaps are off by as much.",
         (
@@ -142,32 +142,32 @@ TIME_CHECKS = (
     ),
     Check(
         "work that runs past others",
-        Severity.WRONG,
+        CheckSeverity.WRONG,
         runs_past,
         "A stream runs one after another, so it cannot have taken that long: GPU time is too high, gaps are missing.",
         ("kernels.dur_us", "kernels.gap_before_us", "steps.gpu_busy_us", "steps.gpu_idle_us", "summary.value", "gaps"),
     ),
     Check(
         "overlaps on a stream",
-        Severity.NOTE,
+        CheckSeverity.NOTE,
         stream_overlaps,
         "Normal for programmatic dependent launch and graphs; busy time is a union and counts the overlap once.",
     ),
     Check(
         "kernels of no duration",
-        Severity.NOTE,
+        CheckSeverity.NOTE,
         zero_length,
         "Shorter than the clock's tick: they have no rate, and sums of such kernels are too small.",
     ),
     Check(
         "whole microseconds",
-        Severity.NOTE,
+        CheckSeverity.NOTE,
         whole_micros,
         "Old recordings have no finer clock: times are off by up to a microsecond, and rates of short work are rough.",
     ),
     Check(
         "python frames",
-        Severity.DOUBT,
+        CheckSeverity.DOUBT,
         stack_cost,
         "with_stack=True slows the CPU two- to fivefold: CPU times and a verdict of overhead-bound are exaggerated. "
         "Measure without it.",
@@ -175,10 +175,10 @@ TIME_CHECKS = (
     ),
     Check(
         "profiler overhead",
-        Severity.NOTE,
+        CheckSeverity.NOTE,
         overhead,
         "The profiler's own work, on a lane of its own; while it lasts the program may stand still.",
     ),
-    Check("profiler's last wait", Severity.NOTE, own_flush, "It is left out of sync times and verdicts."),
+    Check("profiler's last wait", CheckSeverity.NOTE, own_flush, "It is left out of sync times and verdicts."),
 )
 """In the order in which they are asked."""

@@ -88,7 +88,7 @@ def _measure(trace: Trace, step: Int64, count: int) -> Exposure:
 
     def covered(mask: Bool) -> Int64:
         """For how long any of the activities ran, in each part."""
-        begin = axis.place(part[mask], slices.start[rows[mask]])
+        begin = axis.position(part[mask], slices.start[rows[mask]])
         starts, ends = union(begin, begin + slices.dur[rows[mask]])
         return np.bincount((starts // axis.span), ends - starts, parts).astype(np.int64)
 

@@ -24,15 +24,15 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Kind, Trace
 
-SLOW_LAUNCH = 100_000
+MIN_SLOW_LAUNCH_NS = 100_000
 """A launch call that holds the device up for more ns is slow: a module is loaded, a graph uploaded (R3.28)."""
-FULL_QUEUE = 1000
+MIN_FULL_QUEUE = 1000
 """With so many launches under way the driver makes the CPU wait (R3.28)."""
-ORDINARY = 3
+MAX_ORDINARY_LATENCY_RATIO = 3
 """Up to so many times the usual latency is ordinary (R3.29)."""
-FLOOR = 8_000
+DEFAULT_LATENCY_NS = 8_000
 """Usual latency in ns where no launch of the trace found its stream idle: bare machines have 4 to 9 us (3(g))."""
-TOLD = 4
+MAX_NAMED_CAUSES = 4
 """So many causes of a gap are told with their shares, the largest first."""
 
 
@@ -60,7 +60,7 @@ def usual_latency(trace: Trace) -> float:
     """The median latency (ns) of a launch for a stream that was idle: the floor of this machine."""
     queue = queueing(trace)
     free = queue.latency[(queue.stream_wait == 0) & (queue.latency > 0)]
-    return float(np.median(free)) if len(free) else float(FLOOR)
+    return float(np.median(free)) if len(free) else float(DEFAULT_LATENCY_NS)
 
 
 def _explain(trace: Trace, idle: Idleness) -> GapCauses:
@@ -148,16 +148,16 @@ def _launch_cause(trace: Trace, idle: Idleness) -> Int64:
     """What the time inside the launch call of each gap is put down to (R3.28)."""
     if len(idle) == 0:
         return np.empty(0, np.int64)
-    found = links(trace)
-    place = np.searchsorted(found.launches, np.where(idle.known, idle.launch, 0))
-    full = np.append(queue_depth(trace), 0)[place] >= FULL_QUEUE
+    trace_links = links(trace)
+    index = np.searchsorted(trace_links.launches, np.where(idle.known, idle.launch, 0))
+    full = np.append(queue_depth(trace), 0)[index] >= MIN_FULL_QUEUE
     slow = np.where(full, Cause.FULL_QUEUE, Cause.SLOW_LAUNCH)
-    return np.where(idle.in_launch > SLOW_LAUNCH, slow, Cause.LAUNCH)
+    return np.where(idle.in_launch > MIN_SLOW_LAUNCH_NS, slow, Cause.LAUNCH)
 
 
 def _waiting_cause(trace: Trace, idle: Idleness) -> Int64:
     """What the time after the launch call of each gap is put down to (R3.29)."""
-    ordinary = idle.waiting <= ORDINARY * usual_latency(trace)
+    ordinary = idle.waiting <= MAX_ORDINARY_LATENCY_RATIO * usual_latency(trace)
     causes = [Cause.GRAPH, Cause.LATENCY, Cause.STREAM]
     return np.select([later_nodes(trace, idle.after), ordinary, _told_to_wait(trace, idle)], causes, Cause.SCHEDULING)
 
@@ -167,20 +167,20 @@ def _told_to_wait(trace: Trace, idle: Idleness) -> Bool:
 
     The call does not say which stream: that it was this one is a guess.
     """
-    found, slices = links(trace), trace.slices
-    waits, work = stream_waits(trace), found.work
+    trace_links, slices = links(trace), trace.slices
+    waits, work = stream_waits(trace), trace_links.work
     if len(waits) == 0 or len(idle) == 0:
         return np.zeros(len(idle), bool)
-    launched = slices.start[found.launch[work]]
+    launched = slices.start[trace_links.launch[work]]
     order = np.lexsort((launched, slices.lane[work]))
     same = slices.lane[work[order[1:]]] == slices.lane[work[order[:-1]]]
     previous = np.full(len(slices), int(slices.start.min()), np.int64)
     previous[work[order[1:][same]]] = launched[order[:-1][same]]
     axis = Axis.around(slices.start, slices.end)
-    points = axis.place(slices.lane[waits], slices.start[waits])
+    points = axis.position(slices.lane[waits], slices.start[waits])
     lane = slices.lane[idle.launch]
-    first = np.searchsorted(points, axis.place(lane, previous[idle.after]))
-    last = np.searchsorted(points, axis.place(lane, slices.start[idle.launch]))
+    first = np.searchsorted(points, axis.position(lane, previous[idle.after]))
+    last = np.searchsorted(points, axis.position(lane, slices.start[idle.launch]))
     return np.asarray(last > first)
 
 
@@ -189,11 +189,11 @@ def _share_texts(spent: Int64, dur: Int64) -> tuple[NDArray[np.int32], Strings]:
     used = np.flatnonzero(spent.any(axis=1))
     left, index = spent[used], np.arange(len(dur))
     key = np.zeros(len(dur), np.int64)
-    for place in range(TOLD if len(dur) else 0):
+    for position in range(MAX_NAMED_CAUSES if len(dur) else 0):
         largest = np.argmax(left, axis=0)
         share = np.rint(100 * left[largest, index] / dur).astype(np.int64)
         left[largest, index] = 0
-        key |= np.where(share > 0, used[largest] * 101 + share, 0) << (12 * place)
+        key |= np.where(share > 0, used[largest] * 101 + share, 0) << (12 * position)
     keys, member = np.unique(key, return_inverse=True)
     texts = Strings()
     ids = [texts.intern(_share_text(number)) if number else -1 for number in keys.tolist()]

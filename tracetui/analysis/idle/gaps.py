@@ -19,7 +19,7 @@ from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.common.stretches import Axis
 from tracetui.analysis.idle.cause_words import LATE, WORDS, Cause, sorts_of
 from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.idleness import SHORTEST, Idleness, idleness
+from tracetui.analysis.idle.idleness import MIN_GAP_NS, Idleness, idleness
 from tracetui.analysis.idle.verdict import verdict_on
 from tracetui.analysis.linking.links import links, names_of, no_gpu
 from tracetui.analysis.linking.placement import step_column, step_index, within
@@ -29,7 +29,7 @@ from tracetui.model.strings import Strings
 from tracetui.model.table import Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 
-NAMES = 3
+MAX_NAMED_SLICES = 3
 """So many names of a chain are told, the deepest ones."""
 
 
@@ -40,8 +40,8 @@ def open_at(trace: Trace, lane: NDArray[np.integer], moment: Int64) -> Int64:
     for number in np.unique(lane).tolist():
         first, last = trace.lanes[number].first, trace.lanes[number].last
         mine = np.flatnonzero(lane == number)
-        place = np.searchsorted(slices.start[first:last], moment[mine], side="right") - 1
-        row[mine] = np.where(place >= 0, first + place, -1)
+        index = np.searchsorted(slices.start[first:last], moment[mine], side="right") - 1
+        row[mine] = np.where(index >= 0, first + index, -1)
     ended = np.flatnonzero((row >= 0) & (slices.end[row] <= moment)) if len(slices) else row
     while len(ended):
         row[ended] = slices.parent[row[ended]]
@@ -59,18 +59,18 @@ def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, hi
     if len(low) == 0:
         return low, high
     starts, ends, axis = _apart(trace, rows)
-    order = np.argsort(axis.place(lane, low))
-    first = np.searchsorted(ends, axis.place(lane, low)[order], "right")
-    last = np.searchsorted(starts, axis.place(lane, high)[order]) - 1
+    order = np.argsort(axis.position(lane, low))
+    first = np.searchsorted(ends, axis.position(lane, low)[order], "right")
+    last = np.searchsorted(starts, axis.position(lane, high)[order]) - 1
     # All but the two at the edges lie wholly within the window, so that the longest of them is the best.
     width = np.append((ends - starts) * len(starts) + np.arange(len(starts)), 0)
     edges = np.stack([first + 1, np.maximum(last, first + 1)], axis=1).ravel()
     inner = np.maximum.reduceat(width, edges)[::2] % len(starts)
     tries = np.stack([first, np.where(last > first + 1, inner, first), last])
-    begin = np.maximum(starts[tries], axis.place(lane, low)[order])
-    end = np.minimum(ends[tries], axis.place(lane, high)[order])
+    begin = np.maximum(starts[tries], axis.position(lane, low)[order])
+    end = np.minimum(ends[tries], axis.position(lane, high)[order])
     best = np.argmax(end - begin, axis=0), np.arange(len(order))
-    back = axis.place(lane, np.zeros(len(low), np.int64))[order]
+    back = axis.position(lane, np.zeros(len(low), np.int64))[order]
     found = np.empty((2, len(low)), np.int64)
     found[:, order] = begin[best] - back, end[best] - back
     return found[0], found[1]
@@ -80,8 +80,8 @@ def _apart(trace: Trace, rows: Int64) -> tuple[Int64, Int64, Axis]:
     """Start and end of what each of the slices takes that no earlier one has, on an axis of all lanes."""
     slices = trace.slices
     axis = Axis.around(slices.start, slices.end)
-    starts = axis.place(slices.lane[rows], slices.start[rows])
-    ends = axis.place(slices.lane[rows], slices.end[rows])
+    starts = axis.position(slices.lane[rows], slices.start[rows])
+    ends = axis.position(slices.lane[rows], slices.end[rows])
     starts[1:] = np.maximum(starts[1:], np.maximum.accumulate(ends)[:-1])
     kept = ends > starts
     return starts[kept], ends[kept], axis
@@ -106,7 +106,7 @@ def _levels(trace: Trace, rows: Int64, told: Bool) -> list[Int64]:
     """Name ids of the innermost `told` slice at or above each row, of the next, and so on; -1 for none."""
     parent, names = trace.slices.parent, trace.slices.name
     rows, levels = rows.copy(), []
-    for _ in range(NAMES):
+    for _ in range(MAX_NAMED_SLICES):
         hidden = np.flatnonzero(rows >= 0)
         hidden = hidden[~told[rows[hidden]]]
         while len(hidden):
@@ -151,7 +151,7 @@ def stream_idle(trace: Trace, step: int | None = None) -> Table:
             numbers("activities", np.diff(bounds), "", "Kernels, copies and fills."),
             micros("idle_us", idle, "Time between them in which the stream ran nothing."),
             micros("host_wait_us", figures[:, 0], "Of it: before work that was launched after the stream ran dry."),
-            micros("kernel_wait_us", figures[:, 1], f"Of it: gaps of less than {SHORTEST} ns between launched work."),
+            micros("kernel_wait_us", figures[:, 1], f"Of it: gaps of less than {MIN_GAP_NS} ns between launched work."),
             micros("other_us", figures[:, 2], "Of it: all else, waiting for other streams and unknown launches."),
         ),
         np.array([rows[first] for first, _ in spans], np.int64),
@@ -166,7 +166,7 @@ def _waits(trace: Trace, rows: Int64) -> tuple[int, int, int]:
     dry = np.maximum.accumulate(slices.end[rows])[:-1]
     gap = np.maximum(slices.start[rows[1:]] - dry, 0)
     host = (launch >= 0) & (slices.start[launch] > dry)
-    change = ~host & (gap < SHORTEST)
+    change = ~host & (gap < MIN_GAP_NS)
     return int(gap[host].sum()), int(gap[change].sum()), int(gap[~host & ~change].sum())
 
 

@@ -16,7 +16,7 @@ from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Trace
 
-SHORTEST = 30
+MIN_GAP_NS = 30
 """Gaps of fewer ns are the GPU changing from one kernel to the next, and not counted."""
 
 
@@ -80,14 +80,14 @@ def idleness(trace: Trace) -> Idleness:
 
     def make() -> Idleness:
         order, slices = device_order(trace), trace.slices
-        place = np.flatnonzero(order.gap)
-        place = place[np.argsort(slices.start[order.row[place]] - order.gap[place], kind="stable")]
-        after, dur = order.row[place], order.gap[place]
+        index = np.flatnonzero(order.gap)
+        index = index[np.argsort(slices.start[order.row[index]] - order.gap[index], kind="stable")]
+        after, dur = order.row[index], order.gap[index]
         end = slices.start[after]
         start = end - dur
         launch = links(trace).launch[after].astype(np.int64)
         parts = _parts(start, end, slices.start[launch], slices.end[launch], launch >= 0)
-        return Idleness(start, end, order.device[place], order.before[place], after, launch, *parts)
+        return Idleness(start, end, order.device[index], order.before[index], after, launch, *parts)
 
     return trace.remember("idleness", make)
 
@@ -101,10 +101,10 @@ def _parts(start: Int64, end: Int64, called: Int64, returned: Int64, known: Bool
 
 
 def _order(trace: Trace) -> DeviceOrder:
-    found, slices = links(trace), trace.slices
-    rows = found.gpu
+    trace_links, slices = links(trace), trace.slices
+    rows = trace_links.gpu
     device = lane_numbers(trace).process[slices.lane[rows]]
-    launch = found.launch[rows]
+    launch = trace_links.launch[rows]
     launched = np.where(launch >= 0, slices.start[launch], np.iinfo(np.int64).min + 1)
     order = np.lexsort((-launched, slices.start[rows], device))
     rows, device = rows[order], device[order]
@@ -124,7 +124,7 @@ def _along(start: Int64, end: Int64, rows: Int64) -> tuple[Int64, Int64, Int64]:
     leader = np.maximum.accumulate(np.where(furthest, np.arange(len(end)), 0))
     gap, fresh = np.zeros(len(end), np.int64), np.array(end - start)
     gap[1:] = np.maximum(start[1:] - reach[:-1], 0)
-    gap[gap < SHORTEST] = 0
+    gap[gap < MIN_GAP_NS] = 0
     fresh[1:] = np.maximum(end[1:] - np.maximum(start[1:], reach[:-1]), 0)
     before = np.full(len(end), -1, np.int64)
     before[1:] = rows[leader[:-1]]

@@ -28,14 +28,14 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import rounded_percent
 from tracetui.model.trace import Kind, Trace
 
-FAR = 2.0
+MIN_OVERHEAD_RATIO = 2.0
 """So many times the GPU's time is much more CPU time."""
-NEAR = 1.25
+MAX_BALANCED_RATIO = 1.25
 """Up to so many times the GPU's time is about as much."""
 
 
 @dataclass(frozen=True)
-class Totals:
+class TorchTotals:
     """Times in ns."""
 
     cpu: int
@@ -46,29 +46,29 @@ class Totals:
     @property
     def reading(self) -> str | None:
         """What the rule says, None where it says nothing."""
-        if self.device and self.cpu >= FAR * self.device:
+        if self.device and self.cpu >= MIN_OVERHEAD_RATIO * self.device:
             return "overhead-bound"
-        if self.device and 1 / NEAR <= self.cpu / self.device <= NEAR:
+        if self.device and 1 / MAX_BALANCED_RATIO <= self.cpu / self.device <= MAX_BALANCED_RATIO:
             return "compute-bound"
         return None
 
 
-def totals(trace: Trace, step: int | None = None) -> Totals:
+def totals(trace: Trace, step: int | None = None) -> TorchTotals:
     """The sums over the trace or the step with a number."""
     cost = costs(trace)
     held = np.isin(cost.row, within(trace, cost.row, step), assume_unique=True) if step is not None else slice(None)
     work = within(trace, links(trace).gpu, step)
-    return Totals(int(cost.self_cpu[held].sum()), int(trace.slices.dur[work].sum()))
+    return TorchTotals(int(cost.self_cpu[held].sum()), int(trace.slices.dur[work].sum()))
 
 
 BUSY, STARVED = 10.0, 25.0
 """Percent of idle time below which the GPU is kept busy, and from which on it is not."""
-HALF = 50.0
-COMMUNICATING = 20.0
+HALF_PERCENT = 50.0
+MIN_EXPOSED_PERCENT = 20.0
 """Percent of exposed communication from which on it is what the GPU does."""
-SMALL = 1_000_000
+MAX_SMALL_GAP_NS = 1_000_000
 """Gaps of fewer ns are those of launching one kernel after another."""
-ORDINARY = 10_000
+MAX_ORDINARY_DELAY_NS = 10_000
 """So many ns after the launch call are no sign of a dependency."""
 
 IDLE_PARTS = ("cpu_late", "in_launch", "waiting", "unknown", "dependency", "after_sync")
@@ -155,11 +155,11 @@ class Verdict:
     def cause(self) -> str:
         """What most of the idle time is put down to: overhead, host-stall, dependency, unknown or mixed."""
         host = self.cpu_late + self.in_launch
-        if _pct(host, self.idle) >= HALF:
-            return "overhead" if (self.small_pct or 0) >= HALF else "host-stall"
-        if _pct(self.dependency, self.idle) >= HALF:
+        if _pct(host, self.idle) >= HALF_PERCENT:
+            return "overhead" if (self.small_pct or 0) >= HALF_PERCENT else "host-stall"
+        if _pct(self.dependency, self.idle) >= HALF_PERCENT:
             return "dependency"
-        return "unknown" if _pct(self.unknown, self.idle) >= HALF else "mixed"
+        return "unknown" if _pct(self.unknown, self.idle) >= HALF_PERCENT else "mixed"
 
     @property
     def words(self) -> str:
@@ -168,7 +168,7 @@ class Verdict:
             return "idle, cause unknown" if self.cause == "unknown" else f"{self._named_cause}-bound{self._why}"
         if self.idle_pct >= BUSY:
             return f"GPU-bound with {self._named_cause} gaps{self._why}"
-        return "communication-bound" if self.exposed_comm_pct >= COMMUNICATING else f"{self.limit or 'GPU'}-bound"
+        return "communication-bound" if self.exposed_comm_pct >= MIN_EXPOSED_PERCENT else f"{self.limit or 'GPU'}-bound"
 
     @property
     def text(self) -> str:
@@ -248,8 +248,8 @@ def _judge(trace: Trace, work: Int64, gaps: Int64, causes: Int64, exposed: Expos
         "cpu_late": _sums(gaps, idle.cpu_late, count),
         "in_launch": _sums(gaps, idle.in_launch, count),
         "waiting": _sums(gaps, idle.waiting, count),
-        "small": _sums(gaps, np.where(idle.dur < SMALL, host, 0), count),
-        "dependency": _sums(gaps, np.maximum(idle.waiting - ORDINARY, 0), count),
+        "small": _sums(gaps, np.where(idle.dur < MAX_SMALL_GAP_NS, host, 0), count),
+        "dependency": _sums(gaps, np.maximum(idle.waiting - MAX_ORDINARY_DELAY_NS, 0), count),
         "seen_waits": causes[:, Cause.GRAPH] + causes[:, Cause.STREAM],
         "after_sync": _sums(gaps, np.where(gap_causes(trace).after_sync, idle.dur, 0), count),
         "exposed_comm": exposed.exposed_comm,
@@ -261,14 +261,14 @@ def _judge(trace: Trace, work: Int64, gaps: Int64, causes: Int64, exposed: Expos
         Verdict(**dict(zip(sums, row, strict=True)), host_cause=Cause(cause), has_frames=frames)
         for row, cause in zip(rows, np.argmax(stalls, axis=1).tolist(), strict=True)
     )
-    return [_limited(trace, one, order.row[work == place]) for place, one in enumerate(made)]
+    return [_limited(trace, one, order.row[work == index]) for index, one in enumerate(made)]
 
 
 def _limited(trace: Trace, one: Verdict, rows: Int64) -> Verdict | None:
     """The verdict on some GPU work, with what keeps the GPU busy where that decides; None without work."""
     if one.activities == 0:
         return None
-    if one.idle_pct >= BUSY or one.exposed_comm_pct >= COMMUNICATING:
+    if one.idle_pct >= BUSY or one.exposed_comm_pct >= MIN_EXPOSED_PERCENT:
         return one
     compute, memory, unknown = bound_share(trace, rows)
     if compute + memory <= unknown:

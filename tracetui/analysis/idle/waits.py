@@ -38,12 +38,12 @@ def queueing(trace: Trace) -> Queueing:
     """What every launch waited for."""
 
     def make() -> Queueing:
-        found, slices = links(trace), trace.slices
-        called, returned = slices.start[found.launches], slices.end[found.launches]
-        began = slices.start[found.first]
+        trace_links, slices = links(trace), trace.slices
+        called, returned = slices.start[trace_links.launches], slices.end[trace_links.launches]
+        began = slices.start[trace_links.first]
         delay = np.maximum(began - returned, 0)
         # In one stream work may overlap (PDL): what outlasts the start did not hold it up.
-        free = np.minimum(_stream_free(trace, found.first), began)
+        free = np.minimum(_stream_free(trace, trace_links.first), began)
         wait = np.clip(free - returned, 0, None)
         return Queueing(began - called, delay, wait, delay - wait)
 
@@ -54,13 +54,13 @@ def queue_depth(trace: Trace) -> Int64:
     """For each of `links(trace).launches`: launches begun less those whose first work has started, itself included."""
 
     def make() -> Int64:
-        found, slices = links(trace), trace.slices
-        device = lane_numbers(trace).process[slices.lane[found.first]]
-        depth = np.zeros(len(found.launches), np.int64)
+        trace_links, slices = links(trace), trace.slices
+        device = lane_numbers(trace).process[slices.lane[trace_links.first]]
+        depth = np.zeros(len(trace_links.launches), np.int64)
         for number in distinct(device):
             mine = np.flatnonzero(device == number)
-            begun = slices.start[found.launches[mine]]
-            started = np.sort(slices.start[found.first[mine]])
+            begun = slices.start[trace_links.launches[mine]]
+            started = np.sort(slices.start[trace_links.first[mine]])
             made = np.searchsorted(np.sort(begun), begun, side="right")
             depth[mine] = made - np.searchsorted(started, begun, side="right")
         return np.maximum(depth, 0)
@@ -70,8 +70,8 @@ def queue_depth(trace: Trace) -> Int64:
 
 def later_nodes(trace: Trace, rows: Int64) -> Bool:
     """Mask of the GPU activities that a graph launch started after its first one."""
-    found = links(trace)
-    return np.asarray((found.launch[rows] >= 0) & ~np.isin(rows, found.first))
+    trace_links = links(trace)
+    return np.asarray((trace_links.launch[rows] >= 0) & ~np.isin(rows, trace_links.first))
 
 
 def _stream_free(trace: Trace, rows: Int64) -> Int64:

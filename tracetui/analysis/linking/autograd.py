@@ -22,7 +22,7 @@ from tracetui.model.trace import Int32, LaneKind, Trace
 ENGINE = "autograd::engine::evaluate_function"
 """How the engine's own slice around a node is called."""
 _LEAF = "AccumulateGrad"
-_SEQUENCES = 1 << 40
+_MAX_SEQUENCE = 1 << 40
 """Sequence numbers below this are believed."""
 
 
@@ -77,10 +77,10 @@ def _find(trace: Trace) -> Autograd:
     if not ops.node.any():
         return Autograd(np.empty(0, np.int64), forward, node, home)
     pairs = _arrows(trace, ops)
-    places = np.flatnonzero(ops.node)
-    lane = _forward_lane(trace, ops, pairs)[places]
+    indices = np.flatnonzero(ops.node)
+    lane = _forward_lane(trace, ops, pairs)[indices]
     made_by = np.full(len(ops.row), -1, np.int64)
-    made_by[places] = _by_sequence(trace, ops, places, lane)
+    made_by[indices] = _by_sequence(trace, ops, indices, lane)
     _by_arrow(ops, pairs, made_by)
     made_by[ops.leaf] = -1
     above = nearest(ops.parent, ops.node)
@@ -90,8 +90,8 @@ def _find(trace: Trace) -> Autograd:
     owner = links(trace).owner
     caused = np.flatnonzero(owner >= 0)
     forward[caused], node[caused] = forward[owner[caused]], node[owner[caused]]
-    _adopt(trace, home, slices.lane[ops.row[places]], lane)
-    return Autograd(ops.row[places], forward, node, home)
+    _adopt(trace, home, slices.lane[ops.row[indices]], lane)
+    return Autograd(ops.row[indices], forward, node, home)
 
 
 def _ops(trace: Trace) -> _Ops:
@@ -106,15 +106,15 @@ def _ops(trace: Trace) -> _Ops:
     return _Ops(rows, trace.op_args.number("Sequence number", event), thread, parent, node, leaf)
 
 
-def _by_sequence(trace: Trace, ops: _Ops, places: Int64, lane: Int64) -> Int64:
+def _by_sequence(trace: Trace, ops: _Ops, indices: Int64, lane: Int64) -> Int64:
     """Rows of the last forward ops of the node's number and thread that began before the node (R3.15)."""
     slices = trace.slices
-    able = (ops.thread <= 0) & (ops.sequence >= 0) & (ops.sequence < _SEQUENCES)
+    able = (ops.thread <= 0) & (ops.sequence >= 0) & (ops.sequence < _MAX_SEQUENCE)
     rows, sequence = ops.row[able], ops.sequence[able]
-    wanted = np.where((lane >= 0) & (ops.sequence[places] < _SEQUENCES), ops.sequence[places], -1)
-    began = slices.start[ops.row[places]]
-    keys = slices.lane[rows].astype(np.int64) * _SEQUENCES + sequence
-    found = row_of(rows, latest(keys, slices.start[rows], lane * _SEQUENCES + wanted, began - 1))
+    wanted = np.where((lane >= 0) & (ops.sequence[indices] < _MAX_SEQUENCE), ops.sequence[indices], -1)
+    began = slices.start[ops.row[indices]]
+    keys = slices.lane[rows].astype(np.int64) * _MAX_SEQUENCE + sequence
+    found = row_of(rows, latest(keys, slices.start[rows], lane * _MAX_SEQUENCE + wanted, began - 1))
     return np.where((found >= 0) & (wanted >= 0) & (slices.start[found] < began), found, -1)
 
 
@@ -156,8 +156,8 @@ def _arrows(trace: Trace, ops: _Ops) -> tuple[Int64, Int64]:
         starts = np.flatnonzero(family & (flows.phase == 0))
         ends = np.flatnonzero(family & (flows.phase == 2))
         ends = ends[np.isin(flows.id[ends], flows.id[starts])]
-        place = latest(flows.id[starts], flows.time[starts], flows.id[ends], flows.time[ends])
-        source = _innermost(trace, ops, flows.lane[starts[place]], flows.time[starts[place]])
+        index = latest(flows.id[starts], flows.time[starts], flows.id[ends], flows.time[ends])
+        source = _innermost(trace, ops, flows.lane[starts[index]], flows.time[starts[index]])
         target = _innermost(trace, ops, flows.lane[ends], flows.time[ends])
         good = (source >= 0) & (target >= 0) & ops.node[target] & ~ops.node[source]
         sources.append(source[good])
@@ -173,8 +173,8 @@ def _innermost(trace: Trace, ops: _Ops, lane: Int32, moment: Int64) -> Int64:
     for number in distinct(lane).tolist():
         low, high = bounds[number], bounds[number + 1]
         here = lane == number
-        place = low + np.searchsorted(start[low:high], moment[here], side="right") - 1
-        found[here] = np.where(place >= low, place, -1)
+        index = low + np.searchsorted(start[low:high], moment[here], side="right") - 1
+        found[here] = np.where(index >= low, index, -1)
     ended = found >= 0
     while ended.any():
         over = (end[found] <= moment) & (start[found] < moment)

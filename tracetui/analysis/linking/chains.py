@@ -27,14 +27,14 @@ class DispatchCost:
 
 def chain(trace: Trace, row: int) -> list[int]:
     """The slices that led to this one, outermost first and itself last; a launch is followed by its first work."""
-    found = links(trace)
+    trace_links = links(trace)
     tail = [row]
     if row >= 0 and trace.slices.kind[row] in GPU_WORK:
-        above = found.launch_of(row)
-        above = above if above >= 0 else found.owner_of(row)
+        above = trace_links.launch_of(row)
+        above = above if above >= 0 else trace_links.owner_of(row)
         tail = [above, row] if above >= 0 else [row]
     else:
-        tail += found.kernels_of(row)[:1].tolist()
+        tail += trace_links.kernels_of(row)[:1].tolist()
     top = int(trace.slices.parent[tail[0]])
     while top >= 0:
         tail.insert(0, top)
@@ -50,9 +50,9 @@ def outermost_op(trace: Trace, chain: Sequence[int]) -> int:
 
 def dispatch_cost(trace: Trace, row: int) -> DispatchCost | None:
     """What it cost to launch a GPU activity, or to make a call that launched some; None for anything else."""
-    found, slices = links(trace), trace.slices
-    launch = found.launch_of(row)
-    launch = launch if launch >= 0 else row if len(found.kernels_of(row)) else -1
+    trace_links, slices = links(trace), trace.slices
+    launch = trace_links.launch_of(row)
+    launch = launch if launch >= 0 else row if len(trace_links.kernels_of(row)) else -1
     if launch < 0:
         return None
     op = outermost_op(trace, chain(trace, launch))
@@ -66,14 +66,14 @@ def follow(trace: Trace, row: int) -> int:
     An op of the backward pass leads on to its forward op. Any other op, an annotation or a Python frame closes the
     circle: it leads to the first GPU activity that was launched inside it.
     """
-    found = links(trace)
+    trace_links = links(trace)
     kind = trace.slices.kind[row]
     if kind in GPU_WORK:
-        launch = found.launch_of(row)
-        return launch if launch >= 0 else found.owner_of(row)
-    work = found.kernels_of(row)
+        launch = trace_links.launch_of(row)
+        return launch if launch >= 0 else trace_links.owner_of(row)
+    work = trace_links.kernels_of(row)
     if kind == Kind.RUNTIME:
-        owner = found.owner_of(row)
+        owner = trace_links.owner_of(row)
         return owner if owner >= 0 or len(work) == 0 else int(work[0])
     forward = int(autograd(trace).forward[row])
     return forward if forward >= 0 else first_work(trace, row)
@@ -84,10 +84,10 @@ def follow_back(trace: Trace, row: int) -> int:
 
     GPU work leads to the backward pass of the op that caused it; -1 where the way ends.
     """
-    found = links(trace)
+    trace_links = links(trace)
     if trace.slices.kind[row] in GPU_WORK:
-        return _backward_of(trace, found.owner_of(row))
-    work = found.kernels_of(row)
+        return _backward_of(trace, trace_links.owner_of(row))
+    work = trace_links.kernels_of(row)
     if len(work):
         return int(work[0])
     backward = _backward_of(trace, row) if trace.slices.kind[row] == Kind.CPU_OP else -1
@@ -96,12 +96,12 @@ def follow_back(trace: Trace, row: int) -> int:
 
 def first_work(trace: Trace, row: int) -> int:
     """The first GPU activity launched inside a slice, on its thread; else the first that names it as owner; or -1."""
-    found, slices = links(trace), trace.slices
+    trace_links, slices = links(trace), trace.slices
     last = row + int(np.searchsorted(slices.start[row : trace.lanes[slices.lane[row]].last], slices.end[row]))
-    low, high = np.searchsorted(found.launches, [row, max(last, row + 1)])
-    work = found.work[found.bounds[low] : found.bounds[high]]
+    low, high = np.searchsorted(trace_links.launches, [row, max(last, row + 1)])
+    work = trace_links.work[trace_links.bounds[low] : trace_links.bounds[high]]
     if len(work) == 0:
-        work = found.gpu[found.owner[found.gpu] == row]
+        work = trace_links.gpu[trace_links.owner[trace_links.gpu] == row]
     return int(work[np.argmin(slices.start[work])]) if len(work) else -1
 
 

@@ -10,9 +10,9 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
-FEW = 200
+MAX_SHOWN_ACTIVITIES = 200
 """So many pieces of GPU work are shown at once where there are no steps."""
-LONGEST = 4
+MAX_WINDOW_GROWTH = 4
 """By this factor a stretch may grow to have the GPU work in it that was launched in it."""
 
 
@@ -28,9 +28,9 @@ def work_of_step(trace: Trace, number: int) -> Int64:
 
 def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:
     """Start and end in ns of a step together with the GPU work that it launched."""
-    found = steps(trace)
-    index = int(found.labelled(number)[0])
-    start, end = int(found.start[index]), int(found.end[index])
+    trace_steps = steps(trace)
+    index = int(trace_steps.labelled(number)[0])
+    start, end = int(trace_steps.start[index]), int(trace_steps.end[index])
     work = work_of_step(trace, number)
     return start, max(end, int(trace.slices.end[work].max())) if len(work) else end
 
@@ -47,20 +47,20 @@ def busiest_stretch(trace: Trace) -> tuple[int, int]:
     Without launches the part in which most work starts.
     """
     low, high = trace.window
-    slices, found = trace.slices, links(trace)
-    rows = found.gpu
+    slices, trace_links = trace.slices, links(trace)
+    rows = trace_links.gpu
     if len(rows) == 0:
         rows = np.flatnonzero((slices.kind != Kind.BOOKKEEPING) & (slices.dur > 0))
     if len(rows) == 0 or high <= low:
         return low, max(high, low + 1)
-    launch = found.launch[rows]
+    launch = trace_links.launch[rows]
     cause = np.where(launch >= 0, launch, rows)
     moments = slices.start[cause]
-    if len(rows) <= FEW:
+    if len(rows) <= MAX_SHOWN_ACTIVITIES:
         return int(moments.min()), int(slices.end[rows].max())
     edges = np.linspace(low, high, 51)
     most = int(np.argmax(np.histogram(moments, edges)[0]))
     start, end = int(edges[most]), int(edges[most + 1])
     work = rows[(moments >= start) & (moments < end)]
-    reach = int(slices.end[work].max()) if len(found.gpu) else end
-    return start, min(max(end, reach), start + LONGEST * (end - start))
+    reach = int(slices.end[work].max()) if len(trace_links.gpu) else end
+    return start, min(max(end, reach), start + MAX_WINDOW_GROWTH * (end - start))

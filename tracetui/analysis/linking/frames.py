@@ -141,9 +141,9 @@ def _paths(trace: Trace) -> ModulePaths:
     level, rest = called[module[called] < 0], called[module[called] >= 0]
     while len(level):
         pairs = np.stack([path[module[level]], trace.slices.name[level].astype(np.int64)])
-        used, place = np.unique(pairs, axis=1, return_inverse=True)
+        used, index = np.unique(pairs, axis=1, return_inverse=True)
         made = [texts.intern(_joined(texts, above, trace.names[name])) for above, name in used.T.tolist()]
-        path[level] = np.array(made, np.int64)[place.ravel()]
+        path[level] = np.array(made, np.int64)[index.ravel()]
         ready = path[module[rest]] >= 0
         level, rest = rest[ready], rest[~ready]
     own = path[module]

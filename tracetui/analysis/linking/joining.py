@@ -20,22 +20,22 @@ def latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
         return np.full(len(wanted), -1, np.int64)
     order = np.lexsort((start, ids))
     known, first = np.unique(ids[order], return_index=True)
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    hit = known[place] == wanted
+    index = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    hit = known[index] == wanted
     if len(known) == len(order):
-        return np.where(hit, order[place], -1)
+        return np.where(hit, order[index], -1)
     ticks, width = np.sort(start), len(start) + 1
     key = np.repeat(np.arange(len(known)), np.diff(np.append(first, len(order)))) * width
     key += np.searchsorted(ticks, start[order], side="right")
-    spot = np.searchsorted(key, place * width + np.searchsorted(ticks, moment, side="right"), side="right") - 1
-    return np.where(hit, order[np.maximum(spot, first[place])], -1)
+    spot = np.searchsorted(key, index * width + np.searchsorted(ticks, moment, side="right"), side="right") - 1
+    return np.where(hit, order[np.maximum(spot, first[index])], -1)
 
 
-def row_of(rows: Int64, place: Int64) -> Int64:
+def row_of(rows: Int64, index: Int64) -> Int64:
     """The rows at some places, -1 where the place is -1."""
     if len(rows) == 0:
-        return np.full(len(place), -1, np.int64)
-    return np.where(place >= 0, rows[place], -1)
+        return np.full(len(index), -1, np.int64)
+    return np.where(index >= 0, rows[index], -1)
 
 
 def join_launches(trace: Trace, calls: Int64, gpu: Int64) -> Int64:

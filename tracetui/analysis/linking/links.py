@@ -52,10 +52,10 @@ class Links:
 
     def kernels_of(self, row: int) -> Int64:
         """What a runtime call put on the GPU, by start; a graph launch has many, most calls none."""
-        place = int(np.searchsorted(self.launches, row))
-        if place == len(self.launches) or self.launches[place] != row:
+        index = int(np.searchsorted(self.launches, row))
+        if index == len(self.launches) or self.launches[index] != row:
             return np.empty(0, np.int64)
-        return self.work[self.bounds[place] : self.bounds[place + 1]]
+        return self.work[self.bounds[index] : self.bounds[index + 1]]
 
     def owner_of(self, row: int) -> int:
         """The op that caused a runtime call or a GPU activity, -1 for none."""

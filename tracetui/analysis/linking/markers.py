@@ -18,9 +18,9 @@ from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Kind, Trace
 
-OFTEN = 3
+MIN_REPEATS = 3
 """So often a marker occurs at least."""
-ALIKE = 2.0
+MAX_DURATION_RATIO = 2.0
 """By this factor the longer half of a marker's durations may exceed the shorter half, quarter to quarter."""
 
 _NUMBER = re.compile(r"\d+")
@@ -70,13 +70,13 @@ def _repeated(trace: Trace) -> dict[str, Int64]:
     """Annotations by name that occur often on one thread and are in none of the others; in order of start."""
     slices = trace.slices
     rows = slices.of_kind(Kind.ANNOTATION)
-    used, place = np.unique(slices.name[rows], return_inverse=True)
+    used, index = np.unique(slices.name[rows], return_inverse=True)
     texts = Strings()
     codes = np.array([texts.intern(_NUMBER.sub("#", trace.names[number])) for number in used.tolist()], np.int64)
     own = np.array([not _LIBRARY.search(text) for text in texts], bool)
-    code = codes[place]
+    code = codes[index]
     threads = group(code * len(trace.lanes) + slices.lane[rows])
-    often = own[code] & (threads.calls[threads.member] >= OFTEN)
+    often = own[code] & (threads.calls[threads.member] >= MIN_REPEATS)
     rows, member = rows[often], threads.member[often]
     top = forest(trace, rows) < 0
     rows, member = rows[top], member[top]
@@ -99,6 +99,6 @@ def _common_name(trace: Trace, rows: Int64) -> str:
 def _marker(trace: Trace, name: str, rows: Int64) -> Marker | None:
     dur = trace.slices.dur[rows]
     low, high = np.percentile(dur, [25, 75])
-    if len(rows) < OFTEN or high > ALIKE * low:
+    if len(rows) < MIN_REPEATS or high > MAX_DURATION_RATIO * low:
         return None
     return Marker(name, rows, int(dur.sum()))

@@ -18,7 +18,7 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL, Column, numbers
 from tracetui.model.trace import GPU_WORK, Trace
 
-FULL = 0.75
+MIN_COMPLETE_SHARE = 0.75
 """A step with less than this share of what the others hold was cut."""
 
 
@@ -33,8 +33,8 @@ def step_index(trace: Trace, rows: Int64) -> Int64:
 
 def step_at(trace: Trace, moment: Int64, lane: Int64) -> Int64:
     """Index in `steps(trace)` of what happens on some lanes at some moments (ns), -1 outside of all steps."""
-    found = steps(trace)
-    return found.of_moment(moment, autograd(trace).home[lane] if found.overlap else lane)
+    trace_steps = steps(trace)
+    return trace_steps.of_moment(moment, autograd(trace).home[lane] if trace_steps.overlap else lane)
 
 
 def within(trace: Trace, rows: Int64, step: int | None) -> Int64:
@@ -61,14 +61,14 @@ def before_capture(trace: Trace) -> Int64:
     It starts before any work of its device whose launch is recorded: with a deep queue that is long after the first
     recorded launch. On a device without any such work nothing can be said, and there is none.
     """
-    found, start = links(trace), trace.slices.start
-    device = lane_numbers(trace).process[trace.slices.lane[found.gpu]]
-    launched = found.launch[found.gpu] >= 0
-    early = np.zeros(len(found.gpu), bool)
+    trace_links, start = links(trace), trace.slices.start
+    device = lane_numbers(trace).process[trace.slices.lane[trace_links.gpu]]
+    launched = trace_links.launch[trace_links.gpu] >= 0
+    early = np.zeros(len(trace_links.gpu), bool)
     for number in distinct(device[launched]).tolist():
         mine = device == number
-        early |= mine & ~launched & (start[found.gpu] < start[found.gpu[mine & launched]].min())
-    return np.compress(early, found.gpu)
+        early |= mine & ~launched & (start[trace_links.gpu] < start[trace_links.gpu[mine & launched]].min())
+    return np.compress(early, trace_links.gpu)
 
 
 def partial_steps(trace: Trace) -> Bool:
@@ -88,7 +88,7 @@ def partial_steps(trace: Trace) -> Bool:
             mine = np.flatnonzero(every.lane == lane)
             for end in (0, -1) if len(mine) > 2 else ():
                 others = np.delete(held[mine], end)
-                partial[mine[end]] = held[mine[end]] < FULL * np.median(others)
+                partial[mine[end]] = held[mine[end]] < MIN_COMPLETE_SHARE * np.median(others)
         return partial
 
     return trace.remember("partial steps", find)

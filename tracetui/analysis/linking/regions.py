@@ -64,11 +64,11 @@ def region(trace: Trace, row: int) -> Region:
     Work belongs to the window in which it was launched, by any thread of the process. Work without a launch
     record is placed by its own start, which is a guess and marked (R3.3).
     """
-    slices, found = trace.slices, links(trace)
+    slices, trace_links = trace.slices, links(trace)
     moment, work = trace.remember("work by cause", lambda: _by_cause(trace))
     first, last = np.searchsorted(moment, [slices.start[row], slices.end[row]])
     rows = np.sort(work[first:last])
-    launch = found.launch[rows].astype(np.int64)
+    launch = trace_links.launch[rows].astype(np.int64)
     process = lane_numbers(trace).process
     source = np.where(launch >= 0, launch, rows)
     held = (launch < 0) | (process[slices.lane[source]] == process[slices.lane[row]])
@@ -81,8 +81,8 @@ def region(trace: Trace, row: int) -> Region:
 
 def _by_cause(trace: Trace) -> tuple[Int64, Int64]:
     """When each GPU activity was launched, or began where that is not known, ascending; and the activities."""
-    found, start = links(trace), trace.slices.start
-    launch = found.launch[found.gpu].astype(np.int64)
-    moment = start[np.where(launch >= 0, launch, found.gpu)]
+    trace_links, start = links(trace), trace.slices.start
+    launch = trace_links.launch[trace_links.gpu].astype(np.int64)
+    moment = start[np.where(launch >= 0, launch, trace_links.gpu)]
     order = np.argsort(moment, kind="stable")
-    return moment[order], found.gpu[order]
+    return moment[order], trace_links.gpu[order]

@@ -56,8 +56,8 @@ class Replays:
 
     def of_launch(self, row: int) -> int:
         """Index of the replay that a call started, -1 for none."""
-        place = int(np.searchsorted(self.launch, row))
-        return place if place < len(self) and self.launch[place] == row else -1
+        index = int(np.searchsorted(self.launch, row))
+        return index if index < len(self) and self.launch[index] == row else -1
 
 
 def replays(trace: Trace) -> Replays:
@@ -67,11 +67,11 @@ def replays(trace: Trace) -> Replays:
 
 def graph_column(trace: Trace, rows: Int64) -> Column:
     """The graph that each GPU activity was replayed from, null for what was launched by itself."""
-    found = replays(trace)
-    place = np.searchsorted(found.launch, links(trace).launch[rows])
-    place = np.where(np.isin(links(trace).launch[rows], found.launch), place, -1)
-    names = Strings(map(graph_name, range(int(found.graph.max(initial=-1)) + 1)))
-    return coded("graph", np.append(found.graph, -1)[place], names, "The graph of which it is a node.")
+    graph_replays = replays(trace)
+    index = np.searchsorted(graph_replays.launch, links(trace).launch[rows])
+    index = np.where(np.isin(links(trace).launch[rows], graph_replays.launch), index, -1)
+    names = Strings(map(graph_name, range(int(graph_replays.graph.max(initial=-1)) + 1)))
+    return coded("graph", np.append(graph_replays.graph, -1)[index], names, "The graph of which it is a node.")
 
 
 def graph_name(number: int) -> str:
@@ -81,35 +81,41 @@ def graph_name(number: int) -> str:
 
 def by_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
     """The replays among some GPU activities, one row per graph; the longest replay stands for it."""
-    found, slices, joined = replays(trace), trace.slices, links(trace)
-    picked = np.flatnonzero(np.isin(found.launch, joined.launch[rows]))
-    place = np.searchsorted(joined.launches, found.launch[picked])
-    graphs = group(found.graph[picked])
-    low, high = joined.bounds[place], joined.bounds[place + 1]
+    graph_replays, slices, joined = replays(trace), trace.slices, links(trace)
+    picked = np.flatnonzero(np.isin(graph_replays.launch, joined.launch[rows]))
+    index = np.searchsorted(joined.launches, graph_replays.launch[picked])
+    graphs = group(graph_replays.graph[picked])
+    low, high = joined.bounds[index], joined.bounds[index + 1]
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(slices.dur[joined.work])])
-    work, nodes = sums[high] - sums[low], graphs.sum(found.nodes[picked])
+    work, nodes = sums[high] - sums[low], graphs.sum(graph_replays.nodes[picked])
     longest = graphs.largest(work)
-    cost = np.asarray(slices.dur[found.launch[picked]], np.float64)
+    cost = np.asarray(slices.dur[graph_replays.launch[picked]], np.float64)
     title = [graph_name(number) for number in graphs.key.tolist()]
     table = Table(
         (
             texts("graph", title, "Number of the graph: replays of the same kernels in the same order share it."),
-            texts("op", [_cause(trace, int(row)) for row in found.launch[picked[longest]]], "What replayed it."),
+            texts(
+                "op", [_cause(trace, int(row)) for row in graph_replays.launch[picked[longest]]], "What replayed it."
+            ),
             numbers("replays", graphs.calls, "", "How often it was launched."),
-            numbers("nodes", found.nodes[picked[longest]], "", "GPU activities of one replay."),
+            numbers("nodes", graph_replays.nodes[picked[longest]], "", "GPU activities of one replay."),
             micros("total_us", graphs.sum(work), "Sum of the durations on the GPU."),
             micros("mean_us", graphs.sum(work) / graphs.calls, "Mean of that sum in a replay."),
             micros("call_us", graphs.sum(cost) / graphs.calls, "Mean time that the CPU spent in the launch call."),
             micros("call_per_node_us", graphs.sum(cost) / nodes, "That time shared among the nodes."),
             micros(
                 "median_delay_us",
-                graphs.median(found.latency[picked]),
+                graphs.median(graph_replays.latency[picked]),
                 "Median time from the start of the call to the start of the first node.",
             ),
-            texts("signature", [f"{value:016x}" for value in found.signature[picked[longest]].tolist()], "Its hash."),
+            texts(
+                "signature",
+                [f"{value:016x}" for value in graph_replays.signature[picked[longest]].tolist()],
+                "Its hash.",
+            ),
         ),
-        found.first[picked[longest]],
-        note or ("" if len(found) else "No graph was replayed in this trace."),
+        graph_replays.first[picked[longest]],
+        note or ("" if len(graph_replays) else "No graph was replayed in this trace."),
     )
     return table.take(table.order("total_us", descending=True))
 
@@ -117,9 +123,9 @@ def by_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
 def _find(trace: Trace) -> Replays:
     slices, joined = trace.slices, links(trace)
     calls = np.union1d(calls_named(trace, GRAPH_LAUNCH), joined.launches[joined.counts > 1])
-    place = np.flatnonzero(np.isin(joined.launches, calls))
-    launch, first, nodes = joined.launches[place], joined.first[place], joined.counts[place]
-    signature = _signatures(trace, place)
+    index = np.flatnonzero(np.isin(joined.launches, calls))
+    launch, first, nodes = joined.launches[index], joined.first[index], joined.counts[index]
+    signature = _signatures(trace, index)
     start = slices.start[launch]
     return Replays(
         launch,
@@ -132,12 +138,12 @@ def _find(trace: Trace) -> Replays:
     )
 
 
-def _signatures(trace: Trace, place: Int64) -> NDArray[np.uint64]:
+def _signatures(trace: Trace, index: Int64) -> NDArray[np.uint64]:
     """A hash per launch: the sum over its work of the name's own hash times a power for the place."""
     joined = links(trace)
-    if len(place) == 0:
+    if len(index) == 0:
         return np.empty(0, np.uint64)
-    low, count = joined.bounds[place], joined.counts[place]
+    low, count = joined.bounds[index], joined.counts[index]
     heads = np.cumsum(count) - count
     ordinal = np.arange(int(count.sum())) - np.repeat(heads, count)
     name = trace.slices.name[joined.work[np.repeat(low, count) + ordinal]]
@@ -171,7 +177,7 @@ def _numbered(signature: NDArray[np.uint64], graph_id: Int64, start: Int64) -> I
 
 def _cause(trace: Trace, launch: int) -> str | None:
     """The op around a launch, else the annotation, else nothing (R3.40)."""
-    found = links(trace)
-    owner = found.owner_of(launch)
-    owner = owner if owner >= 0 else int(found.annotation[launch])
+    trace_links = links(trace)
+    owner = trace_links.owner_of(launch)
+    owner = owner if owner >= 0 else int(trace_links.annotation[launch])
     return trace.name_of(owner) if owner >= 0 else None

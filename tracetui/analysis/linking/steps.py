@@ -75,8 +75,8 @@ class Steps:
         """The one of `members` (indices in order of start) that holds each moment: of nested ones the innermost."""
         if len(members) == 0:
             return np.full(len(moment), -1, np.int64)
-        place = np.searchsorted(self.start[members], moment, side="right") - 1
-        index = np.where(place >= 0, members[place], -1)
+        position = np.searchsorted(self.start[members], moment, side="right") - 1
+        index = np.where(position >= 0, members[position], -1)
         while (over := (index >= 0) & (moment >= self.end[index])).any():
             index[over] = self._outer[index[over]]
         return index

@@ -29,17 +29,17 @@ def memory_curves(trace: Trace) -> tuple[Counter, ...]:
 
     Names are short, for the column of lane names: `mem`, `Δmem` where only the change is known, `res`.
     """
-    found = allocator(trace)
-    every = range(len(found.devices))
-    devices = [number for number in every if not found.devices[number].startswith(CPU)] or list(every)
+    allocations = allocator(trace)
+    every = range(len(allocations.devices))
+    devices = [number for number in every if not allocations.devices[number].startswith(CPU)] or list(every)
     curves = []
     for device in devices:
-        label = found.devices[device]
+        label = allocations.devices[device]
         prefix = f"{label} " if len(devices) > 1 else ""
-        mine = (found.device == device) & ~found.failed
-        time, reserved = found.time[mine], found.reserved[mine]
-        told = bool((found.total[mine] != NULL).all())
-        level = found.level[mine].astype(np.float64)
+        mine = (allocations.device == device) & ~allocations.failed
+        time, reserved = allocations.time[mine], allocations.reserved[mine]
+        told = bool((allocations.total[mine] != NULL).all())
+        level = allocations.level[mine].astype(np.float64)
         curves.append(Counter(label, f"{prefix}{'mem' if told else 'Δmem'}", "", time, level, "bytes"))
         if len(distinct(reserved)) > 1 and (reserved != NULL).all():
             curves.append(Counter(label, f"{prefix}res", "", time, reserved.astype(np.float64), "bytes"))
@@ -139,8 +139,8 @@ def causes(trace: Trace) -> Causes:
     """The ops behind all events of `allocator(trace)`."""
 
     def make() -> Causes:
-        found, ops = allocator(trace), op_rows(trace)
-        innermost = enclosing(trace, ops, found.lane, found.time)
+        allocations, ops = allocator(trace), op_rows(trace)
+        innermost = enclosing(trace, ops, allocations.lane, allocations.time)
         if len(ops) == 0:
             return Causes(innermost, innermost)
         names = trace.slices.name[ops]
@@ -164,7 +164,7 @@ def enclosing(trace: Trace, rows: Int64, lane: NDArray[np.integer], moment: Int6
     start, end = slices.start[rows], slices.end[rows]
     axis = Axis.around(np.append(start, moment), np.append(end, moment))
     parent = forest(trace, rows)
-    found = np.searchsorted(axis.place(slices.lane[rows], start), axis.place(lane, moment), side="right") - 1
+    found = np.searchsorted(axis.position(slices.lane[rows], start), axis.position(lane, moment), side="right") - 1
     found[slices.lane[rows[found]] != lane] = -1
     over = np.flatnonzero((found >= 0) & (end[found] <= moment))
     while len(over):
@@ -175,13 +175,13 @@ def enclosing(trace: Trace, rows: Int64, lane: NDArray[np.integer], moment: Int6
 
 def _make(trace: Trace) -> Allocator:
     instants = trace.instants
-    places = np.flatnonzero(np.isin(instants.event, trace.memory_args.event))
-    places = places[np.lexsort((instants.event[places], instants.time[places]))]
-    time, lane = instants.time[places], instants.lane[places].astype(np.int64)
-    event = instants.event[places].astype(np.int64)
+    indices = np.flatnonzero(np.isin(instants.event, trace.memory_args.event))
+    indices = indices[np.lexsort((instants.event[indices], instants.time[indices]))]
+    time, lane = instants.time[indices], instants.lane[indices].astype(np.int64)
+    event = instants.event[indices].astype(np.int64)
     given = {name: trace.memory_args.number(name, event) for name in trace.memory_args.numbers}
     absent = np.full(len(event), NULL)
-    failed = instants.name[places] == trace.names.find("[OutOfMemory]")
+    failed = instants.name[indices] == trace.names.find("[OutOfMemory]")
     amount = given.get("Bytes", absent)
     amount = np.where(amount == NULL, 0, amount)
     device, devices = _devices(trace, lane, given.get("Device Type", absent), given.get("Device Id", absent))
@@ -211,9 +211,9 @@ def _devices(trace: Trace, lane: Int64, kind: Int64, number: Int64) -> tuple[Int
     keys = distinct(packed[kind != NULL])
     labels = []
     for key in keys.tolist():
-        kind_number, place = int(kinds[key >> 32]), int(numbers[key >> 16 & 0xFFFF])
+        kind_number, index = int(kinds[key >> 32]), int(numbers[key >> 16 & 0xFFFF])
         label = _DEVICE_TYPES.get(kind_number, f"device type {kind_number}")
-        label = label if label == CPU or place < 0 else f"{label} {place}"
+        label = label if label == CPU or index < 0 else f"{label} {index}"
         labels.append(f"{label} of {trace.lanes[named[key & 0xFFFF]].process}" if several else label)
     return np.where(kind == NULL, -1, np.searchsorted(keys, packed)), tuple(labels)
 

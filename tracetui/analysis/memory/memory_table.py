@@ -28,7 +28,7 @@ NO_MEMORY = "No allocations were recorded. Record with profile_memory=True."
 OLDER = "(older than the recording)"
 """Stands for the op of what had been allocated before."""
 _EVENTS = Strings(["alloc", "free", "out of memory"])
-_CHAIN = 4
+_MAX_NAMED_OPS = 4
 """So many ops of a chain are named."""
 
 
@@ -36,26 +36,26 @@ def memory(trace: Trace, step: int | None = None, by: str | None = None) -> Tabl
     """Every event of an allocator in the order of time; or by op, by device, or the copies by their kind."""
     if by == "copy":
         return copies(trace, step)
-    found = allocator(trace)
-    index = step_at(trace, found.time, found.lane)
-    rows = np.arange(len(found)) if step is None else np.flatnonzero(np.isin(index, chosen(trace, step)))
+    allocations = allocator(trace)
+    index = step_at(trace, allocations.time, allocations.lane)
+    rows = np.arange(len(allocations)) if step is None else np.flatnonzero(np.isin(index, chosen(trace, step)))
     if by == "op":
-        return _by_op(trace, found, rows)
+        return _by_op(trace, allocations, rows)
     if by == "device":
-        return _by_device(trace, found, rows)
-    return _events(trace, found, rows, index)
+        return _by_device(trace, allocations, rows)
+    return _events(trace, allocations, rows, index)
 
 
-def _events(trace: Trace, found: Allocator, rows: Int64, index: Int64) -> Table:
-    lifetime, behind = found.lifetime()[rows], causes(trace)
-    kind = np.select([found.failed[rows], found.bytes[rows] < 0], [2, 1], 0)
+def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> Table:
+    lifetime, behind = allocations.lifetime()[rows], causes(trace)
+    kind = np.select([allocations.failed[rows], allocations.bytes[rows] < 0], [2, 1], 0)
     return Table(
         (
-            micros("start_us", found.time[rows], "Moment, from the first event of the trace."),
-            coded("device", found.device[rows], found.devices, "The device whose memory it is."),
-            numbers("bytes", found.bytes[rows], "bytes", "Allocated; below zero: freed."),
-            numbers("total_allocated", found.total[rows], "bytes", "Allocated on the device after the event."),
-            numbers("total_reserved", found.reserved[rows], "bytes", "Held by the allocator, in use or not."),
+            micros("start_us", allocations.time[rows], "Moment, from the first event of the trace."),
+            coded("device", allocations.device[rows], allocations.devices, "The device whose memory it is."),
+            numbers("bytes", allocations.bytes[rows], "bytes", "Allocated; below zero: freed."),
+            numbers("total_allocated", allocations.total[rows], "bytes", "Allocated on the device after the event."),
+            numbers("total_reserved", allocations.reserved[rows], "bytes", "Held by the allocator, in use or not."),
             coded(
                 "op",
                 _op_names(trace, behind.op[rows]),
@@ -67,7 +67,7 @@ def _events(trace: Trace, found: Allocator, rows: Int64, index: Int64) -> Table:
             micros("lifetime_us", lifetime, "Until it was freed; null where no free is recorded.", lifetime == NULL),
             numbers(
                 "since_start",
-                found.since_start[rows],
+                allocations.since_start[rows],
                 "bytes",
                 "Allocated less freed on the device since the recording began.",
             ),
@@ -79,7 +79,7 @@ def _events(trace: Trace, found: Allocator, rows: Int64, index: Int64) -> Table:
             ),
         ),
         behind.made_by[rows],
-        _note(trace, found, rows),
+        _note(trace, allocations, rows),
     )
 
 
@@ -103,23 +103,23 @@ class _Needs:
         return np.append(values.astype(np.int64), np.full(self.older, older))
 
 
-def _by_op(trace: Trace, found: Allocator, rows: Int64) -> Table:
+def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
     """Per device and op: bytes given out and taken back, and how many of them stood at the device's peak."""
-    note, behind = _note(trace, found, rows), causes(trace)
-    held, full = _held_at_peak(found, rows)
-    inside = np.zeros(len(found), bool)
+    note, behind = _note(trace, allocations, rows), causes(trace)
+    held, full = _held_at_peak(allocations, rows)
+    inside = np.zeros(len(allocations), bool)
     inside[rows] = True
     # What stood at the peak of a step may be older than the step.
     rows = np.flatnonzero(inside | (held > 0))
-    size = np.where(inside & ~found.failed, found.bytes, 0)[rows]
+    size = np.where(inside & ~allocations.failed, allocations.bytes, 0)[rows]
     wide = len(trace.names) + 1
-    pairs = group((found.device[rows] + 1) * wide + _op_names(trace, behind.op[rows]) + 1)
+    pairs = group((allocations.device[rows] + 1) * wide + _op_names(trace, behind.op[rows]) + 1)
     needs = _needs(trace, pairs.key // wide - 1, pairs.key % wide - 1, pairs.sum(held[rows]), full)
     largest = pairs.largest(size)
     table = Table(
         (
             coded("op", needs.op, needs.names, "The op that needed the memory, or in which it was freed."),
-            coded("device", needs.device, found.devices, "The device whose memory it is."),
+            coded("device", needs.device, allocations.devices, "The device whose memory it is."),
             *_traffic(needs, pairs, size),
             *_peak_shares(needs),
             numbers(
@@ -183,54 +183,61 @@ def _older(device: Int64, at_peak: np.ndarray, full: np.ndarray) -> dict[int, in
     placed = device >= 0
     told = np.bincount(device[placed], at_peak[placed], len(full))
     rest = np.nan_to_num(full - told)
-    return {place: int(rest[place]) for place in np.flatnonzero(rest > 0).tolist()}
+    return {index: int(rest[index]) for index in np.flatnonzero(rest > 0).tolist()}
 
 
-def _held_at_peak(found: Allocator, rows: Int64) -> tuple[Int64, np.ndarray]:
+def _held_at_peak(allocations: Allocator, rows: Int64) -> tuple[Int64, np.ndarray]:
     """Per event the bytes in use when its device was fullest; per device all bytes then, NaN where not known."""
-    held, full = np.zeros(len(found), np.int64), np.full(len(found.devices), np.nan)
-    for device, peak in found.peak(rows).items():
-        if (found.partner[found.device == device] < 0).all():
+    held, full = np.zeros(len(allocations), np.int64), np.full(len(allocations.devices), np.nan)
+    for device, peak in allocations.peak(rows).items():
+        if (allocations.partner[allocations.device == device] < 0).all():
             continue
-        alive = found.alive_at(peak)
-        held[alive] = found.bytes[alive]
-        full[device] = max(int(found.total[peak]), 1) if found.total[peak] != NULL else np.nan
+        alive = allocations.alive_at(peak)
+        held[alive] = allocations.bytes[alive]
+        full[device] = max(int(allocations.total[peak]), 1) if allocations.total[peak] != NULL else np.nan
     return held, full
 
 
-def _by_device(trace: Trace, found: Allocator, rows: Int64) -> Table:
+def _by_device(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
     """Per device: how much went through its allocator, how full it got, and where."""
-    peaks, lives = found.peak(rows), found.lifetime()
+    peaks, lives = allocations.peak(rows), allocations.lifetime()
     device = np.array(list(peaks), np.int64)
     peak = np.array(list(peaks.values()), np.int64)
-    mine = [rows[found.device[rows] == number] for number in peaks]
-    size = [np.where(found.failed[events], 0, found.bytes[events]) for events in mine]
+    mine = [rows[allocations.device[rows] == number] for number in peaks]
+    size = [np.where(allocations.failed[events], 0, allocations.bytes[events]) for events in mine]
     lifetime = np.array([_median(lives[events]) for events in mine])
     return Table(
         (
-            coded("device", device, found.devices, "The device whose memory it is."),
-            numbers("peak", found.total[peak], "bytes", "The most that was allocated at once."),
-            micros("peak_us", found.time[peak], "When that was, from the first event of the trace."),
+            coded("device", device, allocations.devices, "The device whose memory it is."),
+            numbers("peak", allocations.total[peak], "bytes", "The most that was allocated at once."),
+            micros("peak_us", allocations.time[peak], "When that was, from the first event of the trace."),
             texts("peak_op", [chain_of(trace, int(causes(trace).op[event])) for event in peak], "The ops around it."),
-            numbers("rise", found.since_start[peak], "bytes", "How much more that was than when recording began."),
+            numbers(
+                "rise", allocations.since_start[peak], "bytes", "How much more that was than when recording began."
+            ),
             numbers(
                 "reserved",
-                [int(found.reserved[events].max()) for events in mine],
+                [int(allocations.reserved[events].max()) for events in mine],
                 "bytes",
                 "The most that the allocator held of the device.",
             ),
             numbers(
-                "last", found.total[[int(events[-1]) for events in mine]], "bytes", "Allocated after the last event."
+                "last",
+                allocations.total[[int(events[-1]) for events in mine]],
+                "bytes",
+                "Allocated after the last event.",
             ),
             numbers("allocs", [int((amount > 0).sum()) for amount in size], "", "Allocations."),
             numbers("allocated", [int(np.maximum(amount, 0).sum()) for amount in size], "bytes", "Their bytes."),
             numbers("frees", [int((amount < 0).sum()) for amount in size], "", "How often memory was freed."),
             numbers("freed", [-int(np.minimum(amount, 0).sum()) for amount in size], "bytes", "Bytes that were freed."),
             micros("median_lifetime_us", lifetime, "Median time until what was allocated was freed.", lifetime < 0),
-            numbers("failed", [int(found.failed[events].sum()) for events in mine], "", "Allocations without memory."),
+            numbers(
+                "failed", [int(allocations.failed[events].sum()) for events in mine], "", "Allocations without memory."
+            ),
         ),
         causes(trace).made_by[peak],
-        _note(trace, found, rows),
+        _note(trace, allocations, rows),
     )
 
 
@@ -250,32 +257,32 @@ def chain_of(trace: Trace, row: int) -> str | None:
     if row < 0:
         return None
     rows = [above for above in chain(trace, row) if trace.slices.kind[above] in (Kind.CPU_OP, Kind.ANNOTATION)]
-    return " ▸ ".join(trace.name_of(above) for above in rows[-_CHAIN:])
+    return " ▸ ".join(trace.name_of(above) for above in rows[-_MAX_NAMED_OPS:])
 
 
-def _note(trace: Trace, found: Allocator, rows: Int64) -> str:
-    if len(found) == 0:
+def _note(trace: Trace, allocations: Allocator, rows: Int64) -> str:
+    if len(allocations) == 0:
         more = " --by copy (b in the app) lists what was copied." if len(trace.slices.of_kind(*GPU_WORK)) else ""
         return NO_MEMORY + more
-    peaks = found.peak(rows)
-    devices = [number for number in peaks if not found.devices[number].startswith(CPU)]
-    parts = [_peak_words(trace, found, number, peaks[number]) for number in devices or peaks]
-    if (found.total == NULL).any():
+    peaks = allocations.peak(rows)
+    devices = [number for number in peaks if not allocations.devices[number].startswith(CPU)]
+    parts = [_peak_words(trace, allocations, number, peaks[number]) for number in devices or peaks]
+    if (allocations.total == NULL).any():
         parts.append("The trace holds no running totals: since_start counts from the start of the recording.")
-    failed = int(found.failed[rows].sum())
+    failed = int(allocations.failed[rows].sum())
     if failed:
         parts.append(f"{failed:,} allocations failed for want of memory.")
     return " ".join(parts)
 
 
-def _peak_words(trace: Trace, found: Allocator, device: int, event: int) -> str:
+def _peak_words(trace: Trace, allocations: Allocator, device: int, event: int) -> str:
     """Where a device was fullest, in a sentence."""
-    when = f"at {moment(found.time[event] / 1000)} µs"
+    when = f"at {moment(allocations.time[event] / 1000)} µs"
     at = chain_of(trace, int(causes(trace).op[event]))
     where = f"{when} in {at}" if at else when
-    if found.total[event] == NULL:
-        return f"{found.devices[device]} rose by at most {size(found.since_start[event])}, {where}."
-    old = int(found.total[event]) - int(found.bytes[found.alive_at(event)].sum())
-    known = (found.partner[found.device == device] >= 0).any() and old > 0
+    if allocations.total[event] == NULL:
+        return f"{allocations.devices[device]} rose by at most {size(allocations.since_start[event])}, {where}."
+    old = int(allocations.total[event]) - int(allocations.bytes[allocations.alive_at(event)].sum())
+    known = (allocations.partner[allocations.device == device] >= 0).any() and old > 0
     before = f", {size(old)} of it older than the recording" if known else ""
-    return f"{found.devices[device]} was fullest with {size(found.total[event])} {where}{before}."
+    return f"{allocations.devices[device]} was fullest with {size(allocations.total[event])} {where}{before}."

@@ -9,7 +9,7 @@ import re
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import SIXTEEN_BIT, brief_type, cpp_type, first_float, types_in
-from tracetui.analysis.names.text import Name, call, split_arguments, template_of
+from tracetui.analysis.names.text import ParsedName, call, split_arguments, template_of
 
 _FORWARD = {
     5: ("dropout", "causal", "even MN", "even K", "returns softmax"),
@@ -49,7 +49,7 @@ _CUTE_TUPLE_LEGACY = re.compile(r"constant<int, (\d+)>, [\w:]*constant<int, (\d+
 _ARCH = re.compile(r"arch::Sm(\d+)")
 
 
-def flash(name: Name) -> Decoded | None:
+def flash(name: ParsedName) -> Decoded | None:
     """Decode a kernel of FlashAttention, as PyTorch or the package of that name ships it."""
     if name.base in _FLASH2:
         return _flash2(name)
@@ -58,7 +58,7 @@ def flash(name: Name) -> Decoded | None:
     return None
 
 
-def _flash2(name: Name) -> Decoded:
+def _flash2(name: ParsedName) -> Decoded:
     op, flag_names = _FLASH2[name.base]
     traits = next((part for part in name.arguments if "kernel_traits" in part), "")
     inner = call(traits)[1]
@@ -69,7 +69,7 @@ def _flash2(name: Name) -> Decoded:
     whole = len(numbers) == 4
     return Decoded(
         family=Family.ATTENTION,
-        sort="attention",
+        operation="attention",
         library="FlashAttention 2",
         vendor="NVIDIA",
         op=op,
@@ -85,13 +85,13 @@ def _flash2(name: Name) -> Decoded:
     )
 
 
-def _flash3(name: Name) -> Decoded:
+def _flash3(name: ParsedName) -> Decoded:
     backward = "Bwd" in name.text
     if name.base == "compute_attn_ws":
         return _flash3_early(name)
     text = name.text
-    found = re.search(r"CollectiveMainloop(?:Fwd|Bwd)\w*<", text)
-    mainloop = split_arguments(text[found.end() :]) if found else ()
+    hit = re.search(r"CollectiveMainloop(?:Fwd|Bwd)\w*<", text)
+    mainloop = split_arguments(text[hit.end() :]) if hit else ()
     shapes = [tuple(map(int, match)) for match in (_CUTE_TUPLE.findall(text) or _CUTE_TUPLE_LEGACY.findall(text))]
     tile = next((shape for shape in shapes if max(shape) >= 16), ())
     arch = _ARCH.search(text)
@@ -102,7 +102,7 @@ def _flash3(name: Name) -> Decoded:
     kinds = [kind for kind in types_in(text) if kind in SIXTEEN_BIT or kind.startswith("f8")]
     return Decoded(
         family=Family.ATTENTION,
-        sort="attention",
+        operation="attention",
         library="FlashAttention 3",
         vendor="NVIDIA",
         arch=f"sm{arch[1]}" if arch else None,
@@ -127,7 +127,7 @@ def _role(word: str) -> str:
     return ""
 
 
-def _flash3_early(name: Name) -> Decoded:
+def _flash3_early(name: ParsedName) -> Decoded:
     """The first releases: `compute_attn_ws<Flash_fwd_kernel_traits<D, BM, BN, warps, stages, ...>, causal, ...>`."""
     inner = template_of(name.text, "kernel_traits")
     numbers = [int(part) for part in inner if part.isdecimal() and len(part) < 7]
@@ -142,7 +142,7 @@ def _flash3_early(name: Name) -> Decoded:
         flags.append(f"value heads of {value[:6]}")
     return Decoded(
         family=Family.ATTENTION,
-        sort="attention",
+        operation="attention",
         library="FlashAttention 3",
         vendor="NVIDIA",
         arch="sm90",
@@ -196,68 +196,68 @@ _NAMED = (
 _NAMED_PATTERNS = tuple((re.compile(pattern), op, library) for pattern, op, library in _NAMED)
 
 
-def attention(name: Name) -> Decoded | None:
+def attention(name: ParsedName) -> Decoded | None:
     """Decode a kernel of one of the known attention libraries."""
     for pattern, reader in ((_EFFICIENT, _efficient), (_CUDNN, _cudnn), (_TRTLLM, _trtllm)):
-        found = pattern.match(name.base)
-        if found is not None:
-            return reader(found)
-    found = _AITER.match(name.base)
-    if found is not None and "aiter" in name.path:
-        return _aiter(found)
+        match = pattern.match(name.base)
+        if match is not None:
+            return reader(match)
+    match = _AITER.match(name.base)
+    if match is not None and "aiter" in name.path:
+        return _aiter(match)
     for pattern, op, library in _NAMED_PATTERNS:
         if pattern.match(name.base):
             return _named(name, op, library)
     return None
 
 
-def _efficient(found: re.Match[str]) -> Decoded:
-    words = [word for word in found["words"].split("_") if word]
+def _efficient(match: re.Match[str]) -> Decoded:
+    words = [word for word in match["words"].split("_") if word]
     states = {"rf": "accumulates in registers", "gmem": "accumulates in memory", "seqaligned": "sequence aligned"}
-    flags = [found["aligned"].replace("not", "not "), *(states.get(word, word) for word in words)]
-    if found["k"]:
-        flags.append(f"heads up to {found['k']}" if int(found["k"]) < 65536 else "heads of any size")
-    kind = found["type"]
+    flags = [match["aligned"].replace("not", "not "), *(states.get(word, word) for word in words)]
+    if match["k"]:
+        flags.append(f"heads up to {match['k']}" if int(match["k"]) < 65536 else "heads of any size")
+    kind = match["type"]
     return Decoded(
         family=Family.ATTENTION,
-        sort="attention",
+        operation="attention",
         library="PyTorch memory-efficient",
         vendor="NVIDIA",
-        arch=f"sm{found['sm']}",
-        op="forward" if found["way"] == "F" else "backward",
+        arch=f"sm{match['sm']}",
+        op="forward" if match["way"] == "F" else "backward",
         a=kind,
-        tile=(int(found["bq"]), int(found["bk"])),
+        tile=(int(match["bq"]), int(match["bk"])),
         tensor_core=kind in SIXTEEN_BIT,
         flags=tuple(flags),
         warnings=("not aligned: shapes that do not divide well take this slower path",)
-        if found["aligned"] == "notaligned"
+        if match["aligned"] == "notaligned"
         else (),
     )
 
 
-def _cudnn(found: re.Match[str]) -> Decoded:
-    cga = tuple(int(part) for part in (found["cga"] or "").split("x") if part)
+def _cudnn(match: re.Match[str]) -> Decoded:
+    cga = tuple(int(part) for part in (match["cga"] or "").split("x") if part)
     return Decoded(
         family=Family.ATTENTION,
-        sort="attention",
+        operation="attention",
         library="cuDNN",
         vendor="NVIDIA",
-        arch=f"sm{found['sm']}",
-        op="forward" if found["way"] == "fprop" else "backward",
-        a="16-bit" if found["type"] == "f16" else brief_type(found["type"]),
-        tile=(int(found["m"]), int(found["n"])),
-        head=int(found["d"]),
-        warps=int(found["warps"]),
+        arch=f"sm{match['sm']}",
+        op="forward" if match["way"] == "fprop" else "backward",
+        a="16-bit" if match["type"] == "f16" else brief_type(match["type"]),
+        tile=(int(match["m"]), int(match["n"])),
+        head=int(match["d"]),
+        warps=int(match["warps"]),
         cluster=cga,
-        instruction=found["mma"],
-        tensor_core="mma" in found["mma"],
-        warnings=("f16 in the name stands for bf16 as well",) if found["type"] == "f16" else (),
-        unknown=(f"knob {found['knob']}",),
+        instruction=match["mma"],
+        tensor_core="mma" in match["mma"],
+        warnings=("f16 in the name stands for bf16 as well",) if match["type"] == "f16" else (),
+        unknown=(f"knob {match['knob']}",),
     )
 
 
-def _trtllm(found: re.Match[str]) -> Decoded:
-    rest = found["rest"]
+def _trtllm(match: re.Match[str]) -> Decoded:
+    rest = match["rest"]
     page, queries = re.search(r"P(\d+)", rest), re.search(r"Q(\d+)Kv(\d+)", rest)
     flags = [text for word, text in _TRTLLM_WORDS if word in rest]
     if "SlidingOrChunkedCausal" in rest:
@@ -269,32 +269,32 @@ def _trtllm(found: re.Match[str]) -> Decoded:
         left = left.replace(word, " ")
     return Decoded(
         family=Family.ATTENTION,
-        sort="attention",
+        operation="attention",
         library="TensorRT-LLM / FlashInfer",
         vendor="NVIDIA",
-        arch=f"sm{found['sm']}",
+        arch=f"sm{match['sm']}",
         op="forward",
-        a=brief_type(found["q"].lower()),
-        b=brief_type((found["kv"] or found["q"]).lower()),
-        out=brief_type(found["o"].lower()),
+        a=brief_type(match["q"].lower()),
+        b=brief_type((match["kv"] or match["q"]).lower()),
+        out=brief_type(match["o"].lower()),
         tile=(int(queries[1]), int(queries[2])) if queries else (),
-        head=int(found["d"]),
+        head=int(match["d"]),
         tensor_core=True,
         flags=tuple(flags),
         unknown=tuple(left.split()),
     )
 
 
-def _aiter(found: re.Match[str]) -> Decoded:
-    words = [word for word in found["rest"].split("_") if word]
+def _aiter(match: re.Match[str]) -> Decoded:
+    words = [word for word in match["rest"].split("_") if word]
     return Decoded(
         family=Family.ATTENTION,
-        sort="attention",
+        operation="attention",
         library="AITER assembly",
         vendor="AMD",
-        op="forward" if found["way"] == "fwd" else "backward",
-        a=brief_type(found["type"]),
-        head=int(found["d"]),
+        op="forward" if match["way"] == "fwd" else "backward",
+        a=brief_type(match["type"]),
+        head=int(match["d"]),
         tensor_core=True,
         flags=tuple(word for word in words if word == "causal"),
         unknown=tuple(word for word in words if word != "causal"),
@@ -302,11 +302,11 @@ def _aiter(found: re.Match[str]) -> Decoded:
     )
 
 
-def _named(name: Name, op: str, library: str) -> Decoded:
+def _named(name: ParsedName, op: str, library: str) -> Decoded:
     types = [kind for kind in map(cpp_type, name.arguments) if kind]
     return Decoded(
         family=Family.ATTENTION,
-        sort="attention",
+        operation="attention",
         library=library,
         op=op,
         a=first_float(types),

@@ -20,7 +20,7 @@ from tracetui.analysis.names.element_types import (
     shape_of,
     sizes,
 )
-from tracetui.analysis.names.text import Name
+from tracetui.analysis.names.text import ParsedName
 
 
 class _Known(NamedTuple):
@@ -69,7 +69,7 @@ _KNOWN = (
 _PATTERNS = tuple((re.compile(known.pattern + "$"), known) for known in _KNOWN)
 
 
-def cudnn(name: Name) -> Decoded | None:
+def cudnn(name: ParsedName) -> Decoded | None:
     """Decode a kernel of cuDNN by its base name; older versions stand in no namespace."""
     if name.path.startswith("at::"):
         return None
@@ -79,14 +79,14 @@ def cudnn(name: Name) -> Decoded | None:
     return None
 
 
-def _decoded(name: Name, known: _Known) -> Decoded:
+def _decoded(name: ParsedName, known: _Known) -> Decoded:
     types = [kind for kind in map(cpp_type, name.arguments) if kind in FLOATS]
     inside = "cudnn" in name.path
     simt = "CUDA cores" in known.flags or known.family != Family.GEMM or known.sort != "convolution"
     two = known.op in ("cast", "NCHW to NHWC", "NHWC to NCHW") and len(types) > 1
     return Decoded(
         family=known.family,
-        sort=known.sort,
+        operation=known.sort,
         library="cuDNN",
         vendor="NVIDIA",
         op=known.op,
@@ -118,15 +118,15 @@ _FLAGS = {"relu": RELU_CAPABLE, "f2f": "converts types in the epilogue", "splitK
 _EPILOGUE_GUESS = "f2f"
 
 
-def xmma(name: Name) -> Decoded | None:
+def xmma(name: ParsedName) -> Decoded | None:
     """Decode `sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_...`."""
     if "_xmma_" not in name.base:
         return None
-    found = _XMMA.match(name.base)
-    if found is None:
+    match = _XMMA.match(name.base)
+    if match is None:
         return None
-    given = dict(_XMMA_SIZES.findall(found["rest"]))
-    left = _XMMA_SIZES.sub("", found["rest"])
+    given = dict(_XMMA_SIZES.findall(match["rest"]))
+    left = _XMMA_SIZES.sub("", match["rest"])
     split = None
     if "_split_k" in left or "_segment_k_on" in left:
         split = True
@@ -134,19 +134,19 @@ def xmma(name: Name) -> Decoded | None:
         split = False
     left = re.sub(r"_split_k|_segment_k_(?:on|off)", "", left)
     words = [word for word in left.split("_") if word and word not in _XMMA_WORDS]
-    raw = "".join(part or "" for part in (found["second"], found["types"])).strip("_")
-    layouts = found["layout"].strip("_")
-    convolution = found["conv"] is not None
-    math = brief_type(found["math"])
+    raw = "".join(part or "" for part in (match["second"], match["types"])).strip("_")
+    layouts = match["layout"].strip("_")
+    convolution = match["conv"] is not None
+    math = brief_type(match["math"])
     return Decoded(
         family=Family.GEMM,
-        sort="convolution" if convolution else "gemm",
+        operation="convolution" if convolution else "gemm",
         library="cuDNN xmma" if convolution or "cudnn" in left else "cuBLAS xmma",
         vendor="NVIDIA",
-        arch=f"sm{found['sm']}",
-        op=CONVOLUTIONS.get(found["conv"]) if convolution else None,
+        arch=f"sm{match['sm']}",
+        op=CONVOLUTIONS.get(match["conv"]) if convolution else None,
         a=math,
-        tile=sizes(found["tile"]),
+        tile=sizes(match["tile"]),
         columns_first=None if convolution else False,
         stages=int(given["stage"]) if "stage" in given else None,
         warps=_product(given.get("warpsize")),
@@ -155,14 +155,14 @@ def xmma(name: Name) -> Decoded | None:
         align=next((int(given[key]) for key in ("align", "aligna", "alignb", "alignc") if key in given), None),
         split_k=split,
         tensor_core=True if "warpgroupsize" in given or "tensor" in given else None,
-        flags=_xmma_flags(found, given),
+        flags=_xmma_flags(match, given),
         unknown=(*([f"types {raw}"] if raw else []), *words),
         inferred=frozenset({"columns_first"}),
     )
 
 
-def _xmma_flags(found: re.Match[str], given: dict[str, str]) -> tuple[str, ...]:
-    flags = [word for word in found["variant"].replace("wo_smem", "no shared memory").split("_") if word]
+def _xmma_flags(match: re.Match[str], given: dict[str, str]) -> tuple[str, ...]:
+    flags = [word for word in match["variant"].replace("wo_smem", "no shared memory").split("_") if word]
     if "warpgroupsize" in given:
         groups = _product(given["warpgroupsize"]) or 1
         flags.append(f"{groups} warpgroup{'s' if groups > 1 else ''}")
@@ -181,54 +181,54 @@ def _product(text: str | None) -> int | None:
     return result
 
 
-def sass(name: Name) -> Decoded | None:
+def sass(name: ParsedName) -> Decoded | None:
     """Decode `ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_nn` and the convolutions `..._scudnn_...`."""
-    found = _SASS.match(name.base)
-    if found is None:
+    match = _SASS.match(name.base)
+    if match is None:
         return None
-    rest = found["rest"]
+    rest = match["rest"]
     stages, sliced, layout = _STAGES.search(rest), _SLICED.search(rest), _LAYOUT.search(rest)
     left = _LAYOUT.sub("", _SLICED.sub("", _STAGES.sub("", rest)))
     words = [word for word in left.split("_") if word]
     loads = [word for word in words if re.match(r"ldg\d+$", word)]
-    acc, tensor = ACCUMULATORS.get(found["letter"][-1]), found["instr"] is not None
-    a = brief_type(found["a"]) or ("tf32" if tensor and acc == "f32" else acc)
-    convolution = found["core"] == "cudnn"
+    acc, tensor = ACCUMULATORS.get(match["letter"][-1]), match["instr"] is not None
+    a = brief_type(match["a"]) or ("tf32" if tensor and acc == "f32" else acc)
+    convolution = match["core"] == "cudnn"
     likely = {"flags"} if _EPILOGUE_GUESS in words else set()
     if tensor:
-        likely |= {field for field in ("a", "out") if not found[field]}
+        likely |= {field for field in ("a", "out") if not match[field]}
     return Decoded(
         family=Family.GEMM,
-        sort="convolution" if convolution else "gemm",
+        operation="convolution" if convolution else "gemm",
         library="cuDNN SASS" if convolution else "cuBLAS SASS",
         vendor="NVIDIA",
-        arch=found["arch"],
+        arch=match["arch"],
         op=_direction(words) if convolution else None,
         a=a,
         b=a,
         acc=acc,
-        out=brief_type(found["out"]) or acc,
-        tile=(int(found["m"]), int(found["n"]), *([int(stages[1])] if stages else [])),
+        out=brief_type(match["out"]) or acc,
+        tile=(int(match["m"]), int(match["n"]), *([int(stages[1])] if stages else [])),
         columns_first=None if convolution else True,
         stages=int(stages[2]) if stages else None,
-        instruction=shape_of(found["instr"]),
+        instruction=shape_of(match["instr"]),
         layout=layout[1] if layout else None,
         split_k=True if "splitK" in words else None,
         vector=int(loads[0][3:]) if loads else None,
         tensor_core=tensor,
-        flags=_sass_flags(found, words, sliced),
+        flags=_sass_flags(match, words, sliced),
         unknown=tuple(word for word in words if word not in _FLAGS and word not in loads and word != "nhwc"),
         inferred=frozenset(likely),
     )
 
 
-def _sass_flags(found: re.Match[str], words: list[str], sliced: re.Match[str] | None) -> tuple[str, ...]:
+def _sass_flags(match: re.Match[str], words: list[str], sliced: re.Match[str] | None) -> tuple[str, ...]:
     flags = [_FLAGS[word] for word in words if word in _FLAGS]
-    if found["letter"].startswith("g"):
+    if match["letter"].startswith("g"):
         flags.append("Gaussian complex (3 products)")
     if sliced:
         flags.append(f"sliced-K {int(sliced[1]) * int(sliced[2])}")
-    if found["winograd"]:
+    if match["winograd"]:
         flags.append("Winograd")
     if "nhwc" in words:
         flags.append("nhwc")

@@ -9,7 +9,7 @@ import re
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import brief_type, cpp_type
-from tracetui.analysis.names.text import Name
+from tracetui.analysis.names.text import ParsedName
 
 _COLLECTIVE = "AllGatherV|AllGather|AllReduce|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll|AlltoAll"
 _ALGORITHM = "TREE|RING|COLLNET_DIRECT|COLLNET_CHAIN|NVLS_TREE|NVLS|PAT"
@@ -39,21 +39,21 @@ _WAITING = "The time includes waiting for the slowest rank."
 _GENERIC = "Generic runs what has no kernel of its own, with RCCL nearly everything; the args say which collective."
 
 
-def collective(name: Name) -> Decoded | None:
+def collective(name: ParsedName) -> Decoded | None:
     """Decode kernels of NCCL, RCCL, symmetric memory and what inference servers bring along."""
     if name.base.startswith("nccl"):
         if name.base == "ncclDevKernel_Generic":
             return Decoded(
                 family=Family.COMMUNICATION,
-                sort="collective",
+                operation="collective",
                 library="NCCL",
                 op="Generic",
                 warnings=(_GENERIC, _WAITING),
                 inferred=frozenset({"library"}),
             )
-        found = _NEW.match(name.base) or _OLD.match(name.base)
-        if found is not None:
-            return _nccl(found)
+        match = _NEW.match(name.base) or _OLD.match(name.base)
+        if match is not None:
+            return _nccl(match)
     for pattern, op, library in _OTHER_PATTERNS:
         seen = pattern.search(name.path)
         if seen is not None:
@@ -61,8 +61,8 @@ def collective(name: Name) -> Decoded | None:
     return None
 
 
-def _nccl(found: re.Match[str]) -> Decoded:
-    parts = found.groupdict()
+def _nccl(match: re.Match[str]) -> Decoded:
+    parts = match.groupdict()
     exchange = parts["coll"] == "SendRecv"
     kind = None if exchange else brief_type(parts["type"])
     entry = " ".join(word for word in (parts["algo"], parts["proto"]) if word)
@@ -77,7 +77,7 @@ def _nccl(found: re.Match[str]) -> Decoded:
     rest = (parts.get("rest") or "").strip("_")
     return Decoded(
         family=Family.COMMUNICATION,
-        sort="send/recv" if exchange else "collective",
+        operation="send/recv" if exchange else "collective",
         library="NCCL",
         op=parts["coll"],
         a=kind,
@@ -88,11 +88,11 @@ def _nccl(found: re.Match[str]) -> Decoded:
     )
 
 
-def _other(name: Name, word: str, op: str | None, library: str) -> Decoded:
+def _other(name: ParsedName, word: str, op: str | None, library: str) -> Decoded:
     types = [kind for kind in map(cpp_type, name.arguments) if kind]
     return Decoded(
         family=Family.COMMUNICATION,
-        sort="collective",
+        operation="collective",
         library=library,
         op=op or (name.base if word != name.base else word),
         a=types[0] if types else None,

@@ -6,7 +6,7 @@ import re
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import cpp_type, types_in
-from tracetui.analysis.names.text import Name, call
+from tracetui.analysis.names.text import ParsedName, call
 
 _DEVICE = re.compile(r"Device(\w+?)(?:Kernel)?$")
 _SORTS = (
@@ -31,14 +31,14 @@ _POLICY = re.compile(r"policy_hub<([^<>]*(?:<[^<>]*>[^<>]*)*)>|Policy<([^<>]*(?:
 _TILE_STATE = re.compile(r"(?<!\w)ScanTileState<([\w: ]+),")
 
 
-def cub(name: Name) -> Decoded | None:
+def cub(name: ParsedName) -> Decoded | None:
     """Decode `cub::DeviceScanKernel<...>` and `thrust::cuda_cub::core::_kernel_agent<...>`."""
     inside = "cub" in name.path or "thrust" in name.path
     if not inside:
         return None
-    found = _DEVICE.match(name.base)
-    if found is not None:
-        return _device(name, found[1])
+    match = _DEVICE.match(name.base)
+    if match is not None:
+        return _device(name, match[1])
     agent = _AGENT.search(name.text)
     if name.base == "_kernel_agent" and agent is not None:
         return _thrust(name, agent)
@@ -49,13 +49,13 @@ def _sort_of(word: str) -> tuple[Family, str]:
     return next(((family, sort) for part, family, sort in _SORTS if part in word), (Family.OTHER, "cub"))
 
 
-def _device(name: Name, word: str) -> Decoded:
+def _device(name: ParsedName, word: str) -> Decoded:
     family, sort = _sort_of(word)
     types = _policy_types(name.text)
     value = types[1] if sort == "sort" and len(types) > 1 else None
     return Decoded(
         family=family,
-        sort=sort,
+        operation=sort,
         library="cub",
         op=word,
         a=types[0] if types else None,
@@ -68,11 +68,11 @@ def _device(name: Name, word: str) -> Decoded:
 
 def _policy_types(text: str) -> list[str]:
     """Types of keys and values: those that the tuning policy was chosen for."""
-    found = _POLICY.search(text)
+    match = _POLICY.search(text)
     state = _TILE_STATE.search(text)
     if state is not None and cpp_type(state[1]):
         return [cpp_type(state[1]) or ""]
-    parts = call(found.group())[1] if found else ()
+    parts = call(match.group())[1] if match else ()
     types = []
     for part in parts:
         opaque = _OPAQUE.search(part)
@@ -82,16 +82,16 @@ def _policy_types(text: str) -> list[str]:
     return types or types_in(text)[:1]
 
 
-def _thrust(name: Name, agent: re.Match[str]) -> Decoded:
+def _thrust(name: ParsedName, agent: re.Match[str]) -> Decoded:
     family, sort = _sort_of(agent[2])
     fills = "fill" in name.text
     types = types_in(name.text)
     return Decoded(
         family=Family.POINTWISE if sort == "pointwise" or "parallel_for" in agent[1] else family,
-        sort="fill" if fills else "pointwise" if "parallel_for" in agent[1] else sort,
+        operation="fill" if fills else "pointwise" if "parallel_for" in agent[1] else sort,
         library="thrust",
         op="fill" if fills else agent[2],
         a=types[0] if types else None,
         tensor_core=False,
-        inferred=frozenset({"a", "sort"}),
+        inferred=frozenset({"a", "operation"}),
     )

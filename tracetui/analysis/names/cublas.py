@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import FLOATS, cpp_type, types_in
-from tracetui.analysis.names.text import Name
+from tracetui.analysis.names.text import ParsedName
 
 _NAME = re.compile(
     r"nvjet(?:_sm(?P<sm>\d+[af]?))?_(?P<types>[a-z]{3}|[a-z]{5})(?P<tf32>_tf32)?_(?P<m>\d+)x(?P<n>\d+)"
@@ -35,39 +35,39 @@ _GUESSED_FLAGS = {"2cta", "h", "v", "coopA", "coopB"}
 _EPILOGUE = {"bias": "bias", "badd": "bias"}
 
 
-def nvjet(name: Name) -> Decoded | None:
+def nvjet(name: ParsedName) -> Decoded | None:
     """Decode `nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN`; None for what does not follow the grammar."""
-    found = _NAME.match(name.base)
-    if found is None:
+    match = _NAME.match(name.base)
+    if match is None:
         return None
-    words = [word for word in found["rest"].split("_") if word]
+    words = [word for word in match["rest"].split("_") if word]
     layout = words.pop() if words and _LAYOUT.match(words[-1]) else None
-    types = [_TYPES.get(letter) for letter in found["types"]]
+    types = [_TYPES.get(letter) for letter in match["types"]]
     a, b, acc, out = (types[0], types[0], types[1], types[2]) if len(types) == 3 else (*types[:2], types[3], types[4])
-    if found["tf32"]:
+    if match["tf32"]:
         a = b = "tf32"
     likely = {"flags"} if _GUESSED_FLAGS & set(words) else set()
     if len(types) == 5:
         likely |= {"a", "b", "acc", "out"}
     unknown = [word for word in words if word not in _FLAGS and word not in _EPILOGUE and word != "splitK"]
     if None in types:
-        unknown.insert(0, found["types"])
+        unknown.insert(0, match["types"])
     if layout:
         unknown.append(f"{layout[2]} (third letter of {layout})")
     return Decoded(
         family=Family.GEMM,
-        sort="gemm",
+        operation="gemm",
         library="cuBLAS nvjet",
         vendor="NVIDIA",
-        arch=f"sm{found['sm']}" if found["sm"] else None,
+        arch=f"sm{match['sm']}" if match["sm"] else None,
         a=a,
         b=b,
         acc=acc,
         out=out,
-        tile=(int(found["m"]), int(found["n"]), int(found["k"])),
+        tile=(int(match["m"]), int(match["n"]), int(match["k"])),
         columns_first=True,
-        stages=int(found["stages"]),
-        cluster=(int(found["cm"]), int(found["cn"])) if found["cm"] else (),
+        stages=int(match["stages"]),
+        cluster=(int(match["cm"]), int(match["cn"])) if match["cm"] else (),
         layout=layout[:2].lower() if layout else None,
         split_k="splitK" in words,
         epilogue=tuple(dict.fromkeys(_EPILOGUE[word] for word in words if word in _EPILOGUE)),
@@ -109,7 +109,7 @@ _TENSOR_OF = re.compile(r"cublasGemvTensor\w*<([\w:]+) const>")
 _SIDE = re.compile(r"_([NT]{2})_")
 
 
-def cublas(name: Name) -> Decoded | None:
+def cublas(name: ParsedName) -> Decoded | None:
     """Decode a helper of cuBLAS by its base name; types come from the template."""
     path = name.path
     if path.endswith("gemvx::kernel"):
@@ -117,14 +117,14 @@ def cublas(name: Name) -> Decoded | None:
     if path.endswith("epilogue::impl::globalKernel"):
         return _helper(name, _Helper("", "gemm helper", "epilogue"))
     for pattern, helper in _PATTERNS:
-        found = pattern.match(name.base)
-        if found is not None:
-            letter = found.groupdict().get("letter")
+        match = pattern.match(name.base)
+        if match is not None:
+            letter = match.groupdict().get("letter")
             return _helper(name, helper, _LETTERS.get(letter or ""))
     return None
 
 
-def _helper(name: Name, helper: _Helper, kind: str | None = None) -> Decoded:
+def _helper(name: ParsedName, helper: _Helper, kind: str | None = None) -> Decoded:
     types = [each for each in map(cpp_type, name.arguments) if each in FLOATS]
     stored = _TENSOR_OF.search(name.text) if helper.sort == "dot" else None
     a = kind or next(iter([*(types_in(stored[1]) if stored else []), *types]), None)
@@ -139,7 +139,7 @@ def _helper(name: Name, helper: _Helper, kind: str | None = None) -> Decoded:
         acc = types[0]
     return Decoded(
         family=helper.family,
-        sort=helper.sort,
+        operation=helper.sort,
         library="cuBLASLt" if name.path.startswith("cublasLt") else "cuBLAS",
         vendor="NVIDIA",
         op=helper.op or None,

@@ -22,7 +22,7 @@ from tracetui.analysis.names.element_types import (
     sizes,
     types_in,
 )
-from tracetui.analysis.names.text import Name, template_of
+from tracetui.analysis.names.text import ParsedName, template_of
 
 _WRAPPERS = frozenset({"Kernel", "Kernel2", "device_kernel"})
 _MAINLOOP = re.compile(r"Mainloop(?P<sm>Sm\d+)(?P<words>\w*)<(?P<stages>\d{1,3})\b")
@@ -41,7 +41,7 @@ _WORDS = (
 )
 
 
-def cutlass_template(name: Name) -> Decoded | None:
+def cutlass_template(name: ParsedName) -> Decoded | None:
     """Decode `cutlass::device_kernel<...GemmUniversal<...>>` and `cutlass::Kernel<...ImplicitGemmConvolution<...>>`."""
     if name.base not in _WRAPPERS or "cutlass" not in name.path:
         return None
@@ -55,15 +55,15 @@ def cutlass_template(name: Name) -> Decoded | None:
     return None
 
 
-def _library(name: Name, version: str) -> str:
+def _library(name: ParsedName, version: str) -> str:
     return f"CUTLASS {version}" + (" in cuDNN" if "cudnn" in name.path else "")
 
 
-def _reduction(name: Name) -> Decoded:
+def _reduction(name: ParsedName) -> Decoded:
     types = types_in(name.text)
     return Decoded(
         family=Family.GEMM,
-        sort="gemm helper",
+        operation="gemm helper",
         library=_library(name, "2.x"),
         vendor="NVIDIA",
         op="split-K reduce",
@@ -73,7 +73,7 @@ def _reduction(name: Name) -> Decoded:
     )
 
 
-def _third_template(name: Name) -> Decoded:
+def _third_template(name: ParsedName) -> Decoded:
     text = name.text
     loop, shapes = _MAINLOOP.search(text), _CUTE_SHAPE.findall(text)
     numbers = [tuple(map(int, shape)) for shape in shapes[:4]]
@@ -87,7 +87,7 @@ def _third_template(name: Name) -> Decoded:
     acc = atom_types[2] if atom and atom[1] and len(atom_types) > 2 else None
     return Decoded(
         family=Family.GEMM,
-        sort="gemm",
+        operation="gemm",
         library=_library(name, "3.x"),
         vendor="NVIDIA",
         arch=loop["sm"].lower() if loop else None,
@@ -105,7 +105,7 @@ def _third_template(name: Name) -> Decoded:
     )
 
 
-def _second_template(name: Name) -> Decoded:
+def _second_template(name: ParsedName) -> Decoded:
     text = name.text
     shapes = [tuple(map(int, shape)) for shape in _SHAPE.findall(text)]
     convolution = _CONVOLUTION.search(text)
@@ -114,7 +114,7 @@ def _second_template(name: Name) -> Decoded:
     is_convolution = convolution is not None or "Convolution" in text
     return Decoded(
         family=Family.GEMM,
-        sort="convolution" if is_convolution else "gemm",
+        operation="convolution" if is_convolution else "gemm",
         library=_library(name, "2.x"),
         vendor="NVIDIA",
         op=_CONVOLUTIONS[convolution[1]] if convolution else word[0] if word and not shapes else None,
@@ -173,85 +173,85 @@ _KNOWN_WORDS = {
 _COMPANIONS = {"channels", "stride"}
 
 
-def cutlass(name: Name) -> Decoded | None:
+def cutlass(name: ParsedName) -> Decoded | None:
     """Decode a name of the CUTLASS library, bare or wrapped in `cutlass::Kernel2<...>`."""
     if "cutlass" not in name.text:
         return None
-    found = _THIRD.search(name.text)
-    if found is not None:
-        return _third(found)
-    found = _SECOND.search(name.text)
-    return _second(found, name) if found is not None else None
+    match = _THIRD.search(name.text)
+    if match is not None:
+        return _third(match)
+    match = _SECOND.search(name.text)
+    return _second(match, name) if match is not None else None
 
 
-def _third(found: re.Match[str]) -> Decoded:
-    rest, flags = found["rest"], list(_CLASSES[found["kind"]])
+def _third(match: re.Match[str]) -> Decoded:
+    rest, flags = match["rest"], list(_CLASSES[match["kind"]])
     epilogue = ("bias",) if "_bias" in rest else ()
     for suffix, flag in _SUFFIXES:
         if suffix in rest:
             rest = rest.replace(suffix, "", 1)
             flags.append(flag)
     rest = rest.replace("_bias", "", 1)
-    shapes = found["shapes"].strip("_").split("_")
-    scaled = [kind.rsplit("x", 1)[0] for kind in (found["a"], found["b"]) if "x" in kind]
-    a, b = (brief_type(kind.rsplit("x", 1)[-1]) for kind in (found["a"], found["b"]))
-    align = int(found["align"])
+    shapes = match["shapes"].strip("_").split("_")
+    scaled = [kind.rsplit("x", 1)[0] for kind in (match["a"], match["b"]) if "x" in kind]
+    a, b = (brief_type(kind.rsplit("x", 1)[-1]) for kind in (match["a"], match["b"]))
+    align = int(match["align"])
     return Decoded(
         family=Family.GEMM,
-        sort="convolution" if found["core"] in CONVOLUTIONS else "gemm",
+        operation="convolution" if match["core"] in CONVOLUTIONS else "gemm",
         library="CUTLASS 3.x",
         vendor="NVIDIA",
-        arch=f"sm{found['sm']}",
-        op=CONVOLUTIONS.get(found["core"], "grouped" if "grouped" in found["core"] else None),
+        arch=f"sm{match['sm']}",
+        op=CONVOLUTIONS.get(match["core"], "grouped" if "grouped" in match["core"] else None),
         a=a,
         b=b,
-        acc=brief_type(found["acc"]),
-        out=brief_type(found["d"]),
+        acc=brief_type(match["acc"]),
+        out=brief_type(match["d"]),
         tile=sizes(shapes[0]) if len(shapes) == 2 else (),
-        columns_first=True if found["core"].startswith("gemm") else None,
+        columns_first=True if match["core"].startswith("gemm") else None,
         cluster=sizes(shapes[-1]),
-        stages=int(found["stages"]) or None,
-        instruction=found["instr"],
-        layout=found["layout"][:2],
+        stages=int(match["stages"]) or None,
+        instruction=match["instr"],
+        layout=match["layout"][:2],
         align=align,
         split_k=None,
         epilogue=epilogue,
-        tensor_core=found["kind"] != "simt",
+        tensor_core=match["kind"] != "simt",
         flags=(*flags, *(f"scales {scale}" for scale in dict.fromkeys(scaled))),
-        warnings=misalignment(align if found["kind"] != "simt" else None),
+        warnings=misalignment(align if match["kind"] != "simt" else None),
         unknown=tuple(word for word in rest.split("_") if word),
         inferred=frozenset({"columns_first"}),
     )
 
 
-def _second(found: re.Match[str], name: Name) -> Decoded:
-    letter, tensor = found["letter"], found["kind"] == "tensorop"
+def _second(match: re.Match[str], name: ParsedName) -> Decoded:
+    letter, tensor = match["letter"], match["kind"] == "tensorop"
     acc = ACCUMULATORS.get(letter[-1])
-    a = brief_type(found["a"]) or ("tf32" if tensor and acc == "f32" else acc)
-    words = [word for word in f"{found['words']}{found['more']}{found['rest']}".split("_") if word]
+    a = brief_type(match["a"]) or ("tf32" if tensor and acc == "f32" else acc)
+    words = [word for word in f"{match['words']}{match['more']}{match['rest']}".split("_") if word]
     flags = [_KNOWN_WORDS[word] for word in words if word in _KNOWN_WORDS]
     if letter.startswith("g"):
         flags.append("Gaussian complex")
-    align = int(found["align"])
-    tile = (int(found["m"]), int(found["n"]), *([int(found["k"])] if found["k"] else []))
-    convolution = found["core"] in CONVOLUTIONS
-    likely = {"columns_first"} | ({"a", "b"} if not found["a"] and tensor and acc != "f32" else set())
+    align = int(match["align"])
+    tile = (int(match["m"]), int(match["n"]), *([int(match["k"])] if match["k"] else []))
+    convolution = match["core"] in CONVOLUTIONS
+    likely = {"columns_first"} | ({"a", "b"} if not match["a"] and tensor and acc != "f32" else set())
     return Decoded(
         family=Family.GEMM,
-        sort="convolution" if convolution else "gemm",
+        operation="convolution" if convolution else "gemm",
         library="CUTLASS 2.x" + (" in cuDNN" if "cudnn" in name.path else ""),
         vendor="NVIDIA",
-        arch=f"sm{found['cc']}" if found["cc"] else None,
-        op=CONVOLUTIONS.get(found["core"]),
+        arch=f"sm{match['cc']}" if match["cc"] else None,
+        op=CONVOLUTIONS.get(match["core"]),
         a=a,
         b=a,
         acc=acc,
-        out=brief_type(found["out"]) or acc,
+        out=brief_type(match["out"]) or acc,
         tile=tile,
         columns_first=None if convolution else True,
-        stages=int(found["stages"]) if found["stages"] else None,
-        instruction=shape_of(found["instr"]),
-        layout=found["layout"],
+        stages=int(match["stages"]) if match["stages"] else None,
+        instruction=shape_of(match["instr"]),
+        layout=match["layout"],
         align=align,
         split_k=True if "splitk" in words else None,
         tensor_core=tensor,

@@ -17,7 +17,7 @@ from tracetui.analysis.names.inductor import inductor
 from tracetui.analysis.names.native import native
 from tracetui.analysis.names.others import by_words, memory, user_kernel
 from tracetui.analysis.names.rocm import rocm, tensile
-from tracetui.analysis.names.text import Name, name_parts
+from tracetui.analysis.names.text import ParsedName, name_parts
 from tracetui.analysis.names.wording import cut, sentence_of, short_of
 from tracetui.model.trace import Kind
 
@@ -33,8 +33,8 @@ _BY_KIND = {
     Kind.OVERHEAD: Family.OVERHEAD,
     Kind.BOOKKEEPING: Family.OVERHEAD,
 }
-_BEFORE: tuple[Callable[[Name], Decoded | None], ...] = (memory, collective)
-_AFTER: tuple[Callable[[Name], Decoded | None], ...] = (
+_BEFORE: tuple[Callable[[ParsedName], Decoded | None], ...] = (memory, collective)
+_AFTER: tuple[Callable[[ParsedName], Decoded | None], ...] = (
     flash,
     attention,
     nvjet,
@@ -62,28 +62,28 @@ def decode(name: str, kind: Kind = Kind.KERNEL, custom_ops: frozenset[str] = fro
     if kind in (Kind.MEMCPY, Kind.MEMSET):
         found = memory(parts) or _transfer(kind)
     elif kind != Kind.KERNEL:
-        found = Decoded(family=_BY_KIND.get(kind, Family.OTHER), sort=kind.name.lower().replace("_", " "))
+        found = Decoded(family=_BY_KIND.get(kind, Family.OTHER), operation=kind.name.lower().replace("_", " "))
         return replace(found, short=cut(name), sentence="")
     else:
         found = _kernel(parts, custom_ops)
     return replace(found, short=cut(found.short or short_of(found, parts)), sentence=sentence_of(found, parts))
 
 
-def _kernel(parts: Name, custom_ops: frozenset[str]) -> Decoded:
+def _kernel(parts: ParsedName, custom_ops: frozenset[str]) -> Decoded:
     for family in _BEFORE:
-        if found := family(parts):
-            return found
-    if found := inductor(parts, custom_ops):
-        return found
+        if decoded := family(parts):
+            return decoded
+    if decoded := inductor(parts, custom_ops):
+        return decoded
     # Nothing but PyTorch's own kernels live in this namespace, and they are most names of an eager trace.
-    if parts.path.startswith("at::") and (found := native(parts)):
-        return found
+    if parts.path.startswith("at::") and (decoded := native(parts)):
+        return decoded
     for family in _AFTER:
-        if found := family(parts):
-            return found
+        if decoded := family(parts):
+            return decoded
     return by_words(parts)
 
 
 def _transfer(kind: Kind) -> Decoded:
     """A copy or fill whose name does not say from where to where."""
-    return Decoded(family=Family.COPY, sort="memcpy" if kind == Kind.MEMCPY else "memset", library="driver")
+    return Decoded(family=Family.COPY, operation="memcpy" if kind == Kind.MEMCPY else "memset", library="driver")

@@ -30,7 +30,7 @@ class Family(IntEnum):
     OVERHEAD = 11
 
 
-SHORTEST = 40
+MAX_SHORT_NAME = 40
 """Characters of a short label at most."""
 
 
@@ -40,7 +40,7 @@ class Decoded:
 
     family: Family
     """For colours and sums."""
-    sort: str
+    operation: str
     """Finer than the family: gemm, gemm helper, convolution, attention, softmax, sort, memcpy, ...; `unknown`."""
     library: str | None = None
     """Who wrote or generated it: cuBLAS nvjet, CUTLASS 3.x, Inductor, PyTorch, NCCL, Tensile, ..."""

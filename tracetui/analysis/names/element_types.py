@@ -154,9 +154,9 @@ _CPP_PATTERN = re.compile(
 
 def cpp_type(text: str) -> str | None:
     """The short name of a C++ type such as `c10::BFloat16 const*`; None for what is no type of elements."""
-    found = _CPP.get(text)
-    if found is not None:
-        return found
+    spelling = _CPP.get(text)
+    if spelling is not None:
+        return spelling
     plain = _CUTLASS.sub("cutlass::", _QUALIFIER.sub("", text)).strip()
     if plain in _CPP:
         return _CPP[plain]

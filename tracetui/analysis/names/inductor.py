@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tracetui.analysis.names.decoded import Decoded, Family
-from tracetui.analysis.names.text import Name
+from tracetui.analysis.names.text import ParsedName
 
-MOST_WORDS = 400
+MAX_WORDS = 400
 """Words of a name that are split; longer ones are no names of Inductor."""
 
-_LONGEST_NAME = 16
+_MAX_OP_WORDS = 16
 """Words of one operator that are tried."""
 
 
@@ -69,15 +69,15 @@ def segments(text: str, more: Set[str] = frozenset()) -> tuple[tuple[str, ...], 
 
 def _split(text: str, known: Set[str], more: Set[str]) -> tuple[tuple[str, ...], bool]:
     """The fewest operators in strictly ascending order that make up the text, by dynamic programming."""
-    ends = [place for place, letter in enumerate(text) if letter == "_"] + [len(text)]
-    if len(ends) > MOST_WORDS:
+    ends = [index for index, letter in enumerate(text) if letter == "_"] + [len(text)]
+    if len(ends) > MAX_WORDS:
         return (), False
     best: dict[int, dict[str, _Path]] = {0: {"": _Path(0, 1, None)}}
     for begin in [0, *(end + 1 for end in ends[:-1])]:
         paths = best.get(begin)
         if not paths:
             continue
-        for end in [end for end in ends if end > begin][:_LONGEST_NAME]:
+        for end in [end for end in ends if end > begin][:_MAX_OP_WORDS]:
             word = text[begin:end]
             if word in known or word in more:
                 _extend(best.setdefault(end + 1, {}), begin, word, paths)
@@ -103,13 +103,13 @@ def _shortest(best: dict[int, dict[str, _Path]], end: int) -> tuple[tuple[str, .
     word = min(paths, key=lambda last: paths[last].size)
     unique = sum(path.ways for path in paths.values() if path.size == paths[word].size) == 1
     found: list[str] = []
-    place: int = end
+    index: int = end
     while word:
         found.append(word)
-        step = best[place][word].previous
+        step = best[index][word].previous
         if step is None:
             break
-        place, word = step
+        index, word = step
     return tuple(reversed(found)), unique
 
 
@@ -138,32 +138,32 @@ _ELSEWHERE = "The work of {ops} runs in a kernel of its own; this one is what wa
 _NO_NAMES = "Its operators are not in the name; the args of the launching op may have kernel_file or kernel_name."
 
 
-def inductor(name: Name, custom_ops: Set[str] = frozenset()) -> Decoded | None:
+def inductor(name: ParsedName, custom_ops: Set[str] = frozenset()) -> Decoded | None:
     """Decode a kernel of Inductor; `custom_ops` are names of operators that a program registered itself."""
     if "triton_" not in name.base:
         return None
     if _NAMELESS.match(name.base):
         return _nameless(name.base.removeprefix("triton_").strip("_"))
-    found = _TUNED.match(name.base)
-    if found is not None:
-        return _template((found["op"],), int(found["index"]), True)
-    found = _FUSED.match(name.base)
-    if found is None or found["category"] not in _CATEGORIES:
+    match = _TUNED.match(name.base)
+    if match is not None:
+        return _template((match["op"],), int(match["index"]), True)
+    match = _FUSED.match(name.base)
+    if match is None or match["category"] not in _CATEGORIES:
         return None
-    rest = _SIGNATURE.sub("", found["rest"])
+    rest = _SIGNATURE.sub("", match["rest"])
     numbered = _INDEX.search(rest)
     index = int(numbered[1][:9]) if numbered else None
     text = rest[: numbered.start()] if numbered else rest
     ops, sure = segments(text[1:], custom_ops) if text else ((), True)
-    if found["category"] == "tem":
+    if match["category"] == "tem":
         return _template(ops, index, sure, text[1:])
-    return _generated(found["category"], ops, index, sure, text[1:])
+    return _generated(match["category"], ops, index, sure, text[1:])
 
 
 def _nameless(signature: str) -> Decoded:
     return Decoded(
         family=Family.OTHER,
-        sort="fused",
+        operation="fused",
         library="Inductor",
         flags=(f"signature {signature}",) if signature else (),
         warnings=(_NO_NAMES,),
@@ -176,7 +176,7 @@ def _generated(category: str | None, ops: tuple[str, ...], index: int | None, su
     elsewhere = [op for op in ops if op in _PRODUCTS or _ATTENTION.search(op)]
     return Decoded(
         family=family,
-        sort=sort,
+        operation=sort,
         library="Inductor",
         fused_ops=ops,
         index=index,
@@ -197,12 +197,12 @@ def _template(ops: tuple[str, ...], index: int | None, sure: bool, text: str = "
         sort = "convolution"
     return Decoded(
         family=family,
-        sort=sort,
+        operation=sort,
         op=op,
         library="Inductor template",
         fused_ops=ops,
         index=index,
         tensor_core=True,
         unknown=(text,) if text and not ops else (),
-        inferred=frozenset({"sort", "family", "tensor_core"} | (set() if sure else {"fused_ops"})),
+        inferred=frozenset({"operation", "family", "tensor_core"} | (set() if sure else {"fused_ops"})),
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-LONGEST = 20_000
+MAX_CHARACTERS = 20_000
 """Characters beyond which a name is given up: substitutions can make a short one explode."""
 
-_DEEPEST = 100
+_MAX_DEPTH = 100
 _BUILT_IN = {
     "v": "void", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char", "s": "short",
     "t": "unsigned short", "i": "int", "j": "unsigned int", "l": "long", "m": "unsigned long", "x": "long long",
@@ -41,14 +41,14 @@ def demangled(text: str) -> str | None:
 def identifiers(text: str) -> list[str]:
     """The plain words of a mangled name in their order, at most 32."""
     words: list[str] = []
-    place = 2
-    while (found := _IDENTIFIER.match(text, place)) and len(words) < 32:
-        size = int(found.group(1)[:4])
-        word = text[found.end() : found.end() + size]
-        place = found.end()
+    index = 2
+    while (match := _IDENTIFIER.match(text, index)) and len(words) < 32:
+        size = int(match.group(1)[:4])
+        word = text[match.end() : match.end() + size]
+        index = match.end()
         if size and len(word) == size and word.isidentifier():
             words.append(word)
-            place += size
+            index += size
     return words
 
 
@@ -81,7 +81,7 @@ class _Reader:
         return False
 
     def _remember(self, text: str) -> str:
-        if len(text) > LONGEST or len(self._known) > LONGEST:
+        if len(text) > MAX_CHARACTERS or len(self._known) > MAX_CHARACTERS:
             raise Unreadable("the name grows too long")
         self._known.append(text)
         return text
@@ -113,11 +113,11 @@ class _Reader:
         return name
 
     def _source(self) -> str:
-        found = _DIGITS.match(self._text, self._place)
-        if found is None or len(found.group()) > 4:
+        match = _DIGITS.match(self._text, self._place)
+        if match is None or len(match.group()) > 4:
             raise Unreadable("no identifier where one belongs")
-        self._place = found.end()
-        word = self._take(int(found.group()))
+        self._place = match.end()
+        word = self._take(int(match.group()))
         return "(anonymous namespace)" if word.startswith("_GLOBAL__N") else word
 
     def _substitution(self) -> str:
@@ -143,7 +143,7 @@ class _Reader:
         parts: list[str] = []
         while not self._skip("E"):
             parts.extend(self._argument())
-            if sum(map(len, parts)) > LONGEST:
+            if sum(map(len, parts)) > MAX_CHARACTERS:
                 raise Unreadable("the name grows too long")
         self._depth -= 1
         return f"<{', '.join(parts)}>"
@@ -163,7 +163,7 @@ class _Reader:
     def _deeper(self) -> None:
         """Count a level of what is read by calling itself."""
         self._depth += 1
-        if self._depth > _DEEPEST:
+        if self._depth > _MAX_DEPTH:
             raise Unreadable("templates nest too deeply")
 
     def _literal(self) -> str:
@@ -184,7 +184,7 @@ class _Reader:
         suffixes = []
         while self._next() in _SUFFIX:
             suffixes.append(_SUFFIX[self._take()])
-            if len(suffixes) > _DEEPEST:
+            if len(suffixes) > _MAX_DEPTH:
                 raise Unreadable("a pointer too far")
         name = self._plain_type()
         for suffix in reversed(suffixes):

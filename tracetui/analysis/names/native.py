@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import FLOATS, cpp_type
-from tracetui.analysis.names.text import Name, call, split_arguments, template_of
+from tracetui.analysis.names.text import ParsedName, call, split_arguments, template_of
 
 _WRAPPERS = {
     "gpu_kernel_impl": 0,
@@ -86,8 +86,8 @@ def read_functor(text: str) -> Functor:
     """The functor at the heart of a template argument: wrappers off, then its name and its types."""
     scalar, out, given = False, None, None
     for _ in range(6):
-        found = _WORD.match(text)
-        word = found[1] if found else ""
+        match = _WORD.match(text)
+        word = match[1] if match else ""
         if word not in _WRAPPERS:
             break
         inner = call(text)[1]
@@ -97,9 +97,9 @@ def read_functor(text: str) -> Functor:
         if word.endswith("aryFunctor") and len(inner) >= 4:
             given, out = cpp_type(inner[0]), cpp_type(inner[-2])
         text = inner[_WRAPPERS[word]]
-    found = _WORD.match(text)
-    word = found[1] if found else text[:40]
-    arguments = call(text)[1] if found and text.startswith("<", found.end()) else ()
+    match = _WORD.match(text)
+    word = match[1] if match else text[:40]
+    arguments = call(text)[1] if match and text.startswith("<", match.end()) else ()
     types = [kind for kind in map(cpp_type, arguments) if kind]
     kind = given or _element(text, types)
     op, one, known = operator_of(word)
@@ -117,9 +117,9 @@ def operator_of(word: str) -> tuple[str, bool, bool]:
         return _SPECIAL_FUNCTORS[word], False, True
     if word.startswith("CUDAFunctor_"):
         return word.removeprefix("CUDAFunctor_"), False, True
-    found = _SCALARS.match(word)
-    if found is not None:
-        return snake(found[1] or found[2]), True, True
+    match = _SCALARS.match(word)
+    if match is not None:
+        return snake(match[1] or match[2]), True, True
     plain = _SUFFIX.sub("", word)
     if plain and plain != word:
         return plain, False, True
@@ -276,7 +276,7 @@ _STANDARD = {"plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div
 _OPTIMIZER = re.compile(r"adam|sgd|lamb|adagrad|rmsprop|lion", re.IGNORECASE)
 
 
-def native(name: Name) -> Decoded | None:
+def native(name: ParsedName) -> Decoded | None:
     """Decode a kernel of PyTorch; older versions keep some in no namespace."""
     special = _SPECIAL.get(name.base)
     if special is not None:
@@ -289,9 +289,9 @@ def native(name: Name) -> Decoded | None:
     return _unlisted(name) if name.path.startswith("at::") else None
 
 
-def _elementwise(name: Name) -> Decoded:
-    place, access = _ELEMENTWISE[name.base]
-    functor = read_functor(name.arguments[place])
+def _elementwise(name: ParsedName) -> Decoded:
+    index, access = _ELEMENTWISE[name.base]
+    functor = read_functor(name.arguments[index])
     casts = "LoadWithCast" in name.text or "StoreWithCast" in name.text or access == "mixed dtypes"
     copies = functor.op in ("copy", "cast")
     flags = [flag for flag, state in (("scalar", functor.scalar), ("casts", casts)) if state]
@@ -307,7 +307,7 @@ def _elementwise(name: Name) -> Decoded:
     unread = copies and casts
     return Decoded(
         family=Family.COPY if functor.op in _MOVES else Family.POINTWISE,
-        sort=sort,
+        operation=sort,
         library="PyTorch",
         op=functor.op,
         a=None if unread else functor.kind,
@@ -323,13 +323,13 @@ def _elementwise(name: Name) -> Decoded:
     )
 
 
-def _reduce(name: Name) -> Decoded:
+def _reduce(name: ParsedName) -> Decoded:
     parts = template_of(name.text, "ReduceOp")
     functor = read_functor(parts[1]) if len(parts) > 1 else None
     kind = cpp_type(parts[0]) if parts else None
     return Decoded(
         family=Family.REDUCTION,
-        sort="reduction",
+        operation="reduction",
         library="PyTorch",
         op=functor.op if functor else None,
         a=kind or (functor.kind if functor else None),
@@ -341,7 +341,7 @@ def _reduce(name: Name) -> Decoded:
     )
 
 
-def _multi_tensor(name: Name) -> Decoded:
+def _multi_tensor(name: ParsedName) -> Decoded:
     """Many tensors in one launch: foreach operators and fused optimizers."""
     functors = [part for part in name.arguments if "Functor" in part]
     word, inner = call(functors[0]) if functors else ("", ())
@@ -351,7 +351,7 @@ def _multi_tensor(name: Name) -> Decoded:
     types = [kind for kind in map(cpp_type, (*inner, *name.arguments)) if kind in FLOATS]
     return Decoded(
         family=Family.REDUCTION if "Norm" in word else Family.POINTWISE,
-        sort="optimizer" if optimizer else "foreach",
+        operation="optimizer" if optimizer else "foreach",
         library="PyTorch" if name.path.startswith("at::") else "Apex",
         op=op,
         a=types[0] if types else None,
@@ -362,15 +362,15 @@ def _multi_tensor(name: Name) -> Decoded:
     )
 
 
-def _random(name: Name) -> Decoded:
+def _random(name: ParsedName) -> Decoded:
     """Random numbers: the distribution stands among the lambdas."""
-    found = re.search(r"(normal|uniform|random|bernoulli|exponential|cauchy|geometric|log_normal)\w*", name.text)
+    match = re.search(r"(normal|uniform|random|bernoulli|exponential|cauchy|geometric|log_normal)\w*", name.text)
     types = [kind for kind in map(cpp_type, name.arguments) if kind]
     return Decoded(
         family=Family.POINTWISE,
-        sort="random",
+        operation="random",
         library="PyTorch",
-        op=found[1] if found else "random",
+        op=match[1] if match else "random",
         a=None,
         out=types[0] if types else None,
         tensor_core=False,
@@ -378,7 +378,7 @@ def _random(name: Name) -> Decoded:
     )
 
 
-def _known(name: Name, known: Known) -> Decoded:
+def _known(name: ParsedName, known: Known) -> Decoded:
     types = [kind for kind in map(cpp_type, name.arguments) if kind]
     roles = dict(zip(known.roles.split(), types, strict=False))
     op = known.op or operator_of(name.base)[0]
@@ -388,7 +388,7 @@ def _known(name: Name, known: Known) -> Decoded:
     flags = [flag for part, flag in known.flags if part in name.base or part in name.arguments]
     return Decoded(
         family=known.family,
-        sort=known.sort,
+        operation=known.sort,
         library=known.library,
         op=op,
         a=roles.get("a"),
@@ -401,7 +401,7 @@ def _known(name: Name, known: Known) -> Decoded:
     )
 
 
-def _is_log(name: Name) -> bool:
+def _is_log(name: ParsedName) -> bool:
     """Whether a softmax is a log_softmax: by its epilogue, or by the flag after the size."""
     if "LogSoftMax" in name.text:
         return True
@@ -409,13 +409,13 @@ def _is_log(name: Name) -> bool:
     return "softmax_warp" in name.base and states[:1] == ["true"]
 
 
-def _unlisted(name: Name) -> Decoded:
+def _unlisted(name: ParsedName) -> Decoded:
     """A kernel of PyTorch that no table lists: it is at least named after its operator."""
     op = operator_of(name.base)[0] or snake(name.base)
     types = [kind for kind in map(cpp_type, name.arguments) if kind in FLOATS]
     return Decoded(
         family=Family.OTHER,
-        sort="pytorch",
+        operation="pytorch",
         library="PyTorch",
         op=op or None,
         a=types[0] if types else None,
@@ -423,7 +423,7 @@ def _unlisted(name: Name) -> Decoded:
     )
 
 
-_SPECIAL: dict[str, Callable[[Name], Decoded]] = {
+_SPECIAL: dict[str, Callable[[ParsedName], Decoded]] = {
     "reduce_kernel": _reduce,
     "multi_tensor_apply_kernel": _multi_tensor,
     "distribution_elementwise_grid_stride_kernel": _random,

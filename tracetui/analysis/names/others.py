@@ -11,7 +11,7 @@ import re
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import BRIEF, brief_type, cpp_type, first_float
-from tracetui.analysis.names.text import Name
+from tracetui.analysis.names.text import ParsedName
 
 _COPY = re.compile(r"Memcpy (\w)\w*to(\w)\w* \((\w+) -> (\w+)\)$")
 _FILL = re.compile(r"Memset \((\w+)\)$")
@@ -30,20 +30,20 @@ _PAGEABLE_IN = "Pageable: the copy is staged by the driver, and the call returns
 _PAGEABLE_OUT = "Pageable: staged and synchronous, the CPU waits for the stream."
 
 
-def memory(name: Name) -> Decoded | None:
+def memory(name: ParsedName) -> Decoded | None:
     """Decode `Memcpy HtoD (Pageable -> Device)`, `Memset (Device)` and what ROCm calls them."""
-    found = _COPY.match(name.raw)
-    if found is not None:
-        return _copy(*found.groups())
+    match = _COPY.match(name.raw)
+    if match is not None:
+        return _copy(*match.groups())
     if _FILL.match(name.raw):
-        return Decoded(family=Family.COPY, sort="memset", op="fill", library="driver", short=name.raw)
-    found = _ROCM_COPY.match(name.raw)
-    if found is not None:
-        op = f"{found[1][0]}2{found[2][0]}"
-        return Decoded(family=Family.COPY, sort="memcpy", op=op, library="ROCm runtime", vendor="AMD")
+        return Decoded(family=Family.COPY, operation="memset", op="fill", library="driver", short=name.raw)
+    match = _ROCM_COPY.match(name.raw)
+    if match is not None:
+        op = f"{match[1][0]}2{match[2][0]}"
+        return Decoded(family=Family.COPY, operation="memcpy", op=op, library="ROCm runtime", vendor="AMD")
     if name.base in _ROCM_KERNELS:
         sort, op = _ROCM_KERNELS[name.base]
-        return Decoded(family=Family.COPY, sort=sort, op=op, library="ROCm runtime", vendor="AMD")
+        return Decoded(family=Family.COPY, operation=sort, op=op, library="ROCm runtime", vendor="AMD")
     return None
 
 
@@ -54,7 +54,7 @@ def _copy(source: str, target: str, source_memory: str, target_memory: str) -> D
         warnings = (_PAGEABLE_OUT if target == "H" else _PAGEABLE_IN,)
     return Decoded(
         family=Family.COPY,
-        sort="memcpy",
+        operation="memcpy",
         op=f"{source}2{target}",
         library="driver",
         flags=tuple(sorted(memories & {"pageable", "pinned", "managed"})),
@@ -97,17 +97,17 @@ _OGS = re.compile(
 )
 
 
-def user_kernel(name: Name) -> Decoded | None:
+def user_kernel(name: ParsedName) -> Decoded | None:
     """A plain identifier: a kernel written in Triton, or a C function, that at most its words describe."""
     if not name.text.isidentifier():
         return None
-    found = _OGS.match(name.base)
-    if found is not None:
-        return _ogs(found)
+    match = _OGS.match(name.base)
+    if match is not None:
+        return _ogs(match)
     return by_words(name, "Triton", ("library",))
 
 
-def by_words(name: Name, library: str | None = None, likely: tuple[str, ...] = ()) -> Decoded:
+def by_words(name: ParsedName, library: str | None = None, likely: tuple[str, ...] = ()) -> Decoded:
     """What the words of a name suggest; sort `unknown` where they suggest nothing."""
     text = f"{name.path} {' '.join(part for part in name.arguments if '::' not in part)}"[:2000].lower()
     family, sort = Family.OTHER, "unknown"
@@ -119,29 +119,29 @@ def by_words(name: Name, library: str | None = None, likely: tuple[str, ...] = (
     known = sort != "unknown"
     return Decoded(
         family=family,
-        sort=sort,
+        operation=sort,
         library=library if known else None,
         op=(name.base or name.text)[:60] or None,
         a=first_float(types),
         unknown=() if known else ((name.base or name.text)[:200],),
-        inferred=frozenset({"family", "sort", "a", *likely}) if known else frozenset({"a"}),
+        inferred=frozenset({"family", "operation", "a", *likely}) if known else frozenset({"a"}),
     )
 
 
-def _ogs(found: re.Match[str]) -> Decoded:
+def _ogs(match: re.Match[str]) -> Decoded:
     """The product of Triton's kernels for mixtures of experts: Y, X and W with their layouts, tile and split-K."""
     return Decoded(
         family=Family.GEMM,
-        sort="gemm",
+        operation="gemm",
         library="Triton kernels",
         op="matmul_ogs",
-        a=brief_type(found["x"]),
-        b=brief_type(found["w"]),
-        out=brief_type(found["y"]),
-        tile=(int(found["m"]), int(found["n"]), int(found["k"])),
-        split_k=int(found["split"][:6]) > 1,
-        epilogue=(found["epilogue"],) if found["epilogue"] else (),
+        a=brief_type(match["x"]),
+        b=brief_type(match["w"]),
+        out=brief_type(match["y"]),
+        tile=(int(match["m"]), int(match["n"]), int(match["k"])),
+        split_k=int(match["split"][:6]) > 1,
+        epilogue=(match["epilogue"],) if match["epilogue"] else (),
         tensor_core=True,
-        flags=(f"Y, X and W stored {found['layouts']}",),
+        flags=(f"Y, X and W stored {match['layouts']}",),
         inferred=frozenset({"library", "split_k", "epilogue", "tensor_core"}),
     )

@@ -11,7 +11,7 @@ import re
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import brief_type, types_in
-from tracetui.analysis.names.text import Name
+from tracetui.analysis.names.text import ParsedName
 
 _LAYOUTS = {
     ("Alik", "Bljk"): "tn",
@@ -31,25 +31,25 @@ _KEY = re.compile(r"_(ISA|GSU|SK|PGR|GRVWA)(n?\d\w*?)(?=_|$)")
 _SPLITS = {"_GSUAMBSK": "split-K in one kernel", "_GSUAMB": "split-K through buffers"}
 
 
-def tensile(name: Name) -> Decoded | None:
+def tensile(name: ParsedName) -> Decoded | None:
     """Decode a name that starts with `Cijk_`."""
     if not name.base.startswith("Cijk_"):
         return None
     if "PostGSU" in name.base or "_MT" not in name.base:
         return _reduction(name)
-    found = _START.match(name.base)
+    match = _START.match(name.base)
     tile = _TILE.search(name.base)
-    if found is None or tile is None:
+    if match is None or tile is None:
         return None
-    text = found["rest"]
+    text = match["rest"]
     keys = dict(_KEY.findall(text))
     matrix, group = _MATRIX.search(text), _GROUP.search(text)
-    a, b, acc, out, sure = _types(found["types"])
+    a, b, acc, out, sure = _types(match["types"])
     size = [int(part) for part in group.groups()] if group else []
     likely = set() if sure else {"a", "b", "acc", "out"}
     return Decoded(
         family=Family.GEMM,
-        sort="gemm",
+        operation="gemm",
         library="hipBLASLt (Tensile)" if "_UserArgs" in text else "rocBLAS (Tensile)",
         vendor="AMD",
         arch=f"gfx{keys['ISA']}" if "ISA" in keys else None,
@@ -61,11 +61,11 @@ def tensile(name: Name) -> Decoded | None:
         columns_first=True,
         threads=size[0] * size[1] * size[2] if size else None,
         instruction="x".join(part for part in matrix.groups()[:3]) if matrix and matrix[4] else _pair(matrix),
-        layout=_LAYOUTS.get((found["a"], found["b"])),
+        layout=_LAYOUTS.get((match["a"], match["b"])),
         split_k=_split(text, keys),
         tensor_core=matrix is not None,
         flags=_flags(text, keys, size),
-        unknown=() if (found["a"], found["b"]) in _LAYOUTS else (f"{found['a']}_{found['b']}",),
+        unknown=() if (match["a"], match["b"]) in _LAYOUTS else (f"{match['a']}_{match['b']}",),
         inferred=frozenset(likely | {"library"}),
     )
 
@@ -111,21 +111,21 @@ def _types(text: str) -> tuple[str | None, str | None, str | None, str | None, b
     if joined in ("HBH", "BBH"):
         kind = _LETTERS[joined[0]]
         return kind, kind, "f32", kind, False
-    found = _TYPES.match(joined)
-    if found is None:
+    match = _TYPES.match(joined)
+    if match is None:
         return None, None, None, None, False
-    a = _EIGHT.get(found["a"]) or _LETTERS.get(found["a"])
-    b = _EIGHT.get(found["b"] or "") or a
-    out = _LETTERS.get(found["out"])
-    acc = _LETTERS.get(found["acc"] or "")
-    return a, b, acc, out, found["a"] in _LETTERS
+    a = _EIGHT.get(match["a"]) or _LETTERS.get(match["a"])
+    b = _EIGHT.get(match["b"] or "") or a
+    out = _LETTERS.get(match["out"])
+    acc = _LETTERS.get(match["acc"] or "")
+    return a, b, acc, out, match["a"] in _LETTERS
 
 
-def _reduction(name: Name) -> Decoded:
+def _reduction(name: ParsedName) -> Decoded:
     """The kernel that adds up the parts of a split depth."""
     return Decoded(
         family=Family.GEMM,
-        sort="gemm helper",
+        operation="gemm helper",
         library="hipBLASLt (Tensile)",
         vendor="AMD",
         op="split-K reduce",
@@ -200,11 +200,11 @@ _NAMED = (
 _NAMED_PATTERNS = tuple((re.compile(pattern + "$"), family, sort, op) for pattern, family, sort, op in _NAMED)
 
 
-def rocm(name: Name) -> Decoded | None:
+def rocm(name: ParsedName) -> Decoded | None:
     """Decode kernels of CK, ck_tile, MIOpen and AITER."""
-    found = _IMPLICIT.match(name.base)
-    if found is not None:
-        return _implicit(found)
+    match = _IMPLICIT.match(name.base)
+    if match is not None:
+        return _implicit(match)
     if name.text.startswith("ck_tile"):
         return _tile(name)
     if name.text.startswith(("ck::", "ck ")):
@@ -218,27 +218,27 @@ def rocm(name: Name) -> Decoded | None:
     return None
 
 
-def _implicit(found: re.Match[str]) -> Decoded:
-    dlops = found["dlops"] is not None
-    wave = found["wave"]
+def _implicit(match: re.Match[str]) -> Decoded:
+    dlops = match["dlops"] is not None
+    wave = match["wave"]
     return Decoded(
         family=Family.GEMM,
-        sort="convolution",
+        operation="convolution",
         library="MIOpen igemm",
         vendor="AMD",
-        arch="gfx10" if dlops else _GENERATIONS.get(found["gen"]),
-        op=_WAYS[found["way"]],
-        a=brief_type(found["type"]),
-        tile=tuple(map(int, found["tile"].split("x"))),
+        arch="gfx10" if dlops else _GENERATIONS.get(match["gen"]),
+        op=_WAYS[match["way"]],
+        a=brief_type(match["type"]),
+        tile=tuple(map(int, match["tile"].split("x"))),
         instruction=wave,
-        layout=found["layout"],
-        split_k="_gkgs" in found["rest"],
+        layout=match["layout"],
+        split_k="_gkgs" in match["rest"],
         tensor_core=not dlops,
         inferred=frozenset({"arch"}),
     )
 
 
-def _composable(name: Name) -> Decoded:
+def _composable(name: ParsedName) -> Decoded:
     text = name.text
     sort, op = next(((sort, op) for word, sort, op in _CK_WORDS if word in name.base), ("unknown", None))
     family = {"gemm": Family.GEMM, "convolution": Family.GEMM, "pointwise": Family.POINTWISE, "unknown": Family.OTHER}
@@ -250,7 +250,7 @@ def _composable(name: Name) -> Decoded:
     block = _BLOCK.search(text)
     return Decoded(
         family=family.get(sort, Family.REDUCTION),
-        sort=sort,
+        operation=sort,
         library="composable kernel",
         vendor="AMD",
         op=op,
@@ -271,14 +271,14 @@ def _ck_tile(inside: str) -> tuple[int | None, tuple[int, ...]]:
     if weight is not None:
         m, n, k0, _, _, k1 = map(int, weight.groups())
         return None, (m, n, k0 * k1)
-    found = _BLOCK_AND_TILE.search(inside)
-    if found is None:
+    match = _BLOCK_AND_TILE.search(inside)
+    if match is None:
         return None, ()
-    block, *tile = map(int, found.groups())
+    block, *tile = map(int, match.groups())
     return block, tuple(tile)
 
 
-def _tile(name: Name) -> Decoded:
+def _tile(name: ParsedName) -> Decoded:
     """ck_tile names its kernel class; where the name stayed mangled, its identifiers and raw text are looked at."""
     family, sort, op = next(
         ((family, sort, op) for pattern, family, sort, op in _TILE_PATTERNS if pattern.search(name.text)),
@@ -295,7 +295,7 @@ def _tile(name: Name) -> Decoded:
         kind = "f16"
     return Decoded(
         family=family,
-        sort=sort,
+        operation=sort,
         library="ck_tile",
         vendor="AMD",
         op=op,
@@ -308,13 +308,13 @@ def _tile(name: Name) -> Decoded:
     )
 
 
-def _named(name: Name, parts: dict[str, str | None], family: Family, sort: str, op: str | None) -> Decoded:
+def _named(name: ParsedName, parts: dict[str, str | None], family: Family, sort: str, op: str | None) -> Decoded:
     sizes = {"half": "2-byte", "dword": "4-byte", "byte": "1-byte"}
     types = types_in(" ".join(name.arguments))
     library = "MIOpen" if not name.base.startswith(("wvSplitK", "gemm_xdl")) else "ROCm skinny products"
     return Decoded(
         family=family,
-        sort=sort,
+        operation=sort,
         library=library,
         vendor="AMD",
         op=op,
@@ -325,7 +325,7 @@ def _named(name: Name, parts: dict[str, str | None], family: Family, sort: str, 
     )
 
 
-def _aiter(name: Name) -> Decoded | None:
+def _aiter(name: ParsedName) -> Decoded | None:
     """AITER's own kernels say in words what they do; the family is left to the words."""
     types = types_in(name.text)
     text = name.base.lower()
@@ -339,10 +339,10 @@ def _aiter(name: Name) -> Decoded | None:
         family, sort = Family.ATTENTION, "attention"
     return Decoded(
         family=family,
-        sort=sort,
+        operation=sort,
         library="AITER",
         vendor="AMD",
         op=name.base,
         a=types[0] if types else None,
-        inferred=frozenset({"family", "sort", "a"}),
+        inferred=frozenset({"family", "operation", "a"}),
     )

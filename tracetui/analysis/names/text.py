@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tracetui.analysis.names.mangled import demangled, identifiers
 
-LONGEST = 20_000
+MAX_CHARACTERS = 20_000
 """Characters of a name that are read."""
 
 ANONYMOUS = "(anonymous namespace)"
@@ -31,7 +31,7 @@ _TRITON_NUMBER = re.compile(r"^((?:\w+_)?triton_[a-z]{2,4}_fused\w*?)_\d+(?:_\d+
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class ParsedName:
     """A name in the parts that the parsers of the families look at."""
 
     raw: str
@@ -46,7 +46,7 @@ class Name:
     """Template arguments of the last word."""
 
 
-def name_parts(raw: str) -> Name:
+def name_parts(raw: str) -> ParsedName:
     """Take a name apart; works on any text."""
     text = _readable(raw)
     groups = _groups(text)
@@ -55,7 +55,7 @@ def name_parts(raw: str) -> Name:
     path, inside = _outline(text, groups)
     path = path.strip(": ")
     base = path.rsplit("::", 1)[-1].strip()
-    return Name(raw, text, path, base, split_arguments(inside))
+    return ParsedName(raw, text, path, base, split_arguments(inside))
 
 
 def plain(raw: str) -> str:
@@ -66,11 +66,11 @@ def plain(raw: str) -> str:
 
 def _readable(raw: str) -> str:
     """Demangled, without return type, casts and suffixes."""
-    text = raw[:LONGEST].strip()
+    text = raw[:MAX_CHARACTERS].strip()
     if text.startswith("_Z"):
         text = demangled(text) or " ".join(identifiers(text)) or text
-    found = _PREFIX.match(text)
-    text = _SUFFIX.sub("", text[found.end() :] if found else text).replace("<unnamed>", ANONYMOUS)
+    match = _PREFIX.match(text)
+    text = _SUFFIX.sub("", text[match.end() :] if match else text).replace("<unnamed>", ANONYMOUS)
     if "(" in text:
         text = _CAST.sub("", _CAST_OF_BOOL.sub(lambda cast: "true" if cast[1] == "1" else "false", text))
     if "<" in text:
@@ -83,7 +83,7 @@ def normalised(name: str) -> str:
 
     The number of an Inductor kernel, `_<n>` at its end, and that of a step, `#<n>`, go (Appendix B of the rules).
     """
-    text = name[:LONGEST].strip() if name.startswith(("Memcpy ", "Memset ")) else plain(name)
+    text = name[:MAX_CHARACTERS].strip() if name.startswith(("Memcpy ", "Memset ")) else plain(name)
     text = _GRAPH_KEY.sub(r"\1", _ADDRESS.sub("0x", text))
     return _NUMBER_OF_STEP.sub("", _TRITON_NUMBER.sub(r"\1", text))
 
@@ -124,8 +124,8 @@ def call(text: str) -> tuple[str, tuple[str, ...]]:
 
 def template_of(text: str, word: str) -> tuple[str, ...]:
     """The arguments of the first template that is called `word`, empty where there is none."""
-    place = text.find(word + "<")
-    return call(text[place:])[1] if place >= 0 else ()
+    index = text.find(word + "<")
+    return call(text[index:])[1] if index >= 0 else ()
 
 
 def _follow(open_now: list[str], sign: str) -> None:
@@ -171,13 +171,13 @@ def _parameters(text: str, groups: list[tuple[int, int]]) -> int:
 
 def _outline(text: str, groups: list[tuple[int, int]]) -> tuple[str, str]:
     """What stands outside of all brackets, and the inside of the last template there."""
-    words, inside, place = [], "", 0
+    words, inside, index = [], "", 0
     for begin, end in groups:
         if begin >= len(text):
             break
-        words.append(text[place:begin])
-        place = end
+        words.append(text[index:begin])
+        index = end
         if text[begin] == "<":
             inside = text[begin + 1 : end - 1]
-    words.append(text[place:])
+    words.append(text[index:])
     return "".join(words).replace("::::", "::"), inside

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.names.decoded import SHORTEST, Decoded
-from tracetui.analysis.names.text import Name
+from tracetui.analysis.names.decoded import MAX_SHORT_NAME, Decoded
+from tracetui.analysis.names.text import ParsedName
 
 _LAYOUTS = {
     "tn": "x @ W.T as in Linear's forward",
@@ -71,76 +71,76 @@ _NOUNS = {
 }
 
 
-def short_of(found: Decoded, name: Name) -> str:
+def short_of(decoded: Decoded, name: ParsedName) -> str:
     """The label of at most 40 characters, `…` where something had to go."""
-    if found.library and found.library.startswith("Inductor"):
-        label = _fused(found)
-    elif "sort" in found.inferred:
-        label = _named(found, name)
-    elif found.sort in ("gemm", "convolution"):
-        label = _product(found)
-    elif found.sort == "attention":
-        label = _attention(found)
-    elif found.sort == "gemv":
-        label = " ".join(part for part in ("GEMV", found.dtype, _side(found)) if part)
-    elif found.sort in ("collective", "send/recv"):
-        label = _collective(found)
-    elif found.op and found.sort != "unknown":
-        label = _operation(found)
+    if decoded.library and decoded.library.startswith("Inductor"):
+        label = _fused(decoded)
+    elif "operation" in decoded.inferred:
+        label = _named(decoded, name)
+    elif decoded.operation in ("gemm", "convolution"):
+        label = _product(decoded)
+    elif decoded.operation == "attention":
+        label = _attention(decoded)
+    elif decoded.operation == "gemv":
+        label = " ".join(part for part in ("GEMV", decoded.dtype, _side(decoded)) if part)
+    elif decoded.operation in ("collective", "send/recv"):
+        label = _collective(decoded)
+    elif decoded.op and decoded.operation != "unknown":
+        label = _operation(decoded)
     else:
-        label = _named(found, name)
+        label = _named(decoded, name)
     return cut(label)
 
 
-def _named(found: Decoded, name: Name) -> str:
+def _named(decoded: Decoded, name: ParsedName) -> str:
     """The kernel's own name and the type of its elements."""
-    return (name.base or name.text or name.raw) + (f"<{found.dtype}>" if found.dtype else "")
+    return (name.base or name.text or name.raw) + (f"<{decoded.dtype}>" if decoded.dtype else "")
 
 
 def cut(label: str) -> str:
     """A label that fits."""
     label = " ".join(label.split()) or "?"
-    return label if len(label) <= SHORTEST else label[: SHORTEST - 1] + "…"
+    return label if len(label) <= MAX_SHORT_NAME else label[: MAX_SHORT_NAME - 1] + "…"
 
 
-def _types(found: Decoded) -> str | None:
+def _types(decoded: Decoded) -> str | None:
     """`bf16`, or `f16→f32` where the output differs, or `bf16*f4` where the operands do."""
-    if found.a is None:
-        return found.out
-    operands = f"{found.a}*{found.b}" if found.b and found.b != found.a else found.a
-    differs = found.out and found.out != found.a and "out" not in found.inferred and found.a != "tf32"
-    return f"{operands}→{found.out}" if differs else operands
+    if decoded.a is None:
+        return decoded.out
+    operands = f"{decoded.a}*{decoded.b}" if decoded.b and decoded.b != decoded.a else decoded.a
+    differs = decoded.out and decoded.out != decoded.a and "out" not in decoded.inferred and decoded.a != "tf32"
+    return f"{operands}→{decoded.out}" if differs else operands
 
 
-def _size(found: Decoded) -> str | None:
-    return "x".join(map(str, found.tile)) or None
+def _size(decoded: Decoded) -> str | None:
+    return "x".join(map(str, decoded.tile)) or None
 
 
-def _product(found: Decoded) -> str:
-    convolution = found.sort == "convolution"
-    tail = [found.layout.upper() if found.layout else None]
-    if found.epilogue:
-        tail.append("+" + "+".join(found.epilogue))
-    if found.split_k:
+def _product(decoded: Decoded) -> str:
+    convolution = decoded.operation == "convolution"
+    tail = [decoded.layout.upper() if decoded.layout else None]
+    if decoded.epilogue:
+        tail.append("+" + "+".join(decoded.epilogue))
+    if decoded.split_k:
         tail.append("split-K")
-    if found.op in ("grouped", "depth 1", "few columns", "skinny", "large depth"):
-        tail.append(found.op)
-    if found.warnings and found.align is not None:
-        tail.append(f"align{found.align}")
-    if convolution and "Winograd" in found.flags:
+    if decoded.op in ("grouped", "depth 1", "few columns", "skinny", "large depth"):
+        tail.append(decoded.op)
+    if decoded.warnings and decoded.align is not None:
+        tail.append(f"align{decoded.align}")
+    if convolution and "Winograd" in decoded.flags:
         tail.append("Winograd")
-    way = _abbreviated(found.op or "") if convolution else ""
-    known = [part for part in ("conv" if convolution else "GEMM", way, _types(found), _size(found), *tail) if part]
-    if len(known) == 1 and found.op:
-        return f"{known[0]} {found.op}"
+    way = _abbreviated(decoded.op or "") if convolution else ""
+    known = [part for part in ("conv" if convolution else "GEMM", way, _types(decoded), _size(decoded), *tail) if part]
+    if len(known) == 1 and decoded.op:
+        return f"{known[0]} {decoded.op}"
     # What distinguishes least goes first where the label is too long.
-    while len(" ".join(known)) > SHORTEST and len(known) > 4:
+    while len(" ".join(known)) > MAX_SHORT_NAME and len(known) > 4:
         known.pop()
     return " ".join(known)
 
 
-def _side(found: Decoded) -> str | None:
-    return {"transposed": "T", "not transposed": "N"}.get(found.op or "")
+def _side(decoded: Decoded) -> str | None:
+    return {"transposed": "T", "not transposed": "N"}.get(decoded.op or "")
 
 
 def _abbreviated(op: str) -> str:
@@ -149,67 +149,69 @@ def _abbreviated(op: str) -> str:
     return op
 
 
-def _attention(found: Decoded) -> str:
-    label = _ATTENTION_LABELS.get(found.library or "", "attn")
-    parts = [label, _abbreviated(found.op or ""), f"d{found.head}" if found.head else "", found.a or ""]
-    parts.append("causal" if "causal" in found.flags else "")
+def _attention(decoded: Decoded) -> str:
+    label = _ATTENTION_LABELS.get(decoded.library or "", "attn")
+    parts = [label, _abbreviated(decoded.op or ""), f"d{decoded.head}" if decoded.head else "", decoded.a or ""]
+    parts.append("causal" if "causal" in decoded.flags else "")
     return " ".join(part for part in parts if part)
 
 
-def _collective(found: Decoded) -> str:
-    library = (found.library or "").split(" (")[0]
-    operation = next((flag for flag in found.flags if flag in ("sum", "prod", "minmax", "premulsum", "sumpostdiv")), "")
+def _collective(decoded: Decoded) -> str:
+    library = (decoded.library or "").split(" (")[0]
+    operation = next(
+        (flag for flag in decoded.flags if flag in ("sum", "prod", "minmax", "premulsum", "sumpostdiv")), ""
+    )
     brand = library if library in ("NCCL", "DeepEP", "NVSHMEM") else ""
-    op = found.op or ""
-    return " ".join(part for part in ("" if op.startswith(brand.lower()) else brand, op, found.a, operation) if part)
+    op = decoded.op or ""
+    return " ".join(part for part in ("" if op.startswith(brand.lower()) else brand, op, decoded.a, operation) if part)
 
 
-def _operation(found: Decoded) -> str:
+def _operation(decoded: Decoded) -> str:
     """`add<bf16> vec4`, `copy<bf16> strided`, `mean<f32> reduce`, `cub RadixSortOnesweep<i64>`."""
-    kind = found.dtype
-    if found.sort == "copy" and found.a and found.out and found.a != found.out:
-        kind = f"{found.a}→{found.out}"
-    brand = f"{found.library} " if found.library in ("cub", "thrust") else ""
-    how = [word for flag, word in _ACCESS.items() if flag in found.flags]
-    if found.tile:
-        how.append("x".join(map(str, found.tile)))
-    if found.vector and found.sort != "softmax":
-        how.append(f"vec{found.vector}")
-    if found.sort == "reduction" and found.library == "PyTorch":
+    kind = decoded.dtype
+    if decoded.operation == "copy" and decoded.a and decoded.out and decoded.a != decoded.out:
+        kind = f"{decoded.a}→{decoded.out}"
+    brand = f"{decoded.library} " if decoded.library in ("cub", "thrust") else ""
+    how = [word for flag, word in _ACCESS.items() if flag in decoded.flags]
+    if decoded.tile:
+        how.append("x".join(map(str, decoded.tile)))
+    if decoded.vector and decoded.operation != "softmax":
+        how.append(f"vec{decoded.vector}")
+    if decoded.operation == "reduction" and decoded.library == "PyTorch":
         how.append("reduce")
-    if found.sort in ("foreach", "optimizer"):
+    if decoded.operation in ("foreach", "optimizer"):
         how.append("foreach")
-    return " ".join([f"{brand}{found.op}" + (f"<{kind}>" if kind else ""), *how])
+    return " ".join([f"{brand}{decoded.op}" + (f"<{kind}>" if kind else ""), *how])
 
 
-def _fused(found: Decoded) -> str:
+def _fused(decoded: Decoded) -> str:
     """`fused(addmm,gelu,view)`, without views and then cut where it would not fit; its number at the end."""
-    label = _FUSED.get(found.sort, "fused")
-    number = f" #{found.index}" if found.index is not None else ""
-    if not found.fused_ops:
-        text = f"({found.unknown[0]})" if found.unknown else ""
-        return f"{label}{text}"[: SHORTEST - len(number)] + number
-    room = SHORTEST - len(label) - len(number) - 2
-    ops = list(found.fused_ops)
+    label = _FUSED.get(decoded.operation, "fused")
+    number = f" #{decoded.index}" if decoded.index is not None else ""
+    if not decoded.fused_ops:
+        text = f"({decoded.unknown[0]})" if decoded.unknown else ""
+        return f"{label}{text}"[: MAX_SHORT_NAME - len(number)] + number
+    room = MAX_SHORT_NAME - len(label) - len(number) - 2
+    ops = list(decoded.fused_ops)
     if len(",".join(ops)) > room:
         telling = [op for op in ops if op not in _VIEWS] or ops
         ops = telling if len(telling) == len(ops) else [*telling, "…"]
     while len(",".join(ops)) > room and len(ops) > 1:
         ops = [*(ops[:-2] if ops[-1] == "…" else ops[:-1]), "…"]
         if ops == ["…"]:
-            ops = [found.fused_ops[0][: room - 1] + "…"]
+            ops = [decoded.fused_ops[0][: room - 1] + "…"]
     text = ",".join(ops)
     return f"{label}({text if len(text) <= room else text[: room - 1] + '…'}){number}"
 
 
-def sentence_of(found: Decoded, name: Name) -> str:
+def sentence_of(decoded: Decoded, name: ParsedName) -> str:
     """The decoded name in plain words, with its warnings, what is only likely and what is not understood."""
-    parts = [found.sentence or f"{_subject(found, name)}{_details(found)}.", *map(_as_sentence, found.warnings)]
-    likely = sorted(field.replace("_", " ") for field in found.inferred if found.confidence(field) == "inferred")
+    parts = [decoded.sentence or f"{_subject(decoded, name)}{_details(decoded)}.", *map(_as_sentence, decoded.warnings)]
+    likely = sorted(field.replace("_", " ") for field in decoded.inferred if decoded.confidence(field) == "inferred")
     if likely:
         parts.append(f"Likely, not certain: {', '.join(likely)}.")
-    if found.unknown:
-        parts.append(f"Not understood: {', '.join(found.unknown)}.")
+    if decoded.unknown:
+        parts.append(f"Not understood: {', '.join(decoded.unknown)}.")
     return " ".join(parts)
 
 
@@ -218,15 +220,15 @@ def _as_sentence(text: str) -> str:
     return text if text.endswith(".") else text + "."
 
 
-def _subject(found: Decoded, name: Name) -> str:
-    if found.sort == "unknown":
+def _subject(decoded: Decoded, name: ParsedName) -> str:
+    if decoded.operation == "unknown":
         return "A kernel whose name says nothing that is known here"
-    noun = _NOUNS.get(found.sort, found.sort)
-    kind = _types(found)
+    noun = _NOUNS.get(decoded.operation, decoded.operation)
+    kind = _types(decoded)
     words = " ".join(part for part in (kind, noun) if part)
-    if found.op and found.op not in (found.sort, name.base):
-        words += f" ({found.op})"
-    return f"{_article(words)} {words}" + (f" by {found.library}" if found.library else "")
+    if decoded.op and decoded.op not in (decoded.operation, name.base):
+        words += f" ({decoded.op})"
+    return f"{_article(words)} {words}" + (f" by {decoded.library}" if decoded.library else "")
 
 
 def _article(words: str) -> str:
@@ -234,59 +236,61 @@ def _article(words: str) -> str:
     return "An" if words[:1] in "aeioAEIO8" or words[:2] in ("f1", "f3", "f4", "f6", "f8") else "A"
 
 
-def _details(found: Decoded) -> str:
+def _details(decoded: Decoded) -> str:
     """Everything that the name states beyond what it is, as a list."""
     told = []
-    if found.fused_ops:
-        told.append(f"from {', '.join(found.fused_ops)}")
-    if found.tile:
-        told.append(f"tiles of {found.tile[0]}x{found.tile[1]} {_unit(found)}" if len(found.tile) > 1 else "")
-        if len(found.tile) > 2:
-            told.append(f"heads of {found.tile[2]}" if found.sort == "attention" else f"{found.tile[2]} deep")
-    if found.head and len(found.tile) < 3:
-        told.append(f"heads of {found.head}")
-    if found.stages:
-        told.append(f"{found.stages} stage{'s' if found.stages > 1 else ''}")
-    if any(size > 1 for size in found.cluster):
-        told.append(f"clusters of {'x'.join(map(str, found.cluster))}")
-    if found.warps:
-        told.append(f"{found.warps} warp{'s' if found.warps > 1 else ''}")
-    if found.threads:
-        told.append(f"{found.threads} threads")
-    if found.vector:
-        told.append(f"{found.vector} elements at once")
-    if found.acc and found.acc != found.a:
-        told.append(f"accumulates in {found.acc}")
-    if found.instruction:
-        told.append(f"instruction {found.instruction}")
-    if found.arch:
-        told.append(f"built for {found.arch}")
+    if decoded.fused_ops:
+        told.append(f"from {', '.join(decoded.fused_ops)}")
+    if decoded.tile:
+        told.append(f"tiles of {decoded.tile[0]}x{decoded.tile[1]} {_unit(decoded)}" if len(decoded.tile) > 1 else "")
+        if len(decoded.tile) > 2:
+            told.append(
+                f"heads of {decoded.tile[2]}" if decoded.operation == "attention" else f"{decoded.tile[2]} deep"
+            )
+    if decoded.head and len(decoded.tile) < 3:
+        told.append(f"heads of {decoded.head}")
+    if decoded.stages:
+        told.append(f"{decoded.stages} stage{'s' if decoded.stages > 1 else ''}")
+    if any(size > 1 for size in decoded.cluster):
+        told.append(f"clusters of {'x'.join(map(str, decoded.cluster))}")
+    if decoded.warps:
+        told.append(f"{decoded.warps} warp{'s' if decoded.warps > 1 else ''}")
+    if decoded.threads:
+        told.append(f"{decoded.threads} threads")
+    if decoded.vector:
+        told.append(f"{decoded.vector} elements at once")
+    if decoded.acc and decoded.acc != decoded.a:
+        told.append(f"accumulates in {decoded.acc}")
+    if decoded.instruction:
+        told.append(f"instruction {decoded.instruction}")
+    if decoded.arch:
+        told.append(f"built for {decoded.arch}")
     clauses = [", ".join(part for part in told if part)]
-    clauses.extend(_clauses(found))
+    clauses.extend(_clauses(decoded))
     text = "; ".join(part for part in clauses if part)
     return f": {text}" if text else ""
 
 
-def _unit(found: Decoded) -> str:
-    if found.sort == "attention":
+def _unit(decoded: Decoded) -> str:
+    if decoded.operation == "attention":
         return "(queries x keys)"
     order = {True: " (columns x rows)", False: " (rows x columns)", None: ""}
-    return f"outputs{order[found.columns_first]}"
+    return f"outputs{order[decoded.columns_first]}"
 
 
-def _clauses(found: Decoded) -> list[str]:
+def _clauses(decoded: Decoded) -> list[str]:
     clauses = []
-    if found.layout:
-        product = found.sort in ("gemm", "gemv")
-        clauses.append(_LAYOUTS.get(found.layout, found.layout.upper()) if product else found.layout.upper())
-    if found.split_k:
+    if decoded.layout:
+        product = decoded.operation in ("gemm", "gemv")
+        clauses.append(_LAYOUTS.get(decoded.layout, decoded.layout.upper()) if product else decoded.layout.upper())
+    if decoded.split_k:
         clauses.append("the depth is split over blocks (split-K)")
-    if found.epilogue:
-        clauses.append(f"{' and '.join(found.epilogue)} added")
-    if found.flags:
-        clauses.append(", ".join(found.flags))
-    if found.tensor_core and found.sort in ("gemm", "convolution", "attention"):
+    if decoded.epilogue:
+        clauses.append(f"{' and '.join(decoded.epilogue)} added")
+    if decoded.flags:
+        clauses.append(", ".join(decoded.flags))
+    if decoded.tensor_core and decoded.operation in ("gemm", "convolution", "attention"):
         clauses.append("on matrix units")
-    elif found.tensor_core is False and found.sort in ("gemm", "convolution"):
+    elif decoded.tensor_core is False and decoded.operation in ("gemm", "convolution"):
         clauses.append("without matrix units")
     return clauses

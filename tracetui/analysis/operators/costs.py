@@ -154,10 +154,10 @@ class Costs:
     kernels: Int64
     """GPU activities that it and all below it own; of a runtime call those that it launched."""
 
-    def take(self, places: Int64) -> Costs:
+    def take(self, indices: Int64) -> Costs:
         """The same of some of the slices."""
-        columns = (column[places] for column in self._times)
-        return Costs(self.row[places], self.name[places], self.texts, *columns)
+        columns = (column[indices] for column in self._times)
+        return Costs(self.row[indices], self.name[indices], self.texts, *columns)
 
     def joined(self, other: Costs) -> Costs:
         """The slices of both, which share their texts."""
@@ -236,7 +236,7 @@ def self_times(trace: Trace) -> Int64:
 
 
 def _count(trace: Trace, frames: bool) -> Costs:
-    slices, found = trace.slices, links(trace)
+    slices, trace_links = trace.slices, links(trace)
     rows = _synchronous(trace, counted_rows(trace, frames))
     texts, name = _merged_steps(trace, rows)
     named = named_ops(trace)
@@ -246,9 +246,9 @@ def _count(trace: Trace, frames: bool) -> Costs:
     own_time, own_count = own_time[source], own_count[source]
     device, kernels = subtree_sums(parent, own_time, own_count)
     rows = rows[keep]
-    launched = np.searchsorted(rows, found.launches)
-    there = rows[np.minimum(launched, len(rows) - 1)] == found.launches if len(rows) else launched >= 0
-    kernels[launched[there]] = found.counts[there]
+    launched = np.searchsorted(rows, trace_links.launches)
+    there = rows[np.minimum(launched, len(rows) - 1)] == trace_links.launches if len(rows) else launched >= 0
+    kernels[launched[there]] = trace_links.counts[there]
     dur = slices.dur[rows]
     sums = (_self_cpu(parent, dur), device.astype(np.int64), own_time, kernels.astype(np.int64))
     return _with_asynchronous(trace, Costs(rows, name[keep], texts, dur, *sums))
@@ -280,13 +280,13 @@ def _with_asynchronous(trace: Trace, cost: Costs) -> Costs:
 
 def named_ops(trace: Trace) -> Int64:
     """For every slice the op or annotation that its `External id` names; where ids cannot be trusted, its owner."""
-    slices, found = trace.slices, links(trace)
-    if not found.trusted:
-        return found.owner.astype(np.int64)
+    slices, trace_links = trace.slices, links(trace)
+    if not trace_links.trusted:
+        return trace_links.owner.astype(np.int64)
     named = np.full(len(slices), -1, np.int64)
     rows = slices.of_kind(Kind.RUNTIME, Kind.SYNC, *GPU_WORK)
     rows = rows[slices.external[rows] > 0]
-    launch = found.launch[rows]
+    launch = trace_links.launch[rows]
     moment = slices.start[np.where(launch >= 0, launch, rows)]
     named[rows] = _with_id(trace, slices.external[rows], moment)
     return named
@@ -302,14 +302,14 @@ def _with_id(trace: Trace, wanted: Int64, moment: Int64) -> Int64:
 
 def _own_work(trace: Trace, rows: Int64, named: Int64) -> tuple[Int64, Int64]:
     """Time in ns and number of the device's slices that each row owns (3(d).6)."""
-    slices, found = trace.slices, links(trace)
+    slices, trace_links = trace.slices, links(trace)
     work = slices.of_kind(Kind.SYNC, *GPU_WORK)
     owner = named[work]
     work, owner = work[owner >= 0], owner[owner >= 0]
     is_work = np.isin(slices.kind[work], GPU_WORK).astype(np.float64)
     time = np.bincount(owner, slices.dur[work].astype(np.float64), len(slices)).astype(np.int64)
     count = np.bincount(owner, is_work, len(slices)).astype(np.int64)
-    if found.trusted:
+    if trace_links.trusted:
         lone, twin = twins(trace, named)
         time[lone], count[lone] = time[twin], count[twin]
     return time[rows], count[rows]
@@ -396,6 +396,6 @@ def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> t
     source = np.arange(len(parent))
     source[top[inner]] = inner  # children follow their parents, so the last of a chain remains
     keep = np.flatnonzero(~repeat)
-    place = np.cumsum(~repeat) - 1
+    index = np.cumsum(~repeat) - 1
     above = parent[keep]
-    return keep, np.where(above >= 0, place[top[above]], -1), source[keep]
+    return keep, np.where(above >= 0, index[top[above]], -1), source[keep]

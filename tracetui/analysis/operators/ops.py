@@ -35,8 +35,10 @@ from tracetui.model.trace import Kind, Trace
 
 def gpu_walls(trace: Trace) -> Int64:
     """For every slice of a thread the time in ns in which work launched inside of it ran; 0 for all others."""
-    found = links(trace)
-    return trace.remember("gpu walls", lambda: _walls(trace, found.work, np.repeat(found.launches, found.counts)))
+    trace_links = links(trace)
+    return trace.remember(
+        "gpu walls", lambda: _walls(trace, trace_links.work, np.repeat(trace_links.launches, trace_links.counts))
+    )
 
 
 def backward_walls(trace: Trace) -> Int64 | None:
@@ -58,9 +60,9 @@ def _walls(trace: Trace, work: Int64, holder: Int64) -> Int64:
     """
     slices, rows = trace.slices, counted_rows(trace)
     walls = np.zeros(len(slices), np.int64)
-    place = np.full(len(slices), -1, np.int64)
-    place[rows] = np.arange(len(rows))
-    node = place[holder]
+    index = np.full(len(slices), -1, np.int64)
+    index[rows] = np.arange(len(rows))
+    node = index[holder]
     start, end, node = slices.start[work][node >= 0], slices.end[work][node >= 0], node[node >= 0]
     if len(node) == 0:
         return walls
@@ -108,8 +110,8 @@ def loose_memory(trace: Trace, cost: Costs) -> dict[str, Int64]:
         if name == ALLOCATION and len(moment):
             start = trace.slices.start[cost.row]
             starts, ends = union(start, start + cost.cpu + 1)  # the end belongs to the slice
-            place = np.searchsorted(starts, moment, side="right") - 1
-            held = (place >= 0) & (moment < np.append(ends, 0)[place])
+            index = np.searchsorted(starts, moment, side="right") - 1
+            held = (index >= 0) & (moment < np.append(ends, 0)[index])
             moment = moment[~held]
         if len(moment):
             found[name] = moment

@@ -42,9 +42,9 @@ class Signatures:
     """Index in `known` of each slice that was asked for, -1 where none was recorded."""
     known: list[Signature]
 
-    def of(self, place: int) -> Signature | None:
+    def of(self, index: int) -> Signature | None:
         """The signature of one of the slices, by its place among those asked for."""
-        number = int(self.id[place])
+        number = int(self.id[index])
         return self.known[number] if number >= 0 else None
 
 

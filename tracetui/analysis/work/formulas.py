@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tracetui.analysis.operators.signatures import Signature
 from tracetui.analysis.work.operands import NOTHING, Operands, Shape, Work, precision_of, size_of, total, type_of_code
 
-LARGEST, LONGEST = 1 << 31, 200
+MAX_SETTING, MAX_SETTING_CHARACTERS = 1 << 31, 200
 """Settings are smaller numbers than this, and shorter texts."""
 
 
@@ -115,13 +115,13 @@ def _result(
         return None
     extra = _sizes(values, form.output_padding, count) if transposed else None
     spatial = []
-    for place, (size, kernel) in enumerate(zip(given[2:], weight[2:], strict=True)):
-        reach = dilation[place] * (kernel - 1)
+    for index, (size, kernel) in enumerate(zip(given[2:], weight[2:], strict=True)):
+        reach = dilation[index] * (kernel - 1)
         if transposed:
-            more = extra[place] if extra else 0
-            spatial.append((size - 1) * stride[place] - 2 * padding[place] + reach + more + 1)
+            more = extra[index] if extra else 0
+            spatial.append((size - 1) * stride[index] - 2 * padding[index] + reach + more + 1)
         else:
-            spatial.append((size + 2 * padding[place] - reach - 1) // stride[place] + 1)
+            spatial.append((size + 2 * padding[index] - reach - 1) // stride[index] + 1)
     if min(spatial) < 1:
         return None
     groups = given[1] // max(weight[0 if transposed else 1], 1)
@@ -129,20 +129,24 @@ def _result(
     return given[0], channels, *spatial
 
 
-def _sizes(values: Sequence[str], place: int, count: int) -> list[int] | None:
+def _sizes(values: Sequence[str], index: int, count: int) -> list[int] | None:
     """A setting for every direction; one number stands for all."""
-    value = _value(values, place)
-    if not isinstance(value, list) or not value or not all(type(item) is int and 0 <= item < LARGEST for item in value):
+    value = _value(values, index)
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(type(item) is int and 0 <= item < MAX_SETTING for item in value)
+    ):
         return None
     return value * count if len(value) == 1 else value if len(value) == count else None
 
 
-def _value(values: Sequence[str], place: int) -> object:
+def _value(values: Sequence[str], index: int) -> object:
     """An argument: `[1, 1]`, `True`, `1`; None for what is not there or not plain."""
-    if not 0 <= place < len(values) or len(values[place]) > LONGEST:
+    if not 0 <= index < len(values) or len(values[index]) > MAX_SETTING_CHARACTERS:
         return None
     try:
-        found: object = json.loads(values[place].replace("True", "true").replace("False", "false"))
+        found: object = json.loads(values[index].replace("True", "true").replace("False", "false"))
     except ValueError:
         return None
     return found
@@ -191,7 +195,7 @@ def attention(op: str, signature: Signature, values: Values = None) -> Work | No
     if form is None:
         return None
     inputs = Operands(signature)
-    shapes = [inputs.shape(form.query + place) for place in range(3)]
+    shapes = [inputs.shape(form.query + index) for index in range(3)]
     query, key, value = (_heads_first(shape, form) for shape in shapes)
     if query is None or key is None or value is None or query[3] != key[3] or key[2] != value[2]:
         return NOTHING
@@ -219,7 +223,7 @@ def positions(queries: int, keys: int, mask: int) -> int:
 
 def _traffic(form: _AttentionForm, inputs: Operands, widening: float) -> float | None:
     """Query, key, value and the result; backward all four, the gradient of the result and the three gradients."""
-    read = [inputs.bytes(form.query + place) for place in range(3)]
+    read = [inputs.bytes(form.query + index) for index in range(3)]
     result = None if read[0] is None else read[0] * widening
     return total(*read, result) if not form.backward else total(*read, *read, result, result)
 

@@ -83,8 +83,8 @@ def work_of(op: str, signature: Signature, values: Sequence[str] | None = None) 
 
 
 def _make(trace: Trace) -> KernelWork:
-    found, slices = links(trace), trace.slices
-    rows = np.sort(found.gpu)
+    trace_links, slices = links(trace), trace.slices
+    rows = np.sort(trace_links.gpu)
     count = len(rows)
     calls, call = _calls(trace, rows)
     main = _main_of_calls(trace, rows, call, len(calls))
@@ -131,11 +131,11 @@ def _calls(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
 
     What a graph replays was not asked for by the operator around the replay.
     """
-    found = links(trace)
+    trace_links = links(trace)
     replayed = np.zeros(len(trace.slices), bool)
-    counts = found.counts
-    replayed[found.work[np.repeat(counts > 1, counts)]] = True
-    owner = np.where(replayed[rows], -1, found.owner[rows])
+    counts = trace_links.counts
+    replayed[trace_links.work[np.repeat(counts > 1, counts)]] = True
+    owner = np.where(replayed[rows], -1, trace_links.owner[rows])
     # A copy has its own number of bytes.
     owner[trace.slices.kind[rows] == Kind.MEMCPY] = -1
     calls, call = np.unique(owner, return_inverse=True)
@@ -145,26 +145,26 @@ def _calls(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
 
 def _main_of_calls(trace: Trace, rows: Int64, call: Int64, count: int) -> Int64:
     """Place in `rows` of the main kernel of each call, -1 where it launched no kernel."""
-    places = np.flatnonzero((call >= 0) & (trace.slices.kind[rows] == Kind.KERNEL))
-    order = places[np.lexsort((trace.slices.dur[rows[places]], _is_heavy(trace, rows[places]), call[places]))]
+    indices = np.flatnonzero((call >= 0) & (trace.slices.kind[rows] == Kind.KERNEL))
+    order = indices[np.lexsort((trace.slices.dur[rows[indices]], _is_heavy(trace, rows[indices]), call[indices]))]
     main = np.full(count, -1, np.int64)
     main[call[order]] = order
     return main
 
 
 def _is_heavy(trace: Trace, rows: Int64) -> Bool:
-    used, place = np.unique(trace.slices.name[rows], return_inverse=True)
+    used, index = np.unique(trace.slices.name[rows], return_inverse=True)
     decoded = [decode(trace.names[name]) for name in used.tolist()]
-    heavy: Bool = np.array([each.family in _HEAVY and "helper" not in each.sort for each in decoded], bool)
-    return heavy[place]
+    heavy: Bool = np.array([each.family in _HEAVY and "helper" not in each.operation for each in decoded], bool)
+    return heavy[index]
 
 
 def _work_of_groups(trace: Trace, calls: Int64, ops: Int64, inputs: Signatures, groups: Combinations) -> list[Work]:
     values = _values(trace, calls, ops, groups)
     works = []
-    for number, place in enumerate(groups.first.tolist()):
-        signature = inputs.of(place)
-        op = trace.names[int(ops[place])]
+    for number, index in enumerate(groups.first.tolist()):
+        signature = inputs.of(index)
+        op = trace.names[int(ops[index])]
         works.append(NOTHING if signature is None else work_of(op, signature, values.get(number)))
     return works
 
@@ -180,10 +180,10 @@ def _values(trace: Trace, calls: Int64, ops: Int64, groups: Combinations) -> dic
     first = np.flatnonzero(np.diff(member, prepend=-1))
     last = np.append(first[1:], len(order)) - 1
     samples = order[np.stack([first, (first + last) // 2, last])]
-    used, place = np.unique(samples.ravel(), return_inverse=True)
+    used, index = np.unique(samples.ravel(), return_inverse=True)
     given = trace.args_of(calls[used], ["Concrete Inputs"])[0]
     result = {}
-    for column, number in zip(place.reshape(3, -1).T.tolist(), member[first].tolist(), strict=True):
+    for column, number in zip(index.reshape(3, -1).T.tolist(), member[first].tolist(), strict=True):
         found = [given[sample] for sample in column]
         if isinstance(found[0], list) and found[0] == found[1] == found[2]:
             result[number] = [text if isinstance(text, str) else "" for text in found[0]]

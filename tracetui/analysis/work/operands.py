@@ -74,7 +74,7 @@ def is_floating(text: str) -> bool:
 
 Shape = tuple[int, ...]
 
-MOST_ELEMENTS = 1 << 62
+MAX_ELEMENTS = 1 << 62
 """A tensor with more is a fault of the trace."""
 
 
@@ -99,25 +99,25 @@ class Operands:
     def __init__(self, signature: Signature) -> None:
         self._signature = signature
 
-    def shape(self, place: int) -> Shape | None:
+    def shape(self, index: int) -> Shape | None:
         """The sizes of an input; empty for a scalar, None where there is no such input or it is no tensor."""
-        if place >= len(self._signature.dims):
+        if index >= len(self._signature.dims):
             return None
-        return _shape(self._signature.dims[place])
+        return _shape(self._signature.dims[index])
 
-    def type(self, place: int) -> str:
+    def type(self, index: int) -> str:
         """The type of an input, empty where it was not recorded."""
-        return self._signature.types[place] if place < len(self._signature.types) else ""
+        return self._signature.types[index] if index < len(self._signature.types) else ""
 
-    def bytes(self, place: int) -> float | None:
+    def bytes(self, index: int) -> float | None:
         """Bytes of an input; None where its type or its sizes are not known."""
-        shape, size = self.shape(place), size_of(self.type(place))
+        shape, size = self.shape(index), size_of(self.type(index))
         return None if shape is None or size is None else math.prod(shape) * size
 
-    def result_type(self, places: Sequence[int]) -> str:
+    def result_type(self, indices: Sequence[int]) -> str:
         """The type that operators give to a result of these inputs: tensors decide before scalars, fractions before
         whole numbers, more bytes before fewer."""
-        kinds = [(bool(self.shape(place)), self.type(place)) for place in places if size_of(self.type(place))]
+        kinds = [(bool(self.shape(index)), self.type(index)) for index in indices if size_of(self.type(index))]
         if not kinds:
             return ""
         tensors = [kind for is_tensor, kind in kinds if is_tensor]
@@ -148,4 +148,4 @@ def total(*parts: float | None) -> float | None:
 def _shape(value: object) -> Shape | None:
     if not isinstance(value, tuple) or not all(type(size) is int and size >= 0 for size in value):
         return None
-    return value if math.prod(value) < MOST_ELEMENTS else None
+    return value if math.prod(value) < MAX_ELEMENTS else None

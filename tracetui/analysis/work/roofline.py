@@ -30,26 +30,26 @@ NO_SHAPES = "Operations and bytes come from the shapes of operators: record with
 
 def roofline_table(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     """One row per operator, shapes and main kernel of which the work is known, the longest first."""
-    work, found = kernel_work(trace), roofline(trace)
+    work, rooflines = kernel_work(trace), roofline(trace)
     rows = np.sort(within(trace, links(trace).gpu, step))
     at = work.at(rows)
     known = at[(work.group[at] >= 0) & ~(np.isnan(work.flops[at]) & np.isnan(work.bytes[at]))]
-    table = _table(trace, work, found, known)
+    table = _table(trace, work, rooflines, known)
     return Table(table.columns, table.slices, _note(trace, work, at, known)).take(table.order("total_us", True))
 
 
-def _table(trace: Trace, work: KernelWork, found: Roofline, at: Int64) -> Table:
+def _table(trace: Trace, work: KernelWork, rooflines: Roofline, at: Int64) -> Table:
     alike = group(work.group[at])
     longest = alike.largest(work.span[at])
     sample, span = at[longest], alike.sum(work.span[at])
     shapes = Strings()
     texts = [shapes.intern(work.known[number].text) for number in work.signature[sample].tolist()]
-    flops, moved, least = (alike.sum(values[at]) for values in (work.flops, work.bytes, found.roofline_ns))
+    flops, moved, least = (alike.sum(values[at]) for values in (work.flops, work.bytes, rooflines.roofline_ns))
     with np.errstate(invalid="ignore", divide="ignore"):
         intensity, tflops, gbps, share = flops / moved, flops / span / 1000, moved / span, 100 * least / span
-    bound = _most_time(alike, work.span[at], found.bound[at])
+    bound = _most_time(alike, work.span[at], rooflines.bound[at])
     # Some calls of a group may have come from the cache and others not.
-    bound[(bound == MEMORY) & (share > 100 * BELIEVABLE)] = CACHE
+    bound[(bound == MEMORY) & (share > 100 * MAX_PEAK_RATIO)] = CACHE
     believed = np.isin(bound, (COMPUTE, MEMORY)) | (share <= 100)
     rows = work.rows[sample]
     return Table(
@@ -69,8 +69,8 @@ def _table(trace: Trace, work: KernelWork, found: Roofline, at: Int64) -> Table:
             numbers("peak_pct", np.where(believed, share, np.nan), "%", "Least possible time by time taken."),
             micros("roofline_us", least, "Least time that all these calls could take.", np.isnan(least)),
             micros("above_us", np.maximum(span - least, 0), "Time taken beyond that.", np.isnan(least)),
-            numbers("peak_tflops", found.peak[sample], "TFLOP/s", "What the device can do in this precision."),
-            numbers("peak_gbps", found.bandwidth[sample], "GB/s", "What its memory can do."),
+            numbers("peak_tflops", rooflines.peak[sample], "TFLOP/s", "What the device can do in this precision."),
+            numbers("peak_gbps", rooflines.bandwidth[sample], "GB/s", "What its memory can do."),
         ),
         rows,
     )
@@ -99,9 +99,9 @@ BOUNDS = Strings(["compute", "memory", "L2", "latency", "?"])
 """What holds a kernel back. L2: faster than memory can be, but the cache explains it. Latency: the work would take
 under a microsecond and under a tenth of the time. ?: faster than possible, so that something is not as assumed."""
 
-BELIEVABLE = 1.05
+MAX_PEAK_RATIO = 1.05
 """Shares of a peak above this are not true."""
-SHORT_NS = 1000.0
+MIN_ROOFLINE_NS = 1000.0
 """A roofline time below this is latency, where the kernel took ten times as long."""
 
 
@@ -133,7 +133,7 @@ def roofline(trace: Trace) -> Roofline:
 
 def rate_columns(trace: Trace, rows: Int64) -> dict[str, Column]:
     """Columns by name of the kernels pane: work, rates, bound and share of the peak of GPU activities."""
-    work, found = kernel_work(trace), roofline(trace)
+    work, rooflines = kernel_work(trace), roofline(trace)
     at = work.at(rows)
     where = "A call's work stands at its main kernel, rates take the time of all its kernels."
     columns = (
@@ -141,19 +141,19 @@ def rate_columns(trace: Trace, rows: Int64) -> dict[str, Column]:
         numbers(
             "bytes", work.bytes[at], "bytes", "Least bytes to read and write, from the shapes; of copies as recorded."
         ),
-        numbers("tflops", found.tflops[at], "TFLOP/s", f"Rate of floating-point operations. {where}"),
-        numbers("gbps", found.gbps[at], "GB/s", "Rate of the bytes, by the same time."),
+        numbers("tflops", rooflines.tflops[at], "TFLOP/s", f"Rate of floating-point operations. {where}"),
+        numbers("gbps", rooflines.gbps[at], "GB/s", "Rate of the bytes, by the same time."),
         coded(
             "bound",
-            found.bound[at],
+            rooflines.bound[at],
             BOUNDS,
             "compute, memory, L2 (faster than memory: from the cache), latency (too little work), ? (faster than "
             "possible: some assumption is wrong).",
         ),
         numbers(
-            "peak_pct", 100 * found.share[at], "%", "Least possible time by time taken: share of the device's peak."
+            "peak_pct", 100 * rooflines.share[at], "%", "Least possible time by time taken: share of the device's peak."
         ),
-        numbers("roofline_us", found.roofline_ns[at] / 1000, "us", "Least time that the work could take."),
+        numbers("roofline_us", rooflines.roofline_ns[at] / 1000, "us", "Least time that the work could take."),
     )
     return {column.name: column for column in columns}
 
@@ -163,9 +163,9 @@ def bound_share(trace: Trace, rows: Int64) -> tuple[float, float, float]:
 
     The helpers of a call count as its main kernel; latency, copies and what has no known work count as unknown.
     """
-    work, found = kernel_work(trace), roofline(trace)
+    work, rooflines = kernel_work(trace), roofline(trace)
     main = work.main[work.at(rows)]
-    bound = np.where(main >= 0, found.bound[main], -1)
+    bound = np.where(main >= 0, rooflines.bound[main], -1)
     dur = trace.slices.dur[rows] / 1000
     compute = float(dur[bound == COMPUTE].sum())
     memory = float(dur[np.isin(bound, (MEMORY, CACHE))].sum())
@@ -185,18 +185,18 @@ def _make(trace: Trace) -> Roofline:
         least[_moves_between_devices(trace, work)] = np.nan
         share = least / span
         bound = _bounds(compute_ns, memory_ns, least, span)
-        fast = share > BELIEVABLE
+        fast = share > MAX_PEAK_RATIO
         bound[fast] = DOUBTFUL
         # Inputs may be in the cache before, and results not yet be written back after: at most its size each.
         beyond_cache = (work.bytes - 2 * cache) / bandwidth
-        bound[fast & ~(compute_ns > BELIEVABLE * span) & (beyond_cache <= BELIEVABLE * span)] = CACHE
+        bound[fast & ~(compute_ns > MAX_PEAK_RATIO * span) & (beyond_cache <= MAX_PEAK_RATIO * span)] = CACHE
         share[fast] = np.nan
     return Roofline(tflops, gbps, least, share, bound, peak, bandwidth)
 
 
 def _bounds(compute_ns: Float64, memory_ns: Float64, least: Float64, span: Float64) -> Int64:
     bound = np.where(np.nan_to_num(compute_ns) >= np.nan_to_num(memory_ns), COMPUTE, MEMORY)
-    bound[(least < SHORT_NS) & (least < span / 10)] = LATENCY
+    bound[(least < MIN_ROOFLINE_NS) & (least < span / 10)] = LATENCY
     bound[np.isnan(least) | np.isnan(span)] = -1
     return bound.astype(np.int64)
 
@@ -225,13 +225,13 @@ def _rates(trace: Trace, work: KernelWork, rows: Int64, known: Peaks, peak: Floa
     """Fill in the peak rates of main kernels of one device, once for each name and precision."""
     names = trace.slices.name[work.rows[rows]].astype(np.int64)
     pairs = names * (len(work.precisions) + 1) + work.precision[rows]
-    used, place = np.unique(pairs, return_inverse=True)
+    used, index = np.unique(pairs, return_inverse=True)
     rates = []
     for pair in used.tolist():
         name, precision = divmod(pair, len(work.precisions) + 1)
         used_units = units_used(trace.names[name], work.precisions[precision])
         rates.append(known.rates.get(used_units, np.nan))
-    peak[rows] = np.array(rates, np.float64)[place]
+    peak[rows] = np.array(rates, np.float64)[index]
 
 
 def units_used(kernel: str, precision: str) -> str:

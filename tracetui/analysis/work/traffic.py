@@ -63,16 +63,16 @@ def traffic(op: str, signature: Signature, values: Values = None) -> Work | None
     return rule(Operands(signature), values) if rule else None
 
 
-def _elementwise(places: Sequence[int], base: str, in_place: bool) -> Callable[[Operands, Values], Work]:
+def _elementwise(indices: Sequence[int], base: str, in_place: bool) -> Callable[[Operands, Values], Work]:
     def work(inputs: Operands, _: Values) -> Work:
-        shapes = [inputs.shape(place) for place in places]
+        shapes = [inputs.shape(index) for index in indices]
         known = [shape for shape in shapes if shape is not None]
         result = inputs.shape(0) if in_place else broadcast(known)
-        kind = inputs.type(0) if in_place else "bool" if base in _TESTS.split() else inputs.result_type(places)
+        kind = inputs.type(0) if in_place else "bool" if base in _TESTS.split() else inputs.result_type(indices)
         if result is None or not any(known):
             return NOTHING
         # Numbers are no traffic; a tensor of rank 0 is next to none.
-        read = [inputs.bytes(place) for place, shape in zip(places, shapes, strict=True) if shape]
+        read = [inputs.bytes(index) for index, shape in zip(indices, shapes, strict=True) if shape]
         size, count = size_of(kind), math.prod(result)
         moved = None if size is None else total(*read, count * size)
         if base in _ARITHMETIC and is_floating(kind):
@@ -83,11 +83,11 @@ def _elementwise(places: Sequence[int], base: str, in_place: bool) -> Callable[[
 
 
 def _where(inputs: Operands, _: Values) -> Work:
-    result = broadcast([shape for place in range(3) if (shape := inputs.shape(place))])
+    result = broadcast([shape for index in range(3) if (shape := inputs.shape(index))])
     size = size_of(inputs.result_type((1, 2)))
     if not result or size is None:
         return NOTHING
-    read = [inputs.bytes(place) for place in range(3) if inputs.shape(place)]
+    read = [inputs.bytes(index) for index in range(3) if inputs.shape(index)]
     return Work(None, total(*read, math.prod(result) * size))
 
 
@@ -99,12 +99,12 @@ def _written(inputs: Operands, _: Values) -> Work:
     return Work(None, inputs.bytes(0))
 
 
-def _rowwise(places: Sequence[int]) -> Callable[[Operands, Values], Work]:
+def _rowwise(indices: Sequence[int]) -> Callable[[Operands, Values], Work]:
     def work(inputs: Operands, _: Values) -> Work:
-        if not inputs.shape(places[0]):
+        if not inputs.shape(indices[0]):
             return NOTHING
-        read = [inputs.bytes(place) for place in places if inputs.shape(place) and inputs.type(place)]
-        return Work(None, total(*read, inputs.bytes(places[0])))
+        read = [inputs.bytes(index) for index in indices if inputs.shape(index) and inputs.type(index)]
+        return Work(None, total(*read, inputs.bytes(indices[0])))
 
     return work
 
@@ -163,7 +163,7 @@ def _put(inputs: Operands, _: Values) -> Work:
 def _compiled(signature: Signature) -> Work:
     """A kernel of the compiler: each tensor once, read or written; what is recorded does not say which."""
     inputs = Operands(signature)
-    known = [size for place in range(len(signature.dims)) if inputs.shape(place) and (size := inputs.bytes(place))]
+    known = [size for index in range(len(signature.dims)) if inputs.shape(index) and (size := inputs.bytes(index))]
     return Work(None, sum(known)) if known else NOTHING
 
 
@@ -179,13 +179,13 @@ def _table() -> dict[str, Callable[[Operands, Values], Work]]:
         "index_put_": _put,
         "_index_put_impl_": _put,
     }
-    rules |= {name: _rowwise(places) for name, places in _ROWWISE.items()}
+    rules |= {name: _rowwise(indices) for name, indices in _ROWWISE.items()}
     rules |= dict.fromkeys(_REDUCTIONS.split(), _reduced)
     rules |= dict.fromkeys(_ALONG, _along)
-    for names, places in ((_UNARY, (0,)), (_BINARY, (0, 1)), (_TERNARY, (0, 1, 2)), (_TESTS, (0, 1))):
+    for names, indices in ((_UNARY, (0,)), (_BINARY, (0, 1)), (_TERNARY, (0, 1, 2)), (_TESTS, (0, 1))):
         for name in names.split():
-            rules[name] = _elementwise(places, name, in_place=False)
-            rules[f"{name}_"] = _elementwise(places, name, in_place=True)
+            rules[name] = _elementwise(indices, name, in_place=False)
+            rules[f"{name}_"] = _elementwise(indices, name, in_place=True)
     return rules
 
 

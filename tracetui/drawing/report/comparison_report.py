@@ -73,7 +73,7 @@ def _timeline(side: Side, mark: str, picture: Picture, stretch: tuple[int, int],
     if picture.has_gpu:
         picture.show_idle(idle_blocks(side.trace))
     part = representative(side)
-    name = f"{side.sort} {side.number[part]}" if part >= 0 else side.sort
+    name = f"{side.part_kind} {side.number[part]}" if part >= 0 else side.part_kind
     figure = lanes_figure(picture, start, start + length, name, key=f"lanes-{mark.lower()}", until_ns=end)
     said = f"{clean(side.name)}, {name}: {duration(end - start)} until its last work ends. Both sides have one scale"
     said += "; what comes after that is pale." if end - start < length else "."

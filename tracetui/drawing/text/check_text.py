@@ -15,9 +15,9 @@ from xml.etree import ElementTree
 import orjson
 from rich.cells import cell_len
 
-from tracetui.analysis.checking.report import Report
+from tracetui.analysis.checking.report import CheckReport
 from tracetui.analysis.checking.values import Amount, Offender
-from tracetui.analysis.checking.verdict import Leaf, Outcome, Status
+from tracetui.analysis.checking.verdict import CheckOutcome, Leaf, Status
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.drawing.text.check_words import WORDS, closing, found_text, told, wanted_text
 from tracetui.drawing.text.markdown import code, prose
@@ -30,7 +30,7 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 does not allow, not even escaped."""
 
 
-def junit(report: Report) -> str:
+def junit(report: CheckReport) -> str:
     """The check as one test suite, with a line break at its end."""
     tags = [_tag(each, report.strict) for each in report.outcomes]
     counts = {
@@ -54,13 +54,13 @@ def junit(report: Report) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'
 
 
-def _tag(outcome: Outcome, strict: bool) -> str:
-    if outcome.status == Status.UNTOLD:
+def _tag(outcome: CheckOutcome, strict: bool) -> str:
+    if outcome.status == Status.UNDECIDED:
         return "failure" if strict else "skipped"
     return {Status.FAILS: "failure", Status.MISSING: "error"}.get(outcome.status, "")
 
 
-def _add_case(suite: ElementTree.Element, outcome: Outcome, tag: str, place: str) -> None:
+def _add_case(suite: ElementTree.Element, outcome: CheckOutcome, tag: str, place: str) -> None:
     names = {"classname": place, "name": _safe(outcome.expression), "time": "0"}
     case = ElementTree.SubElement(suite, "testcase", names)
     if not tag:
@@ -87,7 +87,7 @@ WIDEST = 60
 BETWEEN = "  "
 
 
-def render_check(report: Report, form: str) -> str:
+def render_check(report: CheckReport, form: str) -> str:
     """The check as `text`, `json`, `junit` or `md`, with a line break at its end.
 
     Raises: KeyError for another form.
@@ -95,7 +95,7 @@ def render_check(report: Report, form: str) -> str:
     return {"text": check_text, "json": check_json, "junit": junit, "md": check_markdown}[form](report)
 
 
-def check_text(report: Report) -> str:
+def check_text(report: CheckReport) -> str:
     """What makes it unfair, a line for each assertion, remarks, and how many hold."""
     shown = [(WORDS[each.status], clean(each.expression), told(each)) for each in report.outcomes]
     first = max((len(status) for status, _, _ in shown), default=0)
@@ -109,9 +109,14 @@ def check_text(report: Report) -> str:
     )
 
 
-def check_markdown(report: Report) -> str:
+def check_markdown(report: CheckReport) -> str:
     """A table that can be pasted into a pull request."""
-    marks = {Status.HOLDS: "ok", Status.FAILS: "**FAIL**", Status.MISSING: "**missing**", Status.UNTOLD: "cannot tell"}
+    marks = {
+        Status.HOLDS: "ok",
+        Status.FAILS: "**FAIL**",
+        Status.MISSING: "**missing**",
+        Status.UNDECIDED: "cannot tell",
+    }
     rows = [
         (
             marks[each.status],
@@ -130,7 +135,7 @@ def check_markdown(report: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def check_json(report: Report) -> str:
+def check_json(report: CheckReport) -> str:
     """The outcomes with their numbers, for a script."""
     document = {
         "passes": report.passes,
@@ -155,7 +160,7 @@ def names_text(table: Table, width: int | None = None) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
+def _outcome(outcome: CheckOutcome) -> dict[str, Any]:
     leaves = [_leaf(leaf) for leaf in outcome.leaves]
     compound = outcome.is_compound or len(leaves) != 1
     first = {"found": None, "unit": None} if compound else leaves[0]
@@ -191,8 +196,8 @@ def _row(row: Offender) -> dict[str, Any]:
 
 
 def _side(side: Side) -> dict[str, Any]:
-    return {**facts(side.trace), "scope": clean(side.scope), "parts": len(side), "part": side.sort}
+    return {**facts(side.trace), "scope": clean(side.scope), "parts": len(side), "part": side.part_kind}
 
 
-def _found(outcome: Outcome) -> bool:
+def _found(outcome: CheckOutcome) -> bool:
     return any(leaf.found for leaf in outcome.leaves)

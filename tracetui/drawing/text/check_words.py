@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tracetui.analysis.checking.report import Report
+from tracetui.analysis.checking.report import CheckReport
 from tracetui.analysis.checking.values import Amount, Piece
-from tracetui.analysis.checking.verdict import Leaf, Outcome, Status
+from tracetui.analysis.checking.verdict import CheckOutcome, Leaf, Status
 from tracetui.drawing.format import shorten
 from tracetui.model.quantities import ABSENT, MAX_DIGITS, adapted, significant
 from tracetui.safe_text import clean
@@ -15,34 +15,34 @@ LONGEST = 200
 """Characters of a text out of a trace."""
 DIGITS = 4
 """Significant digits of a number at least; more where two that differ would otherwise look the same."""
-WORDS = {Status.HOLDS: "ok", Status.FAILS: "FAIL", Status.MISSING: "missing", Status.UNTOLD: "cannot tell"}
+WORDS = {Status.HOLDS: "ok", Status.FAILS: "FAIL", Status.MISSING: "missing", Status.UNDECIDED: "cannot tell"}
 """What each status is called in a line."""
 _LABELS = {"µs": "us", "μs": "us", "B": "bytes", "FLOP": "flop"}
 """Other names of the units that adapt."""
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: CheckOutcome) -> str:
     """What was found and wanted, as one line."""
     compound = len(outcome.leaves) > 1 or outcome.is_compound
     said = [_leaf(leaf, compound) for leaf in outcome.leaves if leaf.found or not outcome.why]
     return clean("; ".join([*filter(None, said), *([outcome.why] if outcome.why else [])]))
 
 
-def found_text(outcome: Outcome) -> str:
+def found_text(outcome: CheckOutcome) -> str:
     """What was found, without what was wanted."""
     texts = [_found(leaf) if leaf.found else ABSENT for leaf in outcome.leaves]
     return clean("; ".join(texts)) or ABSENT
 
 
-def wanted_text(outcome: Outcome) -> str:
+def wanted_text(outcome: CheckOutcome) -> str:
     """What was wanted."""
     return clean("; ".join(_pair(leaf)[1] for leaf in outcome.leaves)) or ABSENT
 
 
-def closing(report: Report) -> str:
+def closing(report: CheckReport) -> str:
     """How many of the assertions hold, in words."""
     total, held = len(report.outcomes), report.count(Status.HOLDS)
-    counts = [(report.count(status), status) for status in (Status.FAILS, Status.MISSING, Status.UNTOLD)]
+    counts = [(report.count(status), status) for status in (Status.FAILS, Status.MISSING, Status.UNDECIDED)]
     words = {Status.FAILS: "fails" if counts[0][0] == 1 else "fail", Status.MISSING: "missing"}
     parts = [f"{number} {words.get(status, 'cannot be told')}" for number, status in counts if number]
     end = f": {', '.join(parts)}" if parts else ""

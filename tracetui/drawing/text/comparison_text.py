@@ -97,7 +97,7 @@ def side_facts(side: Side) -> dict[str, Any]:
     return {
         **facts(side.trace),
         "scope": clean(side.scope),
-        "part": side.sort,
+        "part": side.part_kind,
         "parts": len(side),
         "numbers": side.number.tolist(),
         "verdict": said.verdict,
@@ -178,7 +178,11 @@ def _worth_showing(tables: Sequence[Shown]) -> list[Shown]:
 
 def in_words(said: Traits) -> str:
     """A side in words: `3 steps, compiled, overhead-bound, NVIDIA H100, PyTorch 2.13`."""
-    words = "whole capture" if said.sort == "capture" else f"{said.parts:,} {said.sort}{'s' if said.parts != 1 else ''}"
+    words = (
+        "whole capture"
+        if said.part_kind == "capture"
+        else f"{said.parts:,} {said.part_kind}{'s' if said.parts != 1 else ''}"
+    )
     compiled = "compiled" if said.compiled else f"{said.compiled_parts:,} of them compiled"
     how = [*([compiled] if said.compiled_parts else []), *(["CUDA graphs"] if said.graphs else [])]
     devices = [f"{said.devices[0]}{f' x{len(said.devices)}' if len(said.devices) > 1 else ''}"] if said.devices else []

@@ -11,7 +11,7 @@ import orjson
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tracetui.analysis.comparing.several import MARKS, Several
+from tracetui.analysis.comparing.several import SIDE_NAMES, Several
 from tracetui.analysis.comparing.sides.noise import Change
 from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.drawing.text import export
@@ -65,25 +65,25 @@ def readable(table: Table, others: Sequence[bool]) -> Table:
     """
     columns = [table["measure"]]
     for place, is_other in enumerate(others):
-        name = MARKS[place].lower()
+        name = SIDE_NAMES[place].lower()
         rows = list(table.rows())
         words = right([amount(row[name], str(row["unit"])) for row in rows], "")
         if place and not is_other:
             factors = [_factor(row, name) for row in rows]
             width = max(map(len, factors), default=0)
             words = [f"{word} {factor.ljust(width)}" for word, factor in zip(words, factors, strict=True)]
-        columns.append(_column(MARKS[place], words))
+        columns.append(_column(SIDE_NAMES[place], words))
     return replace(table, columns=tuple(columns))
 
 
 def as_json(shown: SeveralShown) -> str:
     """One object: the sides, what is said first of each beside the first, and the table with every column."""
     made = orjson.loads(export.render(shown.table, shown.told.sides[0].trace, "totals", "json"))
-    others = zip(MARKS[1:], shown.told.openings, shown.commands, strict=False)
+    others = zip(SIDE_NAMES[1:], shown.told.openings, shown.commands, strict=False)
     document: dict[str, Any] = {
-        "sides": [{"mark": mark, **side_facts(side)} for mark, side in zip(MARKS, shown.told.sides, strict=False)],
+        "sides": [{"mark": mark, **side_facts(side)} for mark, side in zip(SIDE_NAMES, shown.told.sides, strict=False)],
         "statements": [
-            {"a": MARKS[0], "b": mark, "statement": list(map(clean, said)), "command": clean(command)}
+            {"a": SIDE_NAMES[0], "b": mark, "statement": list(map(clean, said)), "command": clean(command)}
             for mark, said, command in others
         ],
         "totals": {key: made[key] for key in ("columns", "rows", "note") if key in made},
@@ -97,7 +97,7 @@ def as_markdown(shown: SeveralShown) -> str:
     body = "\n".join(lines(table, table.columns, "totals", right=table.column_names[1:]))
     if shown.alone:
         return f"{body}\n\n{prose(LEGEND)}\n"
-    named = zip(MARKS, shown.told.sides, strict=False)
+    named = zip(SIDE_NAMES, shown.told.sides, strict=False)
     sides = [f"- {mark}: {code(clean(side.name))}, {prose(in_words(traits(side)))}" for mark, side in named]
     said = [f"- {sentence(line)}" for line in _said(shown)]
     parts = ["**Comparison** of several, each with A", "\n".join(sides), "\n".join(said), body, prose(LEGEND)]
@@ -130,13 +130,13 @@ def as_rich(shown: SeveralShown, width: int) -> RenderableType:
 
 def _head(shown: SeveralShown) -> list[str]:
     """What the sides are, a line each."""
-    named = zip(MARKS, shown.told.sides, strict=False)
+    named = zip(SIDE_NAMES, shown.told.sides, strict=False)
     return [f"{mark}  {clean(side.name)}: {in_words(traits(side))}" for mark, side in named]
 
 
 def _said(shown: SeveralShown) -> list[str]:
     """A line for each side after the first."""
-    return [f"{mark}: {clean(' '.join(said))}" for mark, said in zip(MARKS[1:], shown.told.openings, strict=False)]
+    return [f"{mark}: {clean(' '.join(said))}" for mark, said in zip(SIDE_NAMES[1:], shown.told.openings, strict=False)]
 
 
 def _title(shown: SeveralShown) -> str:
@@ -153,7 +153,7 @@ def _factor(row: dict[str, Any], name: str) -> str:
     match row[f"{name}_change"]:
         case Change.SAME.value:
             return "="
-        case Change.UNTOLD.value:
+        case Change.WITHIN_NOISE.value:
             return "?"
         case Change.LESS.value | Change.MORE.value if row["unit"] != "%" and row[f"{name}_ratio"]:
             ratio = float(row[f"{name}_ratio"])

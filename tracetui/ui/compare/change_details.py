@@ -114,7 +114,7 @@ def _change_facts(cells: Mapping[str, Cell], times: tuple[str, str], told: Compa
         text += f", {'+' if change > 0 else ''}{percent(change)}"
     yield Fact("change", text)
     if isinstance(noise, float):
-        yield Fact("noise", f"{_us(noise)}: by so much {told.a.sort}s of one side differ")
+        yield Fact("noise", f"{_us(noise)}: by so much {told.a.part_kind}s of one side differ")
     for letter, column, calls in (("A", times[0], "calls_a"), ("B", times[1], "calls_b")):
         value, number = cells[column], cells[calls]
         if isinstance(value, float) and isinstance(number, int | float) and number:
@@ -137,7 +137,7 @@ def _numbered(letter: str, side: Side, values: Sequence[str]) -> Fact:
     """Values with the numbers of their steps or runs."""
     told = " · ".join(f"{number}: {value}" for number, value in zip(side.number.tolist(), values, strict=False))
     more = f" and {count(len(side) - len(values))} more" if len(side) > len(values) else ""
-    what = "" if side.sort == CAPTURE else f" by {side.sort}"
+    what = "" if side.part_kind == CAPTURE else f" by {side.part_kind}"
     return Fact(f"{letter}{what}", f"{told}{more}")
 
 

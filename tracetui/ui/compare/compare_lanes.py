@@ -70,7 +70,7 @@ class CompareLanes(LanesView):
     def move_to(self, part: ShownPart, reach: tuple[int, int]) -> None:
         """Count time from the start of a part; `reach` in ns from there."""
         self._part = part
-        self._inside = part.stretches if part.side.sort != CAPTURE else None
+        self._inside = part.stretches if part.side.part_kind != CAPTURE else None
         self._reach = part.start + reach[0], part.start + reach[1]
         self.origin_ns = part.start
         if self.window is not None:

@@ -56,10 +56,10 @@ def part_parts(letter: str, shown: ShownPart, focused: bool, width: int, represe
     """The line above a timeline: which step or run it shows, how long that took, what the GPU did in it."""
     side = shown.side
     parts = [Part(f" {letter} ", "current" if focused else "strong"), Part(" ")]
-    if side.sort == CAPTURE:
+    if side.part_kind == CAPTURE:
         parts.append(Part("whole capture", "strong"))
     else:
-        name = f"{shorten(clean(side.scope), 24)} " if side.sort == RUN else "step "
+        name = f"{shorten(clean(side.scope), 24)} " if side.part_kind == RUN else "step "
         most = 7 if width >= WIDE else 3
         parts += [Part(name), *switch_parts(side.number.tolist(), shown.part, most)]
     words = [duration(int(side.end[shown.part] - side.start[shown.part])), *_on_gpu(shown)]
@@ -85,7 +85,7 @@ def place_words(shown: ShownPart, row: int) -> str:
     trace = shown.side.trace
     kind = kind_word(int(trace.slices.kind[row]))
     if not shown.holds(row):
-        return f"{kind} outside of this {shown.side.sort}"
+        return f"{kind} outside of this {shown.side.part_kind}"
     place = np.flatnonzero(shown.walk == row)
     if not len(place):
         return kind
@@ -106,7 +106,7 @@ def slice_words(side: int, shown: ShownPart, row: int, partners: str, width: int
 def end_words(side: int, shown: ShownPart, direction: int, on_row: bool = False) -> str:
     """Why walking goes no further: over all the work of a part, or on one row of the timeline."""
     what = "kernel" if len(shown.work) else "operator"
-    part = {STEP: f"step {shown.number}", RUN: "this run"}.get(shown.side.sort, "the capture")
+    part = {STEP: f"step {shown.number}", RUN: "this run"}.get(shown.side.part_kind, "the capture")
     way = "after" if direction > 0 else "before"
     if on_row:
         return f"There is nothing of {MARKS[side]} {way} this on its row in {part}."

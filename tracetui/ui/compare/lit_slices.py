@@ -8,7 +8,7 @@ import numpy as np
 
 from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.analysis.comparing.sides.calls import calls
-from tracetui.analysis.comparing.sides.op_names import loose_name
+from tracetui.analysis.comparing.sides.op_names import versionless_name
 from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Table
@@ -132,7 +132,7 @@ def _run_as(part: ShownPart, name: object) -> Int64:
     if not name:
         return NO_ROWS
     trace = part.side.trace
-    alike = [number for number, each in enumerate(trace.names) if str(name) in (each, loose_name(each))]
+    alike = [number for number, each in enumerate(trace.names) if str(name) in (each, versionless_name(each))]
     rows = np.flatnonzero(np.isin(trace.slices.name, alike))
     rows = rows[part.side.part_of(rows) == part.part]
     rows = np.take(rows, np.argsort(trace.slices.start[rows], kind="stable"))
@@ -156,7 +156,7 @@ def change_of(comparison: Comparison, tab: str, side: int, row: int, parts: Part
             return -1
         host = int(called.into[indices[0]])
         key = called.keys[host if host >= 0 else int(called.key[indices[0]])]
-        return _row_named(comparison.ops, key.kind, (key.name, loose_name(key.name)))
+        return _row_named(comparison.ops, key.kind, (key.name, versionless_name(key.name)))
     return -1
 
 

@@ -25,7 +25,7 @@ def stuck_words(parts: Parts, stuck: Sequence[int], moving: Sequence[int], direc
     """Which side has nothing in a direction, and which key moves the other."""
     reasons = []
     for side in stuck:
-        sort = parts[side].side.sort
+        sort = parts[side].side.part_kind
         reasons.append(
             f"{MARKS[side]} is the whole capture"
             if sort == CAPTURE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracetui.analysis.comparing.matching.match import Matching
-from tracetui.analysis.comparing.sides.op_names import loose_name, shared_name
+from tracetui.analysis.comparing.sides.op_names import shared_name, versionless_name
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.ui.compare.shown_part import Parts, ShownPart
@@ -74,4 +74,4 @@ def _names_alike(trace: Trace) -> dict[str, list[int]]:
 
 
 def _alike(name: str) -> str:
-    return loose_name(shared_name(name))
+    return versionless_name(shared_name(name))

@@ -10,7 +10,7 @@ import numpy as np
 
 from tracetui.analysis.comparing.sides.calls import calls
 from tracetui.analysis.comparing.sides.composition import representative
-from tracetui.analysis.comparing.sides.op_names import loose_name
+from tracetui.analysis.comparing.sides.op_names import versionless_name
 from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
 from tracetui.analysis.comparing.sides.side import side as named
 from tracetui.analysis.linking.links import links, op_rows
@@ -87,7 +87,7 @@ class ShownPart:
     @property
     def step(self) -> int | None:
         """The number of the step, None for runs and captures, which no pane lists by number."""
-        return self.number if self.side.sort == STEP else None
+        return self.number if self.side.part_kind == STEP else None
 
     def from_part(self, other: int, rows: Int64) -> Int64:
         """The GPU work of this part that stands where some of another part stands: the same name as often before."""
@@ -105,7 +105,7 @@ class ShownPart:
         keys = [
             place
             for place, key in enumerate(found.keys)
-            if key.kind == kind and name in (key.name, loose_name(key.name))
+            if key.kind == kind and name in (key.name, versionless_name(key.name))
         ]
         rows = found.row[np.isin(found.key, keys) & (found.part == self.part)]
         return np.take(rows, np.argsort(self.side.trace.slices.start[rows], kind="stable"))
@@ -122,7 +122,7 @@ def next_scope(side: Side, direction: int) -> str | None:
         place = int(np.searchsorted(known, int(side.scope))) + direction
         return str(known[place]) if 0 <= place < len(known) else None
     found = _RUN.fullmatch(side.scope)
-    if side.sort != RUN or found is None:
+    if side.part_kind != RUN or found is None:
         return None
     wanted = int(found[2]) + direction
     return f"{found[1]}[{wanted}]" if 1 <= wanted <= len(named(side.trace, found[1])) else None
@@ -150,7 +150,7 @@ def lanes_worth_showing(side: Side) -> list[int] | None:
         return None
     held = np.bincount(lanes[called[side.part_of(called) >= 0]], minlength=len(trace.lanes))
     shown = held > BUSY_SHARE * held.sum()
-    if side.sort != CAPTURE:
+    if side.part_kind != CAPTURE:
         shown[lanes[side.row]] = True
     shown[lanes[work]] = True
     return np.flatnonzero(shown).tolist() or None

@@ -14,7 +14,13 @@ from tests.support.comparing import tutorial
 from tests.support.paths import SAMPLES
 from tests.support.slow import slow_events
 from tracetui.analysis.comparing.changes.op_changes import op_changes
-from tracetui.analysis.comparing.sides.op_names import is_compile, is_generated, loose_name, ops_within, shared_name
+from tracetui.analysis.comparing.sides.op_names import (
+    is_compile,
+    is_generated,
+    ops_within,
+    shared_name,
+    versionless_name,
+)
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.operators.ops import ops
 from tracetui.importers.load import load
@@ -70,7 +76,7 @@ def test_a_slow_script_finds_the_same(pair):
     eager, compiled = (load(str(path)) for path in paths)
     rows = changed(eager, compiled, unfold=True)
     slow = [slow_ops(path) for path in paths]
-    assert {loose_name(name) for name in rows} == {loose_name(name) for name in {*slow[0], *slow[1]}}
+    assert {versionless_name(name) for name in rows} == {versionless_name(name) for name in {*slow[0], *slow[1]}}
     for name, row in rows.items():
         for letter, found in zip("ab", slow, strict=True):
             wanted = found.get(name, {"calls": [0], "self": [0]})
@@ -81,7 +87,7 @@ def test_a_slow_script_finds_the_same(pair):
 @pytest.mark.parametrize("name", SHARED)
 def test_a_step_has_the_numbers_of_the_ops_pane(name, shared_trace):
     trace = load(str(shared_trace(name)))
-    number = int(side(trace).number[0]) if side(trace).sort == "step" else None
+    number = int(side(trace).number[0]) if side(trace).part_kind == "step" else None
     pane = {(row["name"], row["kind"]): row for row in ops(trace, number).rows()}
     table = op_changes(side(trace, str(number) if number is not None else "all"), side(trace, "all"), unfold=True)
     compared = 0
@@ -289,12 +295,12 @@ def test_machinery_of_the_compiler(name, shared):
 def test_names_of_generated_kernels(name, loose, within):
     assert is_generated(name)
     assert not is_compile(name)
-    assert loose_name(name) == loose
+    assert versionless_name(name) == loose
     assert ops_within(name) == within
 
 
 @pytest.mark.parametrize("name", ["aten::mm", "Optimizer.step#AdamW.step", "my_fused_op", "triton_kernel_of_mine"])
 def test_names_that_stay_as_they_are(name):
-    assert shared_name(name) == loose_name(name) == name
+    assert shared_name(name) == versionless_name(name) == name
     assert not is_compile(name)
     assert not is_generated(name)

@@ -10,8 +10,8 @@ import pytest
 from tests.support.comparing.recording import Call, Work
 from tests.support.comparing.small import F32, fused, pairs, pointwise, product, together, trace
 from tests.support.comparing.tutorial import COMPILED, FUSED, attention, mlp, split_stack
-from tracetui.analysis.comparing.matching.fusing import loose_op
-from tracetui.analysis.comparing.matching.match import HOWS
+from tracetui.analysis.comparing.matching.fusing import base_op
+from tracetui.analysis.comparing.matching.match import MATCH_KINDS
 from tracetui.model.trace import Trace
 
 
@@ -19,21 +19,21 @@ class TestFusing:
     def test_the_mlp(self) -> None:
         found = together(mlp(), mlp(COMPILED))
         assert found.partner.tolist() == [0, 1, 2, 2, 3]
-        assert [HOWS[how] for how in found.how] == ["same name", "same name", "fused", "fused", "same name"]
+        assert [MATCH_KINDS[how] for how in found.how] == ["same name", "same name", "fused", "fused", "same name"]
         assert found.of_b(int(found.rows_b[2])).tolist() == found.rows_a[2:4].tolist()
         assert found.of_a(int(found.rows_a[3])).tolist() == found.rows_b[2:3].tolist()
 
     def test_the_other_way_round_it_is_split(self) -> None:
         found = together(mlp(COMPILED), mlp())
         assert found.partner_b.tolist() == [0, 1, 2, 2, 3]
-        assert [HOWS[how] for how in found.how] == ["same name", "same name", "split", "same name"]
+        assert [MATCH_KINDS[how] for how in found.how] == ["same name", "same name", "split", "same name"]
         assert found.of_a(int(found.rows_a[2])).tolist() == found.rows_b[2:4].tolist()
 
     def test_without_shapes_and_kernels_written_by_hand(self) -> None:
         without = together(mlp(shapes=False), mlp(COMPILED, shapes=False))
-        assert [HOWS[how] for how in without.how[2:4]] == ["fused", "fused"]
+        assert [MATCH_KINDS[how] for how in without.how[2:4]] == ["fused", "fused"]
         by_hand = together(mlp(), mlp(FUSED))
-        assert [HOWS[how] for how in by_hand.how[2:4]] == ["same place", "same place"]
+        assert [MATCH_KINDS[how] for how in by_hand.how[2:4]] == ["same place", "same place"]
 
     def test_what_repeats_is_dealt_out_in_order(self) -> None:
         found = together(split_stack(), split_stack(COMPILED))
@@ -121,7 +121,7 @@ class TestFusing:
     def test_attention_in_one_kernel(self) -> None:
         found = together(attention("naive"), attention("flash"))
         assert found.partner.tolist() == [0] * 6
-        assert {HOWS[how] for how in found.how} == {"same place"}
+        assert {MATCH_KINDS[how] for how in found.how} == {"same place"}
 
     def test_a_product_of_pytorch_is_no_sum(self) -> None:
         assert [how for _, _, how in pairs(trace(pointwise("add")), trace(product(64, 8, 16)))] == ["", ""]
@@ -148,4 +148,4 @@ class TestFusing:
         ],
     )
     def test_names_of_variants(self, name: str, loose: str) -> None:
-        assert loose_op(name) == loose
+        assert base_op(name) == loose

@@ -15,7 +15,7 @@ from tests.support.comparing.recording import Call, Work, record
 from tests.support.comparing.small import F32, PROGRAMS, fused, pairs, pointwise, product, programs, together, trace
 from tests.support.comparing.tutorial import COMPILED, EAGER, matmul_add
 from tracetui.analysis.comparing.matching.classes import classes
-from tracetui.analysis.comparing.matching.match import HOWS, Matching, renamed
+from tracetui.analysis.comparing.matching.match import MATCH_KINDS, Matching, renamed
 from tracetui.analysis.comparing.matching.pairing import calls
 from tracetui.model.trace import NO_ID, Kind, Trace
 
@@ -25,7 +25,7 @@ class TestThePasses:
         small, large = pointwise("add", (8, 8)), pointwise("add", (64, 64))
         found = together(trace(small, large), trace(large, small))
         assert found.partner.tolist() == [1, 0]
-        assert {HOWS[how] for how in found.how} == {"same name"}
+        assert {MATCH_KINDS[how] for how in found.how} == {"same name"}
 
     def test_a_kernel_that_works_on_other_sizes_says_so(self) -> None:
         assert pairs(trace(pointwise("add", (8, 8))), trace(pointwise("add", (16, 8)))) == [
@@ -157,7 +157,7 @@ class TestOtherAlgorithms:
         found = together(before, after)
         assert found.partner.tolist() == [0, 0, 0]
         assert found.partner_b.tolist() == [0]
-        assert {HOWS[how] for how in found.how} == {"same op and shapes"}
+        assert {MATCH_KINDS[how] for how in found.how} == {"same op and shapes"}
         assert found.of_b(int(found.rows_b[0])).tolist() == found.rows_a.tolist()
 
     def test_several_are_several_others(self) -> None:
@@ -175,7 +175,7 @@ class TestOtherAlgorithms:
 
     def test_calls_are_numbered_in_order_of_launch(self) -> None:
         found = calls(np.array([9, 9, 4, 7, -1]), np.array([1, 1, 0, -1, 2]), np.zeros(5, np.int64))
-        assert found.work.tolist() == [0, 1, 2]
+        assert found.activity.tolist() == [0, 1, 2]
         assert (found.key.tolist(), found.count.tolist()) == ([1, 0], [2, 1])
 
 
@@ -203,13 +203,13 @@ class TestProperties:
             assert len(set(rows.tolist())) == len(rows) == sum(len(call.work) for call in program)
         for place, partner in slow_pairs(*both).items():
             assert found.partner[place] == partner
-            assert HOWS[found.how[place]] == "same name"
+            assert MATCH_KINDS[found.how[place]] == "same name"
 
     @given(PROGRAMS, st.booleans())
     def test_a_program_is_itself(self, program: list[Call], shapes: bool) -> None:
         found = together(trace(*program, shapes=shapes), trace(*program, shapes=shapes))
         assert found.partner.tolist() == list(range(len(found.rows_a)))
-        assert set(found.how.tolist()) <= {HOWS.index("same name")}
+        assert set(found.how.tolist()) <= {MATCH_KINDS.index("same name")}
 
     @given(programs(), st.booleans())
     def test_swapping_the_sides_swaps_the_partners(self, both: tuple[list[Call], list[Call]], shapes: bool) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.comparing.recording import Call, Work
 from tests.support.comparing.small import F32, pairs, pointwise, together, trace
-from tracetui.analysis.comparing.matching.match import HOWS
+from tracetui.analysis.comparing.matching.match import MATCH_KINDS
 from tracetui.model.trace import Trace
 
 
@@ -42,7 +42,7 @@ def call(op: str, size: int = 0, grid: int = 0, name: str = "k") -> Call:
 def test_what_is_alike_goes_together_though_its_order_changed(before, after, how):
     found = together(trace(*before), trace(*after))
     assert (found.partner.tolist(), found.partner_b.tolist()) == ([1, 0], [1, 0])
-    assert {HOWS[int(number)] for number in (*found.how, *found.how_b)} == {how}
+    assert {MATCH_KINDS[int(number)] for number in (*found.how, *found.how_b)} == {how}
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.played import eager, played, said, trace_of
-from tracetui.analysis.comparing.sentences.statement import doubts_told
+from tracetui.analysis.comparing.sentences.statement import warning_sentences
 from tracetui.analysis.comparing.sides.side import side
-from tracetui.analysis.health.checks import Severity
+from tracetui.analysis.health.checks import CheckSeverity
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace
 
@@ -62,8 +62,8 @@ def test_python_frames_of_both_are_said_last():
 def test_what_touches_nothing_that_is_compared_is_not_said():
     # These traces describe no device: without peak rates times are as good as ever.
     a, b = side(tutorial.mlp()), side(trace_of(eager(), eager()))
-    assert not list(doubts_told(a, b, Severity.DOUBT))
-    assert not list(doubts_told(a, b, Severity.WRONG))
+    assert not list(warning_sentences(a, b, CheckSeverity.DOUBT))
+    assert not list(warning_sentences(a, b, CheckSeverity.WRONG))
 
 
 def test_the_real_one(shared_trace):

@@ -9,7 +9,7 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.statements import first, said, sample
 from tests.support.comparing.tutorial import COMPILED, FUSED
 from tracetui.analysis.comparing.comparison import comparison
-from tracetui.analysis.comparing.sentences.statement import MOST, statement
+from tracetui.analysis.comparing.sentences.statement import MAX_SENTENCES, statement
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace
@@ -237,7 +237,7 @@ def test_cuda_graphs_are_named():
 @pytest.mark.parametrize("mode", [COMPILED, FUSED])
 def test_it_stays_short(mode):
     lines = statement(side(tutorial.mlp()), side(tutorial.mlp(mode)))
-    assert 3 <= len(lines) <= MOST
+    assert 3 <= len(lines) <= MAX_SENTENCES
     assert all(line.endswith(".") and len(line) < 260 for line in lines)
 
 

@@ -13,7 +13,7 @@ from tests.support.comparing.played import compiled, eager, played, said, trace_
 from tests.support.comparing.recording import Call, Work
 from tracetui.analysis.comparing.changes.op_changes import op_changes
 from tracetui.analysis.comparing.changes.totals_table import paired, totals
-from tracetui.analysis.comparing.sides.composition import groups, is_mixed
+from tracetui.analysis.comparing.sides.composition import groups_of_parts, is_mixed
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.drawing.text.comparison_text import in_words
@@ -26,7 +26,7 @@ CLAIMS = re.compile(r"times as|% (less|more)|became|new:|gone:|the same|Less CPU
 
 def shape(trace: Trace, scope: str = "") -> list[tuple[list[int], int]]:
     """The groups of a side: parts, and kernels in the first of them."""
-    return [(group.parts.tolist(), group.count) for group in groups(side(trace, scope))]
+    return [(group.parts.tolist(), group.count) for group in groups_of_parts(side(trace, scope))]
 
 
 def test_parts_that_run_the_same_are_one_group():
@@ -41,8 +41,8 @@ def test_an_eager_and_a_compiled_part_are_two():
 
 
 def test_a_few_percent_are_no_other_work():
-    assert len(groups(side(trace_of(eager(20), eager(21))))) == 1
-    assert len(groups(side(trace_of(eager(20), eager(24))))) == 2
+    assert len(groups_of_parts(side(trace_of(eager(20), eager(21))))) == 1
+    assert len(groups_of_parts(side(trace_of(eager(20), eager(24))))) == 2
 
 
 def test_as_many_kernels_of_other_names_are_other_work():
@@ -76,7 +76,7 @@ def test_without_a_gpu_operators_count():
 
 def test_every_part_is_in_one_group():
     programs = [eager(number) for number in (3, 9, 3, 4, 30, 31, 9, 3, 1, 60, 120, 240, 480)]
-    found = groups(side(trace_of(*programs, steps=False), "f"))
+    found = groups_of_parts(side(trace_of(*programs, steps=False), "f"))
     assert sorted(np.concatenate([group.parts for group in found]).tolist()) == list(range(len(programs)))
     assert {frozenset(group.parts.tolist()) for group in found[:3]} == {
         frozenset({0, 2, 7}),

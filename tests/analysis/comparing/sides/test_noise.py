@@ -11,9 +11,9 @@ from hypothesis import strategies as some
 
 from tracetui.analysis.comparing.sides.noise import (
     CHANGES,
-    FEW,
-    LEAST,
-    STEADY,
+    MAX_STEADY_SCATTER,
+    MIN_QUARTILE_PARTS,
+    MIN_TIME_CHANGE,
     Change,
     changes,
     difference,
@@ -45,7 +45,7 @@ def slow_scatter(values: list[float], is_whole: bool = False) -> float:
         return float("nan")
     if is_whole:
         return ranked[-1] - ranked[0]
-    return quantile(0.75) - quantile(0.25) if len(ranked) >= FEW else ranked[-1] - ranked[0]
+    return quantile(0.75) - quantile(0.25) if len(ranked) >= MIN_QUARTILE_PARTS else ranked[-1] - ranked[0]
 
 
 def slow_change(a: float, b: float, noise: float, exact: bool) -> Change:
@@ -53,11 +53,11 @@ def slow_change(a: float, b: float, noise: float, exact: bool) -> Change:
     if math.isnan(a) or math.isnan(b):
         return Change.UNKNOWN
     smaller = min(abs(a), abs(b))
-    least = 0 if exact else LEAST * smaller
-    if abs(b - a) <= least and not noise > STEADY * smaller:
+    least = 0 if exact else MIN_TIME_CHANGE * smaller
+    if abs(b - a) <= least and not noise > MAX_STEADY_SCATTER * smaller:
         return Change.SAME
     if abs(b - a) <= least or abs(b - a) <= noise:
-        return Change.UNTOLD
+        return Change.WITHIN_NOISE
     return Change.LESS if b < a else Change.MORE
 
 
@@ -86,7 +86,7 @@ def test_in_another_unit_it_says_the_same(a, b, factor):
 
 @given(TIMES)
 def test_of_the_same_numbers_no_difference_is_claimed(a):
-    assert told(a, a).change in (Change.SAME, Change.UNTOLD)
+    assert told(a, a).change in (Change.SAME, Change.WITHIN_NOISE)
 
 
 @given(some.integers(1, 10**9), some.integers(1, 12), some.integers(1, 12))
@@ -97,7 +97,7 @@ def test_steady_numbers_that_are_equal_are_the_same(value, left, right):
 @given(TIMES, some.integers(1, 10**9))
 def test_a_shift_beyond_the_scatter_is_found(a, more):
     scatter = 0 if len(a) == 1 else slow_scatter(a)
-    shift = scatter + LEAST * np.median(a) + more
+    shift = scatter + MIN_TIME_CHANGE * np.median(a) + more
     assert told(a, [x + shift for x in a]).change is Change.MORE
     assert told([x + shift for x in a], a).change is Change.LESS
 
@@ -115,19 +115,19 @@ def test_nothing_is_claimed_within_the_scatter(a, b):
 def test_one_of_the_parts_is_no_change_beside_all_of_them(a, data, exact):
     inner = data.draw(some.integers(min(a), max(a)))
     for there, back in ((a, [inner]), ([inner], a)):
-        assert told(there, back, exact).change in (Change.SAME, Change.UNTOLD) or len(a) == 1
+        assert told(there, back, exact).change in (Change.SAME, Change.WITHIN_NOISE) or len(a) == 1
         assert told(there, back, exact).a.scatter == pytest.approx(slow_scatter(there, True), nan_ok=True)
 
 
 @given(TIMES, some.integers(1, 10**9))
 def test_one_part_far_beyond_all_others_is_a_change(a, more):
     reach = max(a) - min(a)
-    assert told(a, [max(a) + reach + LEAST * max(a) + more]).change is Change.MORE
+    assert told(a, [max(a) + reach + MIN_TIME_CHANGE * max(a) + more]).change is Change.MORE
 
 
 def test_six_steps_beside_one_of_them():
     steps = [10.0, 11.0, 12.0, 13.0, 14.0, 30.0]
-    assert told(steps, [30.0]).change is Change.UNTOLD
+    assert told(steps, [30.0]).change is Change.WITHIN_NOISE
     assert (told(steps, [30.0]).noise, told(steps, steps).noise) == (20.0, 2.5)
     assert told(steps, [40.0]).change is Change.MORE
     assert told(steps, [20.0, 20.0]).change is Change.MORE
@@ -138,7 +138,7 @@ def test_counts_differ_by_one():
     assert told([5, 5, 5], [4, 4, 4], exact=True).change is Change.LESS
     assert told([1000], [1001], exact=True).change is Change.MORE
     assert told([1000], [1001]).change is Change.SAME
-    assert told([3, 5, 7], [4, 4, 4], exact=True).change is Change.UNTOLD
+    assert told([3, 5, 7], [4, 4, 4], exact=True).change is Change.WITHIN_NOISE
 
 
 def test_what_one_side_does_not_hold_is_unknown():

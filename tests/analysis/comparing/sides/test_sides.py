@@ -47,7 +47,7 @@ def loop() -> Trace:
 
 def test_without_a_scope_the_steps_that_are_whole():
     found = side(tutorial.mlp(steps=4))
-    assert (found.sort, found.number.tolist(), found.remark) == ("step", [2, 3, 4, 5], "")
+    assert (found.part_kind, found.number.tolist(), found.remark) == ("step", [2, 3, 4, 5], "")
 
 
 def test_a_step_that_was_cut_is_left_out_and_said_so():
@@ -66,7 +66,7 @@ def test_a_step_that_was_cut_is_left_out_and_said_so():
 def test_a_capture_without_steps_is_one_part():
     trace = make_trace([op("aten::mm", 10, 20), op("aten::add", 40, 20)])
     found = side(trace)
-    assert (found.sort, len(found)) == ("capture", 1)
+    assert (found.part_kind, len(found)) == ("capture", 1)
     assert found.part_of(np.arange(2)).tolist() == [0, 0]
 
 
@@ -85,7 +85,7 @@ def test_a_capture_without_steps_is_one_part():
 )
 def test_scopes(scope, sort, numbers):
     found = side(loop(), scope)
-    assert (found.sort, found.number.tolist(), found.scope) == (sort, numbers, scope)
+    assert (found.part_kind, found.number.tolist(), found.scope) == (sort, numbers, scope)
     assert found.name == f"made.json#{scope}"
 
 
@@ -93,7 +93,7 @@ def test_an_event_is_a_run():
     trace = loop()
     row = next(row for row in range(len(trace.slices)) if trace.name_of(row) == "forward")
     found = side(trace, f"e{trace.slices.event[row]}")
-    assert (found.row.tolist(), found.sort) == ([row], "run")
+    assert (found.row.tolist(), found.part_kind) == ([row], "run")
 
 
 @pytest.mark.parametrize("scope", ["7", "7:9", "e999", "backward", "forward[3]", "forward[0]"])

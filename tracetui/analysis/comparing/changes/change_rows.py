@@ -15,13 +15,21 @@ import numpy as np
 
 from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.comparing.matching.classes import Classes, classes
-from tracetui.analysis.comparing.matching.match import FUSED, HOWS, OTHER_SHAPES, SAME_NAME, SPLIT, TAKEN_IN, Matching
+from tracetui.analysis.comparing.matching.match import (
+    FUSED,
+    MATCH_KINDS,
+    OTHER_SHAPES,
+    SAME_NAME,
+    SPLIT,
+    TAKEN_IN,
+    Matching,
+)
 from tracetui.analysis.comparing.sides.noise import Change
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Trace
 
-SAME, FASTER, SLOWER, UNTOLD = "same", "faster", "slower", "cannot tell"
+SAME, FASTER, SLOWER, CANNOT_TELL = "same", "faster", "slower", "cannot tell"
 FUSED_INTO, SPLIT_INTO, GONE, NEW = "fused into", "split into", "gone", "new"
 
 _MARKS = {Change.SAME: SAME, Change.LESS: FASTER, Change.MORE: SLOWER}
@@ -29,13 +37,13 @@ _MARKS = {Change.SAME: SAME, Change.LESS: FASTER, Change.MORE: SLOWER}
 
 def mark_of(change: Change) -> str:
     """The mark of a row that both sides have, by what can be said of its time."""
-    return _MARKS.get(change, UNTOLD)
+    return _MARKS.get(change, CANNOT_TELL)
 
 
 JOINED, PAIRED, PARTED, BOTH = 1, 0, -1, 2
 """Several of A are one of B, one is one, one of A is several of B, several are several."""
-_TAKEN_IN = [HOWS.index(each) for each in TAKEN_IN]
-_BY_NAME = (HOWS.index(SAME_NAME), HOWS.index(OTHER_SHAPES))
+_TAKEN_IN = [MATCH_KINDS.index(each) for each in TAKEN_IN]
+_BY_NAME = (MATCH_KINDS.index(SAME_NAME), MATCH_KINDS.index(OTHER_SHAPES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,25 +62,25 @@ class ChangeRows:
         return len(self.how)
 
 
-def change_rows(a: Trace, b: Trace, found: Matching) -> ChangeRows:
+def change_rows(a: Trace, b: Trace, matching: Matching) -> ChangeRows:
     """The rows of what was matched."""
-    middle_a, middle_b = _middles(found)
-    how = np.concatenate([found.how, found.how_b]).astype(np.int64)
-    many = _many(found, how, middle_a, middle_b)
-    labels = _Labels(classes(a), classes(b), found)
+    middle_a, middle_b = _middles(matching)
+    how = np.concatenate([matching.how, matching.how_b]).astype(np.int64)
+    many = _many(matching, how, middle_a, middle_b)
+    labels = _Labels(classes(a), classes(b), matching)
     shown_a = np.where(np.isin(many, (JOINED, BOTH)), -1, labels.of_a("shown", middle_a))
     shown_b = np.where(np.isin(many, (PARTED, BOTH)), -1, labels.of_b("shown", middle_b))
     # Work of several operators is in one kernel: it has a row for the kernel, not for the operators.
     taken_in = (many != PAIRED) & np.isin(how, _TAKEN_IN)
     op_a, op_b = (np.where(taken_in, -1, ops) for ops in (labels.of_a("op", middle_a), labels.of_b("op", middle_b)))
     row = combinations(how, many, shown_a, shown_b, op_a, op_b).member
-    count = len(found.rows_a)
+    count = len(matching.rows_a)
     shown = np.concatenate([labels.of_a("shown", np.arange(count)), labels.of_b("shown", np.arange(len(row) - count))])
     is_b = np.arange(len(row)) >= count
     for whole, mine in ((JOINED, is_b), (PARTED, ~is_b)):
         row = _with_their_kernel(row, shown, mine & taken_in & (many == whole), mine & (how < 0))
-    row[:count] = _with_their_like(row[:count], found.how, labels.number_a)
-    row[count:] = _with_their_like(row[count:], found.how_b, labels.number_b)
+    row[:count] = _with_their_like(row[:count], matching.how, labels.number_a)
+    row[count:] = _with_their_like(row[count:], matching.how_b, labels.number_b)
     # A row is of pairs where it holds some: what only one side has comes last.
     order = np.argsort(how < 0, kind="stable")
     _, first, member = np.unique(row[order], return_index=True, return_inverse=True)
@@ -82,21 +90,21 @@ def change_rows(a: Trace, b: Trace, found: Matching) -> ChangeRows:
     return ChangeRows(number[:count], number[count:], how[sample], many[sample])
 
 
-def _middles(found: Matching) -> tuple[Int64, Int64]:
+def _middles(matching: Matching) -> tuple[Int64, Int64]:
     """For each activity, those of A and then those of B, its group's first activity of A and of B; -1 for none."""
     none = np.int64(-1)
-    own_a, own_b = np.arange(len(found.rows_a)), np.arange(len(found.rows_b))
-    first_a = np.where(found.partner >= 0, np.append(found.partner_b, none)[found.partner], own_a)
-    first_b = np.where(found.partner_b >= 0, np.append(found.partner, none)[found.partner_b], own_b)
-    return np.concatenate([first_a, found.partner_b]), np.concatenate([found.partner, first_b])
+    own_a, own_b = np.arange(len(matching.rows_a)), np.arange(len(matching.rows_b))
+    first_a = np.where(matching.partner >= 0, np.append(matching.partner_b, none)[matching.partner], own_a)
+    first_b = np.where(matching.partner_b >= 0, np.append(matching.partner, none)[matching.partner_b], own_b)
+    return np.concatenate([first_a, matching.partner_b]), np.concatenate([matching.partner, first_b])
 
 
-def _many(found: Matching, how: Int64, middle_a: Int64, middle_b: Int64) -> Int64:
+def _many(matching: Matching, how: Int64, middle_a: Int64, middle_b: Int64) -> Int64:
     """Whether each activity's group is a pair, several of A or several of B."""
-    joined = _shared(found.partner, len(found.rows_b))[middle_b] & (middle_b >= 0)
-    parted = _shared(found.partner_b, len(found.rows_a))[middle_a] & (middle_a >= 0)
-    joined |= how == HOWS.index(FUSED)
-    parted |= how == HOWS.index(SPLIT)
+    joined = _shared(matching.partner, len(matching.rows_b))[middle_b] & (middle_b >= 0)
+    parted = _shared(matching.partner_b, len(matching.rows_a))[middle_a] & (middle_a >= 0)
+    joined |= how == MATCH_KINDS.index(FUSED)
+    parted |= how == MATCH_KINDS.index(SPLIT)
     return np.select([joined & parted, joined, parted], [BOTH, JOINED, PARTED], PAIRED).astype(np.int64)
 
 
@@ -128,21 +136,21 @@ def _with_their_kernel(row: Int64, shown: Int64, whole: Bool, alone: Bool) -> In
 class _Labels:
     """What the classes of both sides are shown as, as numbers that mean the same on both."""
 
-    def __init__(self, a: Classes, b: Classes, found: Matching) -> None:
+    def __init__(self, a: Classes, b: Classes, matching: Matching) -> None:
         self._known = a.known, b.known
-        self.number_a, self.number_b = a.of(found.rows_a), b.of(found.rows_b)
+        self.number_a, self.number_b = a.of(matching.rows_a), b.of(matching.rows_b)
         self._strings = Strings([""])
 
-    def of_a(self, what: str, places: Int64) -> Int64:
+    def of_a(self, what: str, indices: Int64) -> Int64:
         """Numbers of a text (`shown`, `op`) of activities of A, by their places; -1 for no activity."""
-        return self._of(0, what, self.number_a, places)
+        return self._of(0, what, self.number_a, indices)
 
-    def of_b(self, what: str, places: Int64) -> Int64:
+    def of_b(self, what: str, indices: Int64) -> Int64:
         """Likewise of B."""
-        return self._of(1, what, self.number_b, places)
+        return self._of(1, what, self.number_b, indices)
 
-    def _of(self, side: int, what: str, number: Int64, places: Int64) -> Int64:
+    def _of(self, side: int, what: str, number: Int64, indices: Int64) -> Int64:
         used = np.unique(number)
         texts = [self._strings.intern(getattr(self._known[side][each], what)) for each in used.tolist()]
         ids = np.append(np.array(texts, np.int64)[np.searchsorted(used, number)], -1)
-        return ids[places]
+        return ids[indices]

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tracetui.analysis.comparing.changes.change_rows import (
+    CANNOT_TELL,
     FUSED_INTO,
     GONE,
     JOINED,
@@ -28,14 +29,13 @@ from tracetui.analysis.comparing.changes.change_rows import (
     PARTED,
     SAME,
     SPLIT_INTO,
-    UNTOLD,
     ChangeRows,
     change_rows,
     mark_of,
 )
 from tracetui.analysis.comparing.changes.part_times import part_times
 from tracetui.analysis.comparing.matching.classes import WorkClass, classes
-from tracetui.analysis.comparing.matching.match import FUSED, HOWS, SPLIT, TAKEN_IN, Matching, match
+from tracetui.analysis.comparing.matching.match import FUSED, MATCH_KINDS, SPLIT, TAKEN_IN, Matching, match
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.noise import Difference, difference
 from tracetui.analysis.comparing.sides.side import Side
@@ -50,7 +50,7 @@ ESTIMATED = "Bytes of fused kernels are estimated: those of the operators, less 
 _SIZES = (1, 2, 4, 8, 16)
 """Bytes that an element can have."""
 _COPY = "copy_"
-_TAKEN_IN = [HOWS.index(how) for how in TAKEN_IN]
+_TAKEN_IN = [MATCH_KINDS.index(how) for how in TAKEN_IN]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,31 +76,31 @@ class ChangeBytes:
         return {ESTIMATED: ("a_bytes", "b_bytes", "saved_bytes")} if self.estimated else {}
 
 
-def change_bytes(a: Trace, b: Trace, found: Matching, rows: ChangeRows) -> ChangeBytes:
+def change_bytes(a: Trace, b: Trace, matching: Matching, rows: ChangeRows) -> ChangeBytes:
     """The bytes of each row."""
     count = len(rows)
-    moved = [_sums(a, found.rows_a, rows.row_a, count), _sums(b, found.rows_b, rows.row_b, count)]
+    moved = [_sums(a, matching.rows_a, rows.row_a, count), _sums(b, matching.rows_b, rows.row_b, count)]
     estimated = False
     halves = (
         (
             JOINED,
-            _HalfBytes(a, found.rows_a, rows.row_a, found.partner),
-            _HalfBytes(b, found.rows_b, rows.row_b, found.partner_b),
+            _SideBytes(a, matching.rows_a, rows.row_a, matching.partner),
+            _SideBytes(b, matching.rows_b, rows.row_b, matching.partner_b),
         ),
         (
             PARTED,
-            _HalfBytes(b, found.rows_b, rows.row_b, found.partner_b),
-            _HalfBytes(a, found.rows_a, rows.row_a, found.partner),
+            _SideBytes(b, matching.rows_b, rows.row_b, matching.partner_b),
+            _SideBytes(a, matching.rows_a, rows.row_a, matching.partner),
         ),
     )
     for many, apart, whole in halves:
         known = moved[1 if many == JOINED else 0]
-        for place in np.flatnonzero((rows.many == many) & np.isin(rows.how, _TAKEN_IN)).tolist():
-            guess = _estimate(apart, whole, place)
-            if math.isnan(guess) or not (np.isnan(known[place]) or whole.is_generated(place)):
+        for index in np.flatnonzero((rows.many == many) & np.isin(rows.how, _TAKEN_IN)).tolist():
+            guess = _estimate(apart, whole, index)
+            if math.isnan(guess) or not (np.isnan(known[index]) or whole.is_generated(index)):
                 continue
-            estimated |= not known[place] >= guess
-            known[place] = np.fmax(known[place], guess)
+            estimated |= not known[index] >= guess
+            known[index] = np.fmax(known[index], guess)
     return ChangeBytes(moved[0], moved[1], estimated)
 
 
@@ -116,7 +116,7 @@ def _sums(trace: Trace, rows: Int64, row: Int64, count: int) -> Float64:
 
 
 @dataclass(frozen=True, eq=False)
-class _HalfBytes:
+class _SideBytes:
     """The work of one side."""
 
     trace: Trace
@@ -128,25 +128,28 @@ class _HalfBytes:
         """Which of the work is in a table row."""
         return np.flatnonzero(self.row == row)
 
-    def classes(self, places: Int64) -> list[WorkClass]:
+    def classes(self, indices: Int64) -> list[WorkClass]:
         """The class of each."""
-        found = classes(self.trace)
-        return [found.known[number] for number in found.of(self.rows[places]).tolist()]
+        work_classes = classes(self.trace)
+        return [work_classes.known[number] for number in work_classes.of(self.rows[indices]).tolist()]
 
     def is_generated(self, row: int) -> bool:
         """Whether the compiler wrote the first kernel of a row."""
         return self.classes(self.places(row)[:1])[0].is_generated
 
 
-def _estimate(apart: _HalfBytes, whole: _HalfBytes, row: int) -> float:
+def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
     """Bytes of the whole kernels of a row from the work that went into them; NaN where that does not tell.
 
     All of them must have taken in the same.
     """
     every, kernels = apart.places(row), whole.places(row)
     first = every[apart.partner[every] == kernels[0]]
-    found = classes(apart.trace)
-    one, all_ = (np.bincount(found.of(apart.rows[places]), minlength=len(found.known)) for places in (first, every))
+    work_classes = classes(apart.trace)
+    one, all_ = (
+        np.bincount(work_classes.of(apart.rows[indices]), minlength=len(work_classes.known))
+        for indices in (first, every)
+    )
     if (one * len(kernels) != all_).any():
         return math.nan
     work = kernel_work(apart.trace)
@@ -165,15 +168,15 @@ def _less_what_stays(members: Sequence[tuple[WorkClass, float]]) -> float:
             return math.nan
         inputs, output = _tensors(work.op, work.signature, moved)
         total += moved
-        within = [place for place in range(len(written)) if written[place] in inputs]
+        within = [index for index in range(len(written)) if written[index] in inputs]
         for tensor in inputs:
-            place = next((place for place in reversed(within) if written[place] == tensor), -1)
-            if place >= 0:
-                within.remove(place)
-                read.add(place)
+            index = next((index for index in reversed(within) if written[index] == tensor), -1)
+            if index >= 0:
+                within.remove(index)
+                read.add(index)
                 total -= tensor.bytes
         written += [output] if output else []
-    return total - sum(written[place].bytes for place in read)
+    return total - sum(written[index].bytes for index in read)
 
 
 class _Tensor(NamedTuple):
@@ -187,8 +190,8 @@ def _tensors(op: str, signature: Signature, moved: float) -> tuple[list[_Tensor]
     """What an operator reads, and what it writes where that is as large as the largest of them."""
     given = Operands(signature)
     inputs = []
-    for place in range(len(signature.dims)):
-        shape, size = given.shape(place), given.bytes(place)
+    for index in range(len(signature.dims)):
+        shape, size = given.shape(index), given.bytes(index)
         if shape and size:
             inputs.append(_Tensor(math.prod(shape), size))
     if op.endswith(_COPY) and len(inputs) > 1:
@@ -200,7 +203,7 @@ def _tensors(op: str, signature: Signature, moved: float) -> tuple[list[_Tensor]
 
 MORE_CALLS, FEWER_CALLS, GENERATED = "more calls", "fewer calls", "same op, generated"
 """In place of how they were found: why one side has more of a kernel; that the compiler wrote a kernel for one op."""
-_QUIET = {UNTOLD: 1, SAME: 2}
+_QUIET = {CANNOT_TELL: 1, SAME: 2}
 """Marks of rows that stand below all others."""
 
 
@@ -226,15 +229,15 @@ def _make(a: Side, b: Side) -> KernelChanges:
     part_a, part_b = representative(a), representative(b)
     found = match(a, part_a, b, part_b)
     rows = change_rows(a.trace, b.trace, found)
-    halves = _Half(a, found.rows_a, rows.row_a, len(rows)), _Half(b, found.rows_b, rows.row_b, len(rows))
+    halves = _KernelSide(a, found.rows_a, rows.row_a, len(rows)), _KernelSide(b, found.rows_b, rows.row_b, len(rows))
     told = [difference(before, after) for before, after in zip(halves[0].times.T, halves[1].times.T, strict=True)]
     table = _table(rows, *halves, told, change_bytes(a.trace, b.trace, found, rows))
     order = _order(table)
-    behind_a, behind_b = ([half.slices[place] for place in order.tolist()] for half in halves)
+    behind_a, behind_b = ([half.slices[index] for index in order.tolist()] for half in halves)
     return KernelChanges(table.take(order), behind_a, behind_b, part_a, part_b)
 
 
-class _Half:
+class _KernelSide:
     """What one side has of the rows of the table."""
 
     def __init__(self, side: Side, rows: Int64, row: Int64, count: int) -> None:
@@ -244,15 +247,15 @@ class _Half:
         self.slices = np.split(rows[order], np.cumsum(self.calls)[:-1]) if count else []
         self.times = part_times(side, rows, row, count) / 1000
 
-    def classes(self, place: int) -> list[WorkClass]:
+    def classes(self, index: int) -> list[WorkClass]:
         """The different classes in a row, in order of their first launch."""
         known = classes(self.trace)
-        return [known.known[number] for number in dict.fromkeys(known.of(self.slices[place]).tolist())]
+        return [known.known[number] for number in dict.fromkeys(known.of(self.slices[index]).tolist())]
 
 
-def _table(rows: ChangeRows, a: _Half, b: _Half, told: Sequence[Difference], moved: ChangeBytes) -> Table:
-    kinds = [(a.classes(place), b.classes(place)) for place in range(len(rows))]
-    marks = [_mark(rows, place, told[place], (int(a.calls[place]), int(b.calls[place]))) for place in range(len(rows))]
+def _table(rows: ChangeRows, a: _KernelSide, b: _KernelSide, told: Sequence[Difference], moved: ChangeBytes) -> Table:
+    kinds = [(a.classes(index), b.classes(index)) for index in range(len(rows))]
+    marks = [_mark(rows, index, told[index], (int(a.calls[index]), int(b.calls[index]))) for index in range(len(rows))]
     before = np.array([each.a.median for each in told], np.float64)
     after = np.array([each.b.median for each in told], np.float64)
     noise = np.array([each.noise for each in told], np.float64)
@@ -263,7 +266,7 @@ def _table(rows: ChangeRows, a: _Half, b: _Half, told: Sequence[Difference], mov
         texts("short_name", [_short(*each) for each in kinds], "What it does, decoded from its name."),
         texts("family", [_family(*each) for each in kinds], "Sort of work, decoded from the name."),
         texts("op", [_ops(*each) for each in kinds], "The operators that launched it in A; in B of what is new."),
-        texts("how", [_how(rows, place, a, b) for place in range(len(rows))], "By what both were found to be alike."),
+        texts("how", [_how(rows, index, a, b) for index in range(len(rows))], "By what both were found to be alike."),
         numbers("calls_a", a.calls, "", "Calls in the part of A that stands for the others."),
         numbers("calls_b", b.calls, "", "Calls in that of B."),
         numbers("a_us", before, "us", "GPU time of all these calls in a part of A, at the middle of all parts."),
@@ -279,20 +282,20 @@ def _table(rows: ChangeRows, a: _Half, b: _Half, told: Sequence[Difference], mov
     return Table(columns, doubts=moved.doubts)
 
 
-def _mark(rows: ChangeRows, place: int, told: Difference, calls: tuple[int, int]) -> str:
+def _mark(rows: ChangeRows, index: int, told: Difference, calls: tuple[int, int]) -> str:
     if 0 in calls:
         return GONE if calls[0] else NEW
-    if rows.many[place] != PAIRED and calls[0] != calls[1] and HOWS[rows.how[place]] in TAKEN_IN:
-        return FUSED_INTO if rows.many[place] == JOINED else SPLIT_INTO
+    if rows.many[index] != PAIRED and calls[0] != calls[1] and MATCH_KINDS[rows.how[index]] in TAKEN_IN:
+        return FUSED_INTO if rows.many[index] == JOINED else SPLIT_INTO
     return mark_of(told.change)
 
 
-def _how(rows: ChangeRows, place: int, a: _Half, b: _Half) -> str | None:
+def _how(rows: ChangeRows, index: int, a: _KernelSide, b: _KernelSide) -> str | None:
     """What the partners share, or that there are more or fewer of them; None for what has none."""
-    if rows.how[place] < 0:
+    if rows.how[index] < 0:
         return None
-    surplus, how = int(b.calls[place] - a.calls[place]), HOWS[rows.how[place]]
-    if rows.many[place] != PAIRED:
+    surplus, how = int(b.calls[index] - a.calls[index]), MATCH_KINDS[rows.how[index]]
+    if rows.many[index] != PAIRED:
         return GENERATED if surplus == 0 and how in (FUSED, SPLIT) else how
     return how if surplus == 0 else MORE_CALLS if surplus > 0 else FEWER_CALLS
 

@@ -15,25 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.comparing.changes.change_rows import FUSED_INTO, GONE, NEW, SAME, UNTOLD, mark_of
+from tracetui.analysis.comparing.changes.change_rows import CANNOT_TELL, FUSED_INTO, GONE, NEW, SAME, mark_of
 from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
 from tracetui.analysis.comparing.changes.totals_table import note
-from tracetui.analysis.comparing.sides.calls import OP, RUNTIME, Calls, Key, calls
+from tracetui.analysis.comparing.sides.calls import OP, RUNTIME, CallKey, Calls, calls
 from tracetui.analysis.comparing.sides.composition import is_mixed, representative
 from tracetui.analysis.comparing.sides.measures import launch_gap
 from tracetui.analysis.comparing.sides.noise import CHANGES, Change, Spread, noises, spread, spread_changes
-from tracetui.analysis.comparing.sides.op_names import is_generated, loose_name, ops_within
+from tracetui.analysis.comparing.sides.op_names import is_generated, ops_within, versionless_name
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import Column, Table, numbers, texts
 from tracetui.model.trace import Float64, Trace
 
-_BELIEVED = (CHANGES.index(Change.LESS), CHANGES.index(Change.MORE))
+_BEYOND_NOISE = (CHANGES.index(Change.LESS), CHANGES.index(Change.MORE))
 
 
 @dataclass(frozen=True, eq=False)
-class _Half:
+class _OpSide:
     """What one side has of the rows of the table; places are rows."""
 
     found: Calls
@@ -100,7 +100,7 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
 
     `slices` has the first slice in A's representative part, in B's of a row that only B has.
     """
-    keys, left, right = _halves(a, b, unfold)
+    keys, left, right = _both_sides(a, b, unfold)
     kept = np.flatnonzero(left.there | right.there)
     into = _fused_into(a, b, keys, left.there, right.there)
     saves = left.own.median - right.own.median
@@ -132,46 +132,46 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
     return table.take(kept[_order(table, kept)])
 
 
-def _halves(a: Side, b: Side, unfold: bool) -> tuple[list[Key], _Half, _Half]:
+def _both_sides(a: Side, b: Side, unfold: bool) -> tuple[list[CallKey], _OpSide, _OpSide]:
     """The keys of the table and what each side has of them."""
     found = calls(a), calls(b)
     renamed = _renamed(*(set(each.keys) for each in found))
-    rows: dict[Key, int] = {}
-    places = [np.array([rows.setdefault(renamed.get(k, k), len(rows)) for k in each.keys], np.int64) for each in found]
+    rows: dict[CallKey, int] = {}
+    indices = [np.array([rows.setdefault(renamed.get(k, k), len(rows)) for k in each.keys], np.int64) for each in found]
     halves = []
-    for side, each, place in zip((a, b), found, places, strict=True):
-        into = np.append(place, -1)[each.into]
+    for side, each, index in zip((a, b), found, indices, strict=True):
+        into = np.append(index, -1)[each.into]
         none = np.full_like(into, -1)
-        halves.append(_Half(each, side, place[each.key], none if unfold else into, len(rows)))
+        halves.append(_OpSide(each, side, index[each.key], none if unfold else into, len(rows)))
     return list(rows), halves[0], halves[1]
 
 
-def _renamed(left: set[Key], right: set[Key]) -> dict[Key, Key]:
+def _renamed(left: set[CallKey], right: set[CallKey]) -> dict[CallKey, CallKey]:
     """New keys for those that only one side has, where the other has some that are like them."""
-    loose: tuple[dict[Key, list[Key]], ...] = ({}, {})
+    loose: tuple[dict[CallKey, list[CallKey]], ...] = ({}, {})
     for keys, found in zip((left - right, right - left), loose, strict=True):
         for key in keys:
-            found.setdefault(Key(key.kind, loose_name(key.name)), []).append(key)
+            found.setdefault(CallKey(key.kind, versionless_name(key.name)), []).append(key)
     shared = loose[0].keys() & loose[1].keys()
     return {key: wanted for wanted in shared for found in loose for key in found[wanted]}
 
 
-def _marks(left: _Half, right: _Half, into: dict[int, str], doubts: dict[int, str]) -> list[str]:
+def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int, str]) -> list[str]:
     told = [mark_of(CHANGES[code]) for code in spread_changes(left.own, right.own).tolist()]
     often = spread_changes(left.calls, right.calls, exact=True).tolist()
     if is_mixed(left.side) or is_mixed(right.side):
-        told = [UNTOLD] * len(told)
+        told = [CANNOT_TELL] * len(told)
     for row, (in_a, in_b) in enumerate(zip(left.there.tolist(), right.there.tolist(), strict=True)):
         if row in into:
             told[row] = FUSED_INTO
         elif in_a != in_b:
-            told[row] = (GONE if in_a else NEW) if often[row] in _BELIEVED else UNTOLD
+            told[row] = (GONE if in_a else NEW) if often[row] in _BEYOND_NOISE else CANNOT_TELL
         if row in doubts:
-            told[row] = UNTOLD
+            told[row] = CANNOT_TELL
     return told
 
 
-def _doubts(a: Side, b: Side, keys: list[Key]) -> dict[int, str]:
+def _doubts(a: Side, b: Side, keys: list[CallKey]) -> dict[int, str]:
     """The rows of calls that put work on a GPU, where not all of these were recorded, and why nothing is known."""
     reasons = [f"{mark}: {gap}" for mark, side in (("A", a), ("B", b)) if (gap := launch_gap(side))]
     if not reasons:
@@ -184,7 +184,7 @@ def _launch_names(trace: Trace) -> NDArray[np.integer]:
     return trace.slices.name[links(trace).launches]
 
 
-def _fused_into(a: Side, b: Side, keys: list[Key], in_a: Bool, in_b: Bool) -> dict[int, str]:
+def _fused_into(a: Side, b: Side, keys: list[CallKey], in_a: Bool, in_b: Bool) -> dict[int, str]:
     """Of operators that only A has: the kernel of B that does their work, by its name or by the GPU's work."""
     into = {}
     fusing = _fusing(a, b)
@@ -213,7 +213,7 @@ def _texts(table: Table, *names: str) -> Iterable[tuple[str | None, ...]]:
     return (tuple(None if (v := c.cell(row)) is None else str(v) for c in columns) for row in range(len(table)))
 
 
-def _folded_columns(left: _Half, right: _Half, names: list[str]) -> tuple[Column, ...]:
+def _folded_columns(left: _OpSide, right: _OpSide, names: list[str]) -> tuple[Column, ...]:
     """What is folded into each row, and what of that only one side has or calls at another rate."""
     sides = left.folded(), right.folded()
     listed: list[str | None] = []
@@ -245,6 +245,6 @@ def _percent(before: Float64, after: Float64) -> Float64:
 
 def _order(table: Table, kept: Int64) -> Int64:
     """What is believed first, then what cannot be told, then what is the same; each by how much it changes."""
-    rank = {SAME: 2, UNTOLD: 1}
+    rank = {SAME: 2, CANNOT_TELL: 1}
     ranks = np.array([rank.get(str(table["mark"].cell(row)), 0) for row in kept.tolist()], np.int64)
     return np.lexsort((-np.abs(np.asarray(table["saves_us"].values, np.float64)[kept]), ranks))

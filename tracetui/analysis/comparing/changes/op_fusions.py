@@ -18,7 +18,7 @@ from tracetui.analysis.common.trees import forest, nearest
 from tracetui.analysis.comparing.changes.change_rows import FUSED_INTO, GONE, NEW
 from tracetui.analysis.comparing.sides.calls import OP, Calls, calls
 from tracetui.analysis.comparing.sides.noise import Difference, difference
-from tracetui.analysis.comparing.sides.op_names import is_generated, loose_name, ops_within
+from tracetui.analysis.comparing.sides.op_names import is_generated, ops_within, versionless_name
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Float64
@@ -43,20 +43,20 @@ class CallTimes:
     side: Side
 
     @cached_property
-    def found(self) -> Calls:
+    def calls(self) -> Calls:
         """The calls themselves."""
         return calls(self.side)
 
     @cached_property
     def _parent(self) -> Int64:
-        return forest(self.side.trace, self.found.row)
+        return forest(self.side.trace, self.calls.row)
 
     def of(self, names: Iterable[str]) -> Bool:
         """Mask of the operators of these names."""
         wanted = frozenset(names)
-        keys = self.found.keys
-        held = [key.kind == OP and bool({key.name, loose_name(key.name)} & wanted) for key in keys]
-        mask: Bool = np.array(held, bool)[self.found.key]
+        keys = self.calls.keys
+        held = [key.kind == OP and bool({key.name, versionless_name(key.name)} & wanted) for key in keys]
+        mask: Bool = np.array(held, bool)[self.calls.key]
         return mask
 
     def with_inner(self, names: Iterable[str], but: Iterable[str]) -> Bool:
@@ -69,12 +69,12 @@ class CallTimes:
 
     def self_us(self, mask: Bool) -> Float64:
         """CPU time of each part in us, outside of what the calls of the mask called."""
-        sums = np.bincount(self.found.part[mask], self.found.self_cpu[mask], len(self.side)) / 1000
+        sums = np.bincount(self.calls.part[mask], self.calls.self_cpu[mask], len(self.side)) / 1000
         return sums.astype(np.float64)
 
     def count(self, mask: Bool) -> Float64:
         """Calls of each part."""
-        return np.bincount(self.found.part[mask], minlength=len(self.side)).astype(np.float64)
+        return np.bincount(self.calls.part[mask], minlength=len(self.side)).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +84,15 @@ class OpFusions:
     fusions: Sequence[OpFusion]
     a: CallTimes
     b: CallTimes
-    told_a: Bool
+    fused_a: Bool
     """Mask of the calls of A whose time is in one of the fusions."""
-    told_b: Bool
+    fused_b: Bool
 
 
 def op_fusions(a: Side, b: Side, rows: Sequence[Row]) -> OpFusions:
     """The fusions of two sides, of the rows of `op_changes`."""
     left, right = CallTimes(a), CallTimes(b)
-    told_a, told_b = np.zeros(len(left.found.row), bool), np.zeros(len(right.found.row), bool)
+    told_a, told_b = np.zeros(len(left.calls.row), bool), np.zeros(len(right.calls.row), bool)
     kept_a = [row["name"] for row in rows if 0 < row["calls_a"] <= row["calls_b"]]
     kept_b = [row["name"] for row in rows if 0 < row["calls_b"] <= row["calls_a"]]
     made = []

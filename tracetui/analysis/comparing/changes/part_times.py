@@ -15,7 +15,7 @@ import numpy as np
 
 from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.comparing.matching.classes import WorkClass, classes
-from tracetui.analysis.comparing.matching.pairing import even_pairs, in_order
+from tracetui.analysis.comparing.matching.pairing import even_pairs, in_launch_order
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Float64
@@ -26,16 +26,16 @@ def part_times(side: Side, rows: Int64, row: Int64, count: int) -> Float64:
 
     NaN is unknown. A table row without activities takes 0.
     """
-    trace, found = side.trace, classes(side.trace)
-    work = in_order(trace, side.work()[0])
+    trace, work_classes = side.trace, classes(side.trace)
+    work = in_launch_order(trace, side.work()[0])
     part = side.part_of(work)
     order = np.argsort(part, kind="stable")
     bounds = np.searchsorted(part[order], np.arange(len(side) + 1))
-    own = _Own(found.of(rows), row, found.known)
+    own = _Own(work_classes.of(rows), row, work_classes.known)
     times = np.zeros((len(side), count))
-    for place in range(len(side)):
-        mine = work[order[bounds[place] : bounds[place + 1]]]
-        times[place] = np.bincount(row, own.beside(found.of(mine), trace.slices.dur[mine]), count)
+    for index in range(len(side)):
+        mine = work[order[bounds[index] : bounds[index + 1]]]
+        times[index] = np.bincount(row, own.beside(work_classes.of(mine), trace.slices.dur[mine]), count)
     return times
 
 

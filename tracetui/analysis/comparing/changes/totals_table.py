@@ -25,9 +25,9 @@ from tracetui.model.quantities import rounded_percent
 from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Float64
 
-KNOWN = 90.0
+MIN_KNOWN_PERCENT = 90.0
 """Percent of the GPU time whose bytes must be known before sums of bytes are compared."""
-OF_SHAPES = ("moved_bytes", "flops")
+SHAPE_MEASURES = ("moved_bytes", "flops")
 """Measures that know only the work whose shapes were recorded."""
 _SCATTER = (
     "How far {}'s parts lie apart: between the quartiles; of fewer than four parts, and beside a single one, "
@@ -52,7 +52,7 @@ class Total:
     def change(self) -> Change:
         """What can be said of it."""
         found = self.difference.change
-        return Change.UNTOLD if self.doubt and found is not Change.UNKNOWN else found
+        return Change.WITHIN_NOISE if self.doubt and found is not Change.UNKNOWN else found
 
     @property
     def remark(self) -> str:
@@ -77,10 +77,10 @@ def paired(
             gap = gaps if rests_on_launches(name) else ""
             found[name] = Total(name, known.unit, known.help, made, mixed, gap)
     share = found.get("moved_known_pct")
-    shares = (share.difference.a.median, share.difference.b.median) if share else (KNOWN, KNOWN)
-    if min(shares) < KNOWN:
+    shares = (share.difference.a.median, share.difference.b.median) if share else (MIN_KNOWN_PERCENT, MIN_KNOWN_PERCENT)
+    if min(shares) < MIN_KNOWN_PERCENT:
         reason = f"known of {rounded_percent(shares[0])} and {rounded_percent(shares[1])} of the GPU time"
-        found |= {name: replace(found[name], doubt=reason) for name in OF_SHAPES if name in found}
+        found |= {name: replace(found[name], doubt=reason) for name in SHAPE_MEASURES if name in found}
     return found
 
 
@@ -134,7 +134,7 @@ def _values(side: Side, name: str, found: Mapping[str, Measure]) -> Float64:
 def merged(left: Mapping[str, Measure], right: Mapping[str, Measure]) -> dict[str, Measure]:
     """The measures of both, those of the second alone after what stands before them there."""
     names, others = list(left), list(right)
-    for place, name in enumerate(others):
+    for index, name in enumerate(others):
         if name not in names:
-            names.insert(names.index(others[place - 1]) + 1 if place else 0, name)
+            names.insert(names.index(others[index - 1]) + 1 if index else 0, name)
     return {name: left[name] if name in left else right[name] for name in names}

@@ -139,7 +139,7 @@ class WorkClass:
     @property
     def is_helper(self) -> bool:
         """Whether it only prepares or finishes what another kernel of its operator does."""
-        return self.kind == Kind.MEMSET or "helper" in self.decoded.sort
+        return self.kind == Kind.MEMSET or "helper" in self.decoded.operation
 
     @property
     def is_generated(self) -> bool:
@@ -183,10 +183,10 @@ def _make(trace: Trace) -> Classes:
     decoded: dict[tuple[str, Kind], tuple[str, Decoded]] = {}
     ops: dict[str, str] = {"": ""}
     known = []
-    for place in alike.first.tolist():
-        name, kind = trace.name_of(rows[place]), Kind(slices.kind[rows[place]])
-        op = trace.name_of(owner[place]) if owner[place] >= 0 else ""
-        signature = inputs.of(place)
+    for index in alike.first.tolist():
+        name, kind = trace.name_of(rows[index]), Kind(slices.kind[rows[index]])
+        op = trace.name_of(owner[index]) if owner[index] >= 0 else ""
+        signature = inputs.of(index)
         if (name, kind) not in decoded:
             decoded[name, kind] = normalised(name), decode(name, kind)
         if op not in ops:
@@ -194,7 +194,7 @@ def _make(trace: Trace) -> Classes:
         plain, said = decoded[name, kind]
         if said.library == INDUCTOR and not said.fused_ops and _GENERATED.match(op):
             plain, said = ops[op], decode(op, kind)
-        dims, grid = signature.text if signature else "", _size_text(trace, kind, int(size[place]))
+        dims, grid = signature.text if signature else "", _size_text(trace, kind, int(size[index]))
         size_of_problem = problem(op, signature) if signature else ""
         known.append(WorkClass(name, kind, plain, ops[op], dims, grid, signature, said, size_of_problem))
     return Classes(rows, alike.member, known)
@@ -202,9 +202,9 @@ def _make(trace: Trace) -> Classes:
 
 def callers(trace: Trace, rows: Int64) -> Int64:
     """The operator of each activity, -1 for none: of what a graph replays it is not the one around the replay."""
-    found = links(trace)
-    replayed = np.isin(found.launch[rows], calls_named(trace, GRAPH_LAUNCH))
-    return np.where(replayed, -1, found.owner[rows]).astype(np.int64)
+    trace_links = links(trace)
+    replayed = np.isin(trace_links.launch[rows], calls_named(trace, GRAPH_LAUNCH))
+    return np.where(replayed, -1, trace_links.owner[rows]).astype(np.int64)
 
 
 def _sizes(trace: Trace, rows: Int64) -> Int64:

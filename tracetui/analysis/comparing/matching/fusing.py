@@ -30,13 +30,13 @@ from tracetui.model.trace import Kind, Trace
 
 _RELU = "_relu"
 _NO_WORK = frozenset({"view", "unsafe_view", "t", "transpose", "permute", "expand", "reshape", "slice", "select"})
-_LEVELS = 4
+_MAX_ENCLOSING_OPS = 4
 """So many operators, one within the other, are asked."""
 _BEFORE = re.compile(r"^_*(?:native_|cudnn_|miopen_)?")
 _AFTER = re.compile(r"(?:_legit)?(?:_no_training|_functional)?_?$")
 
 
-def loose_op(name: str) -> str:
+def base_op(name: str) -> str:
     """An operator's name without its namespace and without what tells variants apart: `add_` is `add`."""
     base = name.rsplit("::", 1)[-1]
     backward = "_backward" if base.endswith("_backward") else ""
@@ -49,25 +49,25 @@ def fused_names(ops: Iterable[str]) -> frozenset[str]:
     `add_relu` and the like are operators of quantised tensors by their letters, and two of others in truth.
     """
     apart = (part for op in ops for part in ((op.removesuffix(_RELU), "relu") if op.endswith(_RELU) else (op,)))
-    return frozenset(map(loose_op, apart)) - _NO_WORK
+    return frozenset(map(base_op, apart)) - _NO_WORK
 
 
 def op_names(trace: Trace, rows: Int64) -> tuple[Int64, list[frozenset[str]]]:
     """For each GPU activity the number of a set of loose names, and the sets; one is empty where no operator is."""
-    found = links(trace)
-    replayed = np.isin(found.launch[rows], calls_named(trace, GRAPH_LAUNCH))
-    at = np.where(replayed, -1, found.owner[rows]).astype(np.int64)
+    trace_links = links(trace)
+    replayed = np.isin(trace_links.launch[rows], calls_named(trace, GRAPH_LAUNCH))
+    at = np.where(replayed, -1, trace_links.owner[rows]).astype(np.int64)
     levels = []
-    for _ in range(_LEVELS):
+    for _ in range(_MAX_ENCLOSING_OPS):
         levels.append(names_of(trace, at))
         at = _op_above(trace, at)
     if len(rows) == 0:
         return np.empty(0, np.int64), []
     alike = combinations(*levels)
     sets = []
-    for place in alike.first.tolist():
-        names = [trace.names[level[place]] for level in levels if level[place] >= 0]
-        sets.append(frozenset(loose_op(name) for name in names if "::" in name and "evaluate_function" not in name))
+    for index in alike.first.tolist():
+        names = [trace.names[level[index]] for level in levels if level[index] >= 0]
+        sets.append(frozenset(base_op(name) for name in names if "::" in name and "evaluate_function" not in name))
     return alike.member, sets
 
 
@@ -80,9 +80,9 @@ def _op_above(trace: Trace, rows: Int64) -> Int64:
     return above
 
 
-NEAR = 3
+MAX_ANCHORS_CROSSED = 3
 """The compiler moves work past so many posts at most."""
-MOST = 32
+MAX_REPLACED_ACTIVITIES = 32
 """A kernel that is known by its place alone takes in so many others at most."""
 _APART = (Family.GEMM, Family.ATTENTION)
 """Such work does not go into kernels that only move and add up."""
@@ -92,20 +92,20 @@ _OWN = "aten::"
 
 
 @dataclass(frozen=True, eq=False)
-class Loose:
+class Unmatched:
     """The work of one part that has no partner yet; the arrays have one entry per activity, in order of launch."""
 
-    place: Int64
+    index: Int64
     """Its place in the part."""
-    stretch: Int64
+    segment: Int64
     """The post before it."""
     number: Int64
     """Index in `known` of its class and operators."""
     known: Sequence[Member]
 
-    def taken(self, mask: Bool) -> Loose:
+    def taken(self, mask: Bool) -> Unmatched:
         """The activities that a mask leaves."""
-        return Loose(self.place[mask], self.stretch[mask], self.number[mask], self.known)
+        return Unmatched(self.index[mask], self.segment[mask], self.number[mask], self.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,31 +125,33 @@ class Member:
         return max((int(np.prod(shape)) for shape in dims if shape and all(type(s) is int for s in shape)), default=0)
 
 
-def loose(trace: Trace, rows: Int64, known: Sequence[WorkClass], number: Int64, free: Bool, stretch: Int64) -> Loose:
+def unmatched(
+    trace: Trace, rows: Int64, known: Sequence[WorkClass], number: Int64, free: Bool, stretch: Int64
+) -> Unmatched:
     """What is left of a part: its slices, their classes, and where they stand."""
-    place = np.flatnonzero(free)
-    names, sets = op_names(trace, rows[place])
-    alike = combinations(number[place], names) if len(place) else None
+    index = np.flatnonzero(free)
+    names, sets = op_names(trace, rows[index])
+    alike = combinations(number[index], names) if len(index) else None
     members = []
     for first in alike.first.tolist() if alike else ():
-        work = known[number[place[first]]]
+        work = known[number[index[first]]]
         fused = fused_names(work.decoded.fused_ops) if work.is_generated else frozenset()
         members.append(Member(work, sets[names[first]], fused))
-    return Loose(place, stretch[place], alike.member if alike else place, members)
+    return Unmatched(index, stretch[index], alike.member if alike else index, members)
 
 
-def fused_into(given: Loose, others: Loose) -> Int64:
+def fused_into(given: Unmatched, others: Unmatched) -> Int64:
     """For each activity that is no generated kernel the one of the others, which is one, that it went into; or -1."""
     return _into(given, others, generated=False)
 
 
-def refused_into(given: Loose, others: Loose) -> Int64:
+def refused_into(given: Unmatched, others: Unmatched) -> Int64:
     """For each generated kernel the one of the others, generated too, that does all of its work; -1 for none."""
     return _into(given, others, generated=True)
 
 
-def _into(given: Loose, others: Loose, generated: bool) -> Int64:
-    into = np.full(len(given.place), -1, np.int64)
+def _into(given: Unmatched, others: Unmatched, generated: bool) -> Int64:
+    into = np.full(len(given.index), -1, np.int64)
     for sized in (True, False):
         for number, member in enumerate(given.known):
             if bool(member.fused) != generated:
@@ -158,7 +160,7 @@ def _into(given: Loose, others: Loose, generated: bool) -> Int64:
             mine = np.flatnonzero((given.number == number) & (into < 0))
             hosts = np.flatnonzero(taking[others.number]) if len(taking) else mine[:0]
             if len(mine) and len(hosts):
-                into[mine] = _dealt(given.stretch[mine], hosts, others.stretch[hosts])
+                into[mine] = _dealt(given.segment[mine], hosts, others.segment[hosts])
     return into
 
 
@@ -180,7 +182,7 @@ def _dealt(stretch: Int64, hosts: Int64, host_stretch: Int64) -> Int64:
     later = np.minimum(np.searchsorted(used, stretch), len(used) - 1)
     sooner = np.maximum(later - 1, 0)
     target = np.where(np.abs(used[later] - stretch) <= np.abs(used[sooner] - stretch), later, sooner)
-    near = np.abs(used[target] - stretch) <= NEAR
+    near = np.abs(used[target] - stretch) <= MAX_ANCHORS_CROSSED
     into = np.full(len(stretch), -1, np.int64)
     for number in np.unique(target[near]).tolist():
         mine = np.flatnonzero(near & (target == number))
@@ -188,26 +190,26 @@ def _dealt(stretch: Int64, hosts: Int64, host_stretch: Int64) -> Int64:
     return into
 
 
-def in_place_of(given: Loose, others: Loose) -> Int64:
+def in_place_of(given: Unmatched, others: Unmatched) -> Int64:
     """For each activity the one of the others that alone stands in its stretch, and could do its work; -1 for none."""
-    into = np.full(len(given.place), -1, np.int64)
+    into = np.full(len(given.index), -1, np.int64)
     mine, hosts = _works(given), _works(others)
-    alone, first, count = np.unique(others.stretch[hosts], return_index=True, return_counts=True)
-    for stretch, place in zip(alone[count == 1].tolist(), first[count == 1].tolist(), strict=True):
-        low, high = np.searchsorted(given.stretch[mine], [stretch, stretch + 1]).tolist()
-        replaced, host = mine[low:high], others.known[others.number[hosts[place]]]
-        if 0 < len(replaced) <= MOST:
+    alone, first, count = np.unique(others.segment[hosts], return_index=True, return_counts=True)
+    for stretch, index in zip(alone[count == 1].tolist(), first[count == 1].tolist(), strict=True):
+        low, high = np.searchsorted(given.segment[mine], [stretch, stretch + 1]).tolist()
+        replaced, host = mine[low:high], others.known[others.number[hosts[index]]]
+        if 0 < len(replaced) <= MAX_REPLACED_ACTIVITIES:
             numbers, often = np.unique(given.number[replaced], return_counts=True)
             found = [given.known[number] for number in numbers.tolist()]
             if _is_one_product(host, found, often.tolist()) and all(_may_replace(host, each) for each in found):
-                into[replaced] = hosts[place]
+                into[replaced] = hosts[index]
     return into
 
 
-def _works(some: Loose) -> Int64:
+def _works(some: Unmatched) -> Int64:
     """Those that compute or move something within the device: neither fills nor copies to and from the host."""
     wanted = [each.work.kind == Kind.KERNEL or each.work.name.startswith(_DEVICE_COPY) for each in some.known]
-    return np.flatnonzero(np.array(wanted, bool)[some.number]) if wanted else some.place[:0]
+    return np.flatnonzero(np.array(wanted, bool)[some.number]) if wanted else some.index[:0]
 
 
 def _is_one_product(host: Member, members: Sequence[Member], often: Sequence[int]) -> bool:

@@ -22,24 +22,24 @@ from numpy.typing import NDArray
 
 from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.comparing.matching.classes import WorkClass, callers, classes
-from tracetui.analysis.comparing.matching.fusing import Loose, fused_into, in_place_of, loose, refused_into
+from tracetui.analysis.comparing.matching.fusing import Unmatched, fused_into, in_place_of, refused_into, unmatched
 from tracetui.analysis.comparing.matching.pairing import (
-    Calls,
-    Partners,
-    Places,
+    Alignment,
+    LaunchingCalls,
+    PartnerIndices,
+    alignment,
     call_partners,
-    call_partners_in_place,
+    call_partners_in_segment,
     calls,
     even_pairs,
-    in_order,
-    places,
+    in_launch_order,
     uneven_pairs,
 )
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Trace
 
-Name = tuple[str, str]
+KernelAndOp = tuple[str, str]
 """A kernel's name as it compares between traces, and its operator."""
 
 
@@ -47,20 +47,20 @@ Name = tuple[str, str]
 class Renamed:
     """Names that belong together, each of one side with one of the other."""
 
-    of_a: dict[Name, Name]
+    of_a: dict[KernelAndOp, KernelAndOp]
     """The name in B by that in A."""
 
-    def key_a(self, work: WorkClass) -> Name | None:
+    def key_a(self, work: WorkClass) -> KernelAndOp | None:
         """What work of A has in common with that of B; None for work whose name has no other."""
         found = _name(work)
         return found if found in self.of_a else None
 
-    def key_b(self, work: WorkClass) -> Name | None:
+    def key_b(self, work: WorkClass) -> KernelAndOp | None:
         """Likewise of B."""
         return self._of_b.get(_name(work))
 
     @cached_property
-    def _of_b(self) -> dict[Name, Name]:
+    def _of_b(self) -> dict[KernelAndOp, KernelAndOp]:
         return {there: here for here, there in self.of_a.items()}
 
 
@@ -73,7 +73,7 @@ def renamed(
 
     The others are how much work of each class either side has.
     """
-    pairs, here, there = Counter[tuple[Name, Name]](), Counter[Name](), Counter[Name]()
+    pairs, here, there = Counter[tuple[KernelAndOp, KernelAndOp]](), Counter[KernelAndOp](), Counter[KernelAndOp]()
     for before, after, count in found:
         one, two = _name(before), _name(after)
         pairs[one, two] += count
@@ -89,14 +89,14 @@ def renamed(
     )
 
 
-def _counted(often: Iterable[tuple[WorkClass, int]]) -> Counter[Name]:
-    found = Counter[Name]()
+def _counted(often: Iterable[tuple[WorkClass, int]]) -> Counter[KernelAndOp]:
+    found = Counter[KernelAndOp]()
     for work, count in often:
         found[_name(work)] += count
     return found
 
 
-def _name(work: WorkClass) -> Name:
+def _name(work: WorkClass) -> KernelAndOp:
     return work.plain, work.op
 
 
@@ -105,19 +105,19 @@ Int8 = NDArray[np.int8]
 SAME_NAME, OTHER_SHAPES = "same name", "same name, other shapes"
 SAME_OP, SAME_SIZE, SAME_OP_PLACE = "same op and shapes", "same family and size", "same op and place"
 FUSED, SPLIT, SAME_PLACE = "fused", "split", "same place"
-HOWS = (SAME_NAME, OTHER_SHAPES, SAME_OP, SAME_SIZE, SAME_OP_PLACE, FUSED, SPLIT, SAME_PLACE)
+MATCH_KINDS = (SAME_NAME, OTHER_SHAPES, SAME_OP, SAME_SIZE, SAME_OP_PLACE, FUSED, SPLIT, SAME_PLACE)
 """How partners were found; what they share."""
-_BY_OP = (HOWS.index(SAME_OP), HOWS.index(SAME_OP_PLACE))
+_BY_OP = (MATCH_KINDS.index(SAME_OP), MATCH_KINDS.index(SAME_OP_PLACE))
 TAKEN_IN = (FUSED, SPLIT, SAME_PLACE)
 """Where several are one, one kernel does the work of several operators."""
-RELATED = 0.25
+MIN_PAIRED_SHARE = 0.25
 """Of the work of each part: where less of it is paired, the programs differ and a place says nothing."""
-FEW = 32
+MAX_LEFT_UNPAIRED = 32
 """Where no more than this is left of a part, it does not matter how much is paired."""
 
-Key = tuple[Hashable, ...] | None
-KeyOf = Callable[[WorkClass], Key]
-Find = Callable[[Loose, Loose], Int64]
+MatchKey = tuple[Hashable, ...] | None
+KeyOf = Callable[[WorkClass], MatchKey]
+Find = Callable[[Unmatched, Unmatched], Int64]
 _BY_SIZE: tuple[KeyOf, ...] = (
     lambda work: (work.plain, work.op, work.dims, work.size),
     lambda work: (work.plain, work.op, work.sizes) if work.sizes else None,
@@ -167,22 +167,22 @@ def _match(a: Side, part_a: int, b: Side, part_b: int) -> Matching:
     for key in _BY_SIZE:
         table.pair(key, SAME_NAME)
     # An operator called alike may run other kernels: surer than a kernel of one name that works on something else.
-    table.join(call_partners(*table.calls(_called), table.places()), SAME_OP)
+    table.join(call_partners(*table.calls(_called), table.alignment()), SAME_OP)
     for key in _BY_NAME:
         table.pair(key, SAME_NAME)
     table.pair(_sized, SAME_SIZE)
-    table.join(call_partners_in_place(*table.calls(_called_somehow), table.places()), SAME_OP_PLACE)
+    table.join(call_partners_in_segment(*table.calls(_called_somehow), table.alignment()), SAME_OP_PLACE)
     names = table.renamed()
     table.pair(names.key_a, SAME_OP_PLACE, names.key_b)
     _fuse(table)
     return table.finished()
 
 
-def _called(work: WorkClass) -> Key:
+def _called(work: WorkClass) -> MatchKey:
     return (work.op, work.sizes) if work.op and work.sizes and not work.is_generated else None
 
 
-def _called_somehow(work: WorkClass) -> Key:
+def _called_somehow(work: WorkClass) -> MatchKey:
     return (work.op,) if work.op and not work.is_generated else None
 
 
@@ -190,7 +190,7 @@ def _role(work: WorkClass) -> tuple[Hashable, ...]:
     return work.decoded.family, work.is_helper, work.is_generated
 
 
-def _sized(work: WorkClass) -> Key:
+def _sized(work: WorkClass) -> MatchKey:
     return (*_role(work), work.problem) if work.problem else None
 
 
@@ -209,7 +209,7 @@ class _Part:
     def of(cls, side: Side, part: int) -> _Part:
         """The work of a part of a side in order of launch."""
         rows, parts = side.work()
-        return cls(side.trace, in_order(side.trace, rows[parts == part]))
+        return cls(side.trace, in_launch_order(side.trace, rows[parts == part]))
 
     @property
     def free(self) -> Bool:
@@ -234,7 +234,7 @@ class _Table:
 
     def keys(self, key: KeyOf, key_b: KeyOf | None = None) -> tuple[Int64, Int64]:
         """A key of all that is free, as numbers that mean the same on both sides; -1 for none."""
-        ids: dict[Key, int] = {None: -1}
+        ids: dict[MatchKey, int] = {None: -1}
         found = []
         for part, made in ((self.a, key), (self.b, key_b or key)):
             free = np.flatnonzero(part.free)
@@ -250,10 +250,10 @@ class _Table:
         """The keys without those of what was joined since."""
         return np.where(self.a.free, keys[0], -1), np.where(self.b.free, keys[1], -1)
 
-    def places(self) -> Places:
+    def alignment(self) -> Alignment:
         """Where everything stands between the pairs that are known."""
         mine = self._leading()
-        return places(mine, self.a.partner[mine], len(self.a), len(self.b))
+        return alignment(mine, self.a.partner[mine], len(self.a), len(self.b))
 
     def renamed(self) -> Renamed:
         """The names of kernels that were found beside each other by their operators."""
@@ -269,8 +269,11 @@ class _Table:
 
     def is_related(self) -> bool:
         """Whether both parts have enough in common for a place to mean something."""
-        paired = range(len(HOWS) - len(TAKEN_IN))
-        return all(part.free.sum() <= FEW or np.isin(part.how, paired).mean() >= RELATED for part in (self.a, self.b))
+        paired = range(len(MATCH_KINDS) - len(TAKEN_IN))
+        return all(
+            part.free.sum() <= MAX_LEFT_UNPAIRED or np.isin(part.how, paired).mean() >= MIN_PAIRED_SHARE
+            for part in (self.a, self.b)
+        )
 
     def _leading(self) -> Int64:
         """Places in A of pairs, and of the first of what is several."""
@@ -283,7 +286,7 @@ class _Table:
         numbers: Int64 = self.a.number[mine] * len(self.b.known) + self.b.number[self.a.partner[mine]]
         return numbers
 
-    def calls(self, key: KeyOf) -> tuple[Calls, Calls]:
+    def calls(self, key: KeyOf) -> tuple[LaunchingCalls, LaunchingCalls]:
         """The calls of operators of which work is free, told apart by a key of that work."""
         keys, sorts = self.keys(key), self.keys(_role)
         return calls(self.a.caller, keys[0], sorts[0]), calls(self.b.caller, keys[1], sorts[1])
@@ -292,13 +295,13 @@ class _Table:
         """Make partners of what is free and has one key, first where both sides have it equally often."""
         keys = self.keys(key, key_b)
         for pairs in (even_pairs(*keys), None):
-            mine, other = pairs or uneven_pairs(*self.left_of(keys), self.places())
-            self.join(Partners(mine, other, other, mine), how)
+            mine, other = pairs or uneven_pairs(*self.left_of(keys), self.alignment())
+            self.join(PartnerIndices(mine, other, other, mine), how)
 
-    def join(self, found: Partners, how: str) -> None:
+    def join(self, found: PartnerIndices, how: str) -> None:
         """Make partners."""
         self.a.partner[found.a], self.b.partner[found.b] = found.of_a, found.of_b
-        self.a.how[found.a] = self.b.how[found.b] = HOWS.index(how)
+        self.a.how[found.a] = self.b.how[found.b] = MATCH_KINDS.index(how)
 
     def finished(self) -> Matching:
         """What was found; pairs by name are told apart by whether they had the same sizes."""
@@ -307,7 +310,7 @@ class _Table:
         return Matching(a.rows, b.rows, a.partner, b.partner, a.how, b.how)
 
     def _tell_shapes(self) -> None:
-        mine = np.flatnonzero(self.a.how == HOWS.index(SAME_NAME))
+        mine = np.flatnonzero(self.a.how == MATCH_KINDS.index(SAME_NAME))
         other = self.a.partner[mine]
         pairs, member = np.unique(self._classes(mine), return_inverse=True)
         differ = [
@@ -315,7 +318,7 @@ class _Table:
             for pair in pairs.tolist()
         ]
         resized = np.array(differ, bool)[member] if differ else np.empty(0, bool)
-        self.a.how[mine[resized]] = self.b.how[other[resized]] = HOWS.index(OTHER_SHAPES)
+        self.a.how[mine[resized]] = self.b.how[other[resized]] = MATCH_KINDS.index(OTHER_SHAPES)
 
 
 def _differ(a: WorkClass, b: WorkClass) -> bool:
@@ -338,29 +341,30 @@ def _fuse(table: _Table) -> None:
     for find, forth, back in finds:
         if find is in_place_of and not table.is_related():
             return
-        where = table.places()
-        _take_in((table.a, where.stretch_a), (table.b, where.stretch_b), find, forth)
-        _take_in((table.b, where.stretch_b), (table.a, where.stretch_a), find, back)
+        where = table.alignment()
+        _take_in((table.a, where.segment_a), (table.b, where.segment_b), find, forth)
+        _take_in((table.b, where.segment_b), (table.a, where.segment_a), find, back)
 
 
 def _take_in(given: tuple[_Part, Int64], hosts: tuple[_Part, Int64], find: Find, how: str) -> None:
     """Let the work of one part go into that of another; both with the posts before them."""
     mine, others = (
-        loose(part.trace, part.rows, part.known, part.number, part.free, stretch) for part, stretch in (given, hosts)
+        unmatched(part.trace, part.rows, part.known, part.number, part.free, stretch)
+        for part, stretch in (given, hosts)
     )
     into = find(mine, others)
     taken = np.flatnonzero(into >= 0)
-    place, host = mine.place[taken], others.place[into[taken]]
-    given[0].partner[place] = host
+    index, host = mine.index[taken], others.index[into[taken]]
+    given[0].partner[index] = host
     # Written from the last to the first, so that the first stays.
-    hosts[0].partner[host[::-1]] = place[::-1]
-    given[0].how[place] = hosts[0].how[host] = HOWS.index(how)
+    hosts[0].partner[host[::-1]] = index[::-1]
+    given[0].how[index] = hosts[0].how[host] = MATCH_KINDS.index(how)
 
 
 def _partners(row: int, rows: Int64, partner: Int64, others: Int64, back: Int64) -> Int64:
-    place = np.flatnonzero(rows == row)
-    if len(place) == 0 or partner[place[0]] < 0:
+    index = np.flatnonzero(rows == row)
+    if len(index) == 0 or partner[index[0]] < 0:
         return np.empty(0, np.int64)
     # All of a group lead to its first activity on the other side, and that one leads back to the first on this.
-    found: Int64 = others[back == back[partner[place[0]]]]
+    found: Int64 = others[back == back[partner[index[0]]]]
     return found

@@ -28,7 +28,7 @@ from tracetui.model.trace import Float64, Trace
 
 
 @dataclass(frozen=True, eq=False)
-class Partners:
+class PartnerIndices:
     """What was found for some work of A and of B, by places in order of launch."""
 
     a: Int64
@@ -40,10 +40,10 @@ class Partners:
 
 
 @dataclass(frozen=True, eq=False)
-class Calls:
+class LaunchingCalls:
     """Calls of operators by the work of one part that they launched."""
 
-    work: Int64
+    activity: Int64
     """Places of that work, by call and in order of launch."""
     call: Int64
     """Index of the call of each."""
@@ -53,11 +53,11 @@ class Calls:
     """How much of it there is."""
     key: Int64
     """What tells calls apart, the same numbers on both sides."""
-    sort: Int64
+    role: Int64
     """What sort of work each of `work` is, likewise."""
 
 
-def calls(caller: Int64, key: Int64, sort: Int64) -> Calls:
+def calls(caller: Int64, key: Int64, sort: Int64) -> LaunchingCalls:
     """The calls by their operators, of work with a key; the key of a call is that of its first work."""
     work = np.flatnonzero((key >= 0) & (caller >= 0))
     used, begin, member = np.unique(caller[work], return_index=True, return_inverse=True)
@@ -67,34 +67,34 @@ def calls(caller: Int64, key: Int64, sort: Int64) -> Calls:
     order = np.argsort(call, kind="stable")
     count = np.bincount(call, minlength=len(used))
     first = np.cumsum(count) - count
-    return Calls(work[order], call[order], first, count, key[work[order]][first], sort[work[order]])
+    return LaunchingCalls(work[order], call[order], first, count, key[work[order]][first], sort[work[order]])
 
 
-def call_partners(a: Calls, b: Calls, where: Places) -> Partners:
+def call_partners(a: LaunchingCalls, b: LaunchingCalls, where: Alignment) -> PartnerIndices:
     """The work of calls of one key, wherever they stand."""
     even = even_pairs(a.key, b.key)
     left_a, left_b = a.key.copy(), b.key.copy()
     left_a[even[0]], left_b[even[1]] = -1, -1
-    heads = Places(where.a[a.work[a.first]], where.b[b.work[b.first]])
+    heads = Alignment(where.a[a.activity[a.first]], where.b[b.activity[b.first]])
     uneven = uneven_pairs(left_a, left_b, heads)
     return _partners(a, b, (np.concatenate([even[0], uneven[0]]), np.concatenate([even[1], uneven[1]])))
 
 
-def call_partners_in_place(a: Calls, b: Calls, where: Places) -> Partners:
+def call_partners_in_segment(a: LaunchingCalls, b: LaunchingCalls, where: Alignment) -> PartnerIndices:
     """The work of calls of one key between the same posts, where there are as many on either side."""
-    span = int(max(where.stretch_a.max(initial=0), where.stretch_b.max(initial=0))) + 1
-    key_a = a.key * span + where.stretch_a[a.work[a.first]]
-    key_b = b.key * span + where.stretch_b[b.work[b.first]]
+    span = int(max(where.segment_a.max(initial=0), where.segment_b.max(initial=0))) + 1
+    key_a = a.key * span + where.segment_a[a.activity[a.first]]
+    key_b = b.key * span + where.segment_b[b.activity[b.first]]
     return _partners(a, b, even_pairs(key_a, key_b))
 
 
-def _partners(a: Calls, b: Calls, pairs: Pairs) -> Partners:
+def _partners(a: LaunchingCalls, b: LaunchingCalls, pairs: Pairs) -> PartnerIndices:
     work_a, of_a = _one_way(a, b, *pairs)
     work_b, of_b = _one_way(b, a, *pairs[::-1])
-    return Partners(work_a, of_a, work_b, of_b)
+    return PartnerIndices(work_a, of_a, work_b, of_b)
 
 
-def _one_way(mine: Calls, others: Calls, calls: Int64, partners: Int64) -> tuple[Int64, Int64]:
+def _one_way(mine: LaunchingCalls, others: LaunchingCalls, calls: Int64, partners: Int64) -> tuple[Int64, Int64]:
     """For the work of calls its partner in their partners: what has its place in the call, else the first."""
     partner = np.full(len(mine.count), -1, np.int64)
     partner[calls] = partners
@@ -103,12 +103,12 @@ def _one_way(mine: Calls, others: Calls, calls: Int64, partners: Int64) -> tuple
     rank = count_within(call) - 1
     alike = mine.count[call] == others.count[other]
     beside = others.first[other] + np.where(alike, rank, 0)
-    strange = np.bincount(call, mine.sort[held] != others.sort[beside], len(mine.count)) > 0
+    strange = np.bincount(call, mine.role[held] != others.role[beside], len(mine.count)) > 0
     found = np.where(strange[call], others.first[other], beside)
-    return mine.work[held], others.work[found]
+    return mine.activity[held], others.activity[found]
 
 
-def in_order(trace: Trace, rows: Int64) -> Int64:
+def in_launch_order(trace: Trace, rows: Int64) -> Int64:
     """GPU activities by launch, those of one launch by start.
 
     A stream runs what it is given in order: work without a launch record comes after what its stream ran before it.
@@ -127,46 +127,46 @@ def in_order(trace: Trace, rows: Int64) -> Int64:
     return rows[np.lexsort((slices.start[rows], launched))]
 
 
-_STRAY = 2
+_MAX_STRAY_RATIO = 2
 """A pair that is so many times as far from its place as the middle one does not count: it moved alone."""
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class Alignment:
     """Places of the work of both parts on one scale: posts stand at 1, 2, 3 ..., all else between them."""
 
     a: Float64
     b: Float64
 
     @property
-    def stretch_a(self) -> Int64:
+    def segment_a(self) -> Int64:
         """The number of the post before each activity, 0 before the first."""
         return np.floor(self.a).astype(np.int64)
 
     @property
-    def stretch_b(self) -> Int64:
+    def segment_b(self) -> Int64:
         """Likewise of B."""
         return np.floor(self.b).astype(np.int64)
 
 
-def places(pairs_a: Int64, pairs_b: Int64, size_a: int, size_b: int) -> Places:
+def alignment(pairs_a: Int64, pairs_b: Int64, size_a: int, size_b: int) -> Alignment:
     """The scale that pairs make: places in order of launch of each pair in A and in B."""
-    posts_a, posts_b = _posts(pairs_a, pairs_b)
+    posts_a, posts_b = _anchors(pairs_a, pairs_b)
     numbers = np.arange(len(posts_a) + 2, dtype=np.float64)
     scales = (
         np.interp(np.arange(size), np.concatenate([[-1], posts, [size]]), numbers)
         for posts, size in ((posts_a, size_a), (posts_b, size_b))
     )
-    return Places(*scales)
+    return Alignment(*scales)
 
 
-def _posts(a: Int64, b: Int64) -> tuple[Int64, Int64]:
+def _anchors(a: Int64, b: Int64) -> tuple[Int64, Int64]:
     """The pairs that no other crosses, after those that moved far are taken out."""
     order = np.argsort(a, kind="stable")
     a, b = a[order], b[order]
     if len(b) and (np.diff(b) < 0).any():
         away = np.abs(_ranks(b) - np.arange(len(b)))
-        kept = away <= _STRAY * np.median(away) + 1
+        kept = away <= _MAX_STRAY_RATIO * np.median(away) + 1
         a, b = a[kept], b[kept]
         highest = np.maximum.accumulate(b)
         lowest = np.minimum.accumulate(b[::-1])[::-1]
@@ -192,15 +192,15 @@ def even_pairs(a: Int64, b: Int64) -> Pairs:
     return order_a[np.isin(a[order_a], even)], order_b[np.isin(b[order_b], even)]
 
 
-def uneven_pairs(a: Int64, b: Int64, where: Places) -> Pairs:
+def uneven_pairs(a: Int64, b: Int64, where: Alignment) -> Pairs:
     """Pairs of the keys that both sides have, one more often than the other."""
     order_a, order_b, _, counts_a, counts_b = _sorted(a, b)
     found_a, found_b = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     uneven = (counts_a != counts_b) & (counts_a > 0) & (counts_b > 0)
     ends_a, ends_b = np.cumsum(counts_a), np.cumsum(counts_b)
-    for place in np.flatnonzero(uneven).tolist():
-        mine = order_a[ends_a[place] - counts_a[place] : ends_a[place]]
-        other = order_b[ends_b[place] - counts_b[place] : ends_b[place]]
+    for index in np.flatnonzero(uneven).tolist():
+        mine = order_a[ends_a[index] - counts_a[index] : ends_a[index]]
+        other = order_b[ends_b[index] - counts_b[index] : ends_b[index]]
         if len(mine) > len(other):
             mine = mine[_nearest(where.a[mine], where.b[other])]
         else:

@@ -25,8 +25,8 @@ from tracetui.analysis.comparing.sides.traits import RECORDED, THREADS, Traits, 
 from tracetui.model.quantities import counted, rounded_percent, time_scale
 from tracetui.model.trace import Trace
 
-KEY = "distributedInfo"
-WAITS = "a collective waits for the slowest rank, so the time in it says who waited, not what is slow"
+RANK_METADATA_KEY = "distributedInfo"
+RANKS_WAIT = "a collective waits for the slowest rank, so the time in it says who waited, not what is slow"
 
 
 class Rank(NamedTuple):
@@ -38,7 +38,7 @@ class Rank(NamedTuple):
 
 def rank(trace: Trace) -> Rank | None:
     """The rank that recorded a trace; None where the file does not say."""
-    about = trace.metadata.get(KEY)
+    about = trace.metadata.get(RANK_METADATA_KEY)
     if not isinstance(about, Mapping):
         return None
     number, of = about.get("rank"), about.get("world_size")
@@ -57,7 +57,7 @@ def is_one_job(a: Side, b: Side) -> bool:
     return are_ranks(a, b) and low_a < high_b and low_b < high_a
 
 
-def ranks_told(a: Side, b: Side, names: tuple[str, str]) -> Iterator[str]:
+def rank_sentences(a: Side, b: Side, names: tuple[str, str]) -> Iterator[str]:
     """That the sides are different ranks, or of jobs of different size; nothing where they are not."""
     left, right = rank(a.trace), rank(b.trace)
     if left is None or right is None:
@@ -66,9 +66,9 @@ def ranks_told(a: Side, b: Side, names: tuple[str, str]) -> Iterator[str]:
     if left.of != right.of:
         yield f"Different numbers of ranks: {left.of} and {right.of}."
     elif is_one_job(a, b):
-        yield f"{both} are ranks {left.number} and {right.number} of one job of {left.of}: {WAITS}."
+        yield f"{both} are ranks {left.number} and {right.number} of one job of {left.of}: {RANKS_WAIT}."
     elif left.number != right.number:
-        yield f"{both} are different ranks, {left.number} and {right.number} of {left.of}: {WAITS}."
+        yield f"{both} are different ranks, {left.number} and {right.number} of {left.of}: {RANKS_WAIT}."
 
 
 def _when(trace: Trace) -> tuple[int, int]:
@@ -78,16 +78,20 @@ def _when(trace: Trace) -> tuple[int, int]:
 
 Row = Mapping[str, Any]
 
-ALIEN = (20.0, 50.0)
+UNRELATED_PERCENT = (20.0, 50.0)
 """Percent of the GPU time of one side, and of the other: where less has a counterpart, the work is other work.
 
 Of a program from which most was taken out all that is left has one.
 """
-SHARED = 0.25
+MIN_SHARED_CALLS = 0.25
 """Of the calls of operators on the side that has more of them: with fewer of the same names it is another program."""
-TIMES = {"gpu_span_us": "GPU{}, from the first kernel to the last", "gpu_busy_us": "GPU time{}", "cpu_us": "CPU time{}"}
+SEPARATE_TIMES = {
+    "gpu_span_us": "GPU{}, from the first kernel to the last",
+    "gpu_busy_us": "GPU time{}",
+    "cpu_us": "CPU time{}",
+}
 """The times that are told beside each other."""
-COUNTS = {"kernels": "Kernels{}", "cpu_ops": "Operators{}"}
+SEPARATE_COUNTS = {"kernels": "Kernels{}", "cpu_ops": "Operators{}"}
 
 
 def in_common(rows: Sequence[Row]) -> tuple[float, float]:
@@ -107,12 +111,16 @@ def shared_calls(ops: Sequence[Row]) -> float:
     return shared / larger if larger else 1.0
 
 
-def strangers(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, str] = ("A", "B")) -> str:
+def unrelated_programs(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, str] = ("A", "B")) -> str:
     """That the sides are two programs, as a sentence; empty where they are not."""
     if not (len(a.work()[0]) and len(b.work()[0])):
         return ""
     shares = in_common(list(kernel_changes(a, b).table.rows()))
-    if min(shares) >= ALIEN[0] or max(shares) >= ALIEN[1] or shared_calls(ops) >= SHARED:
+    if (
+        min(shares) >= UNRELATED_PERCENT[0]
+        or max(shares) >= UNRELATED_PERCENT[1]
+        or shared_calls(ops) >= MIN_SHARED_CALLS
+    ):
         return ""
     one, other = names
     first, second = map(rounded_percent, shares)
@@ -120,14 +128,14 @@ def strangers(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, str] = ("A
     return f"These are not the same program: {held} one in {one}. What follows are numbers of each, and no speed-up."
 
 
-def times_apart(a: Side, b: Side, totals: Mapping[str, Total]) -> Iterator[str]:
+def separate_times(a: Side, b: Side, totals: Mapping[str, Total]) -> Iterator[str]:
     """Times, counts and verdicts of both sides beside each other."""
-    for name, words in TIMES.items():
+    for name, words in SEPARATE_TIMES.items():
         if (each := totals.get(name)) and each.difference.change is not Change.UNKNOWN:
             before, after = each.difference.a.median, each.difference.b.median
             scales = time_scale((before,)), time_scale((after,))
             yield f"{words.format(per(a, b))}: A {scales[0].one(before)}, B {scales[1].one(after)}."
-    for name, words in COUNTS.items():
+    for name, words in SEPARATE_COUNTS.items():
         if (each := totals.get(name)) and each.difference.change is not Change.UNKNOWN:
             before, after = each.difference.a.median, each.difference.b.median
             yield f"{words.format(per(a, b))}: A {before:,g}, B {after:,g}."
@@ -143,7 +151,7 @@ CONDITIONS = (*RECORDED, THREADS)
 def is_same(a: Side, b: Side) -> bool:
     """Whether both sides are the same parts of one recording, or of copies of it."""
     left, right = a.trace, b.trace
-    if not (a.sort == b.sort and np.array_equal(a.start, b.start) and np.array_equal(a.end, b.end)):
+    if not (a.part_kind == b.part_kind and np.array_equal(a.start, b.start) and np.array_equal(a.end, b.end)):
         return False
     if left is right:
         return True
@@ -162,7 +170,7 @@ def unsure(a: Side, b: Side) -> list[str]:
     said = [*_on_the_same(traits(a), traits(b))]
     if 1 in (len(a), len(b)) and not len(a) == len(b) == 1:
         alone, other = ("A", "B") if len(a) == 1 else ("B", "A")
-        said.append(f"{alone} is one {(a if alone == 'A' else b).sort}: noise is known of {other} alone.")
+        said.append(f"{alone} is one {(a if alone == 'A' else b).part_kind}: noise is known of {other} alone.")
     for name, side in (("A", a), ("B", b)):
         if count := side.inferred():
             what = f"{counted(count, 'GPU activity')} of {name}"
@@ -175,9 +183,11 @@ def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
     for name, side in zip(names, (a, b), strict=True):
         if side.cut:
             yield f"{name} was not read to its end, so that some of its work may be missing."
-    yield from ranks_told(one, other, names)
-    if a.sort != b.sort:
-        words = [f"the whole {each.sort}" if each.sort == CAPTURE else f"a {each.sort}" for each in (a, b)]
+    yield from rank_sentences(one, other, names)
+    if a.part_kind != b.part_kind:
+        words = [
+            f"the whole {each.part_kind}" if each.part_kind == CAPTURE else f"a {each.part_kind}" for each in (a, b)
+        ]
         yield f"A part of {names[0]} is {words[0]}, one of {names[1]} {words[1]}: their sums do not compare."
     works = [bool(len(each.work()[0])) for each in (one, other)]
     if works[0] != works[1]:

@@ -26,15 +26,15 @@ from tracetui.model.trace import Kind
 
 Row = Mapping[str, Any]
 
-COMMON = 50.0
+MIN_COMMON_PERCENT = 50.0
 """Percent of a side's GPU time below which its share with a counterpart is told."""
-TELLING = 0.05
+MIN_CHANGE_SHARE = 0.05
 """Of the GPU's time on the slower side: rows that change less than that explain nothing."""
-MOST = 3
+MAX_NAMED_KERNELS = 3
 """So many kernels are named in a sentence."""
-OPS = 5
+MAX_NAMED_OPS = 5
 """So many operators that became one kernel."""
-WORD = 40
+MAX_WORD_CHARACTERS = 40
 """Characters of a name that is a word; longer ones are mangled."""
 _OTHERS = (FASTER, SLOWER, GONE, NEW)
 _GEMM, _COLLECTIVE = Family.GEMM.name.lower(), Family.COMMUNICATION.name.lower()
@@ -49,26 +49,28 @@ class KernelStory:
     sentences: tuple[str, ...]
     saved_bytes: float = 0.0
     """So many less are told where fusions are."""
-    told_ops: frozenset[str] = frozenset()
+    named_ops: frozenset[str] = frozenset()
     """Operators whose work is told to be gone or new."""
 
 
 def kernel_story(a: Side, b: Side, totals: Mapping[str, Total]) -> KernelStory:
     """What explains the GPU's time; nothing where one side has none, or where all is as it was."""
-    found = kernel_changes(a, b)
+    changes = kernel_changes(a, b)
     rows: list[Row] = [
-        {**row, "place": place, "from": _kernels(a, found.rows_a[place]), "into": _kernels(b, found.rows_b[place])}
-        for place, row in enumerate(found.table.rows())
+        {**row, "place": index, "from": _kernels(a, changes.rows_a[index]), "into": _kernels(b, changes.rows_b[index])}
+        for index, row in enumerate(changes.table.rows())
     ]
     if not any(row["calls_a"] for row in rows) or not any(row["calls_b"] for row in rows):
         return KernelStory(())
     shares = in_common(rows)
     telling = _telling(rows)
-    fused = [row for row in telling if row["mark"] == FUSED_INTO or _is_split(row)][:MOST]
-    more = [row for row in telling if row["mark"] not in (FUSED_INTO, SPLIT_INTO) and _is_resized(row)][:MOST]
+    fused = [row for row in telling if row["mark"] == FUSED_INTO or _is_split(row)][:MAX_NAMED_KERNELS]
+    more = [row for row in telling if row["mark"] not in (FUSED_INTO, SPLIT_INTO) and _is_resized(row)][
+        :MAX_NAMED_KERNELS
+    ]
     dispatched, copies = _in_the_dispatcher(a, b)
     named = {row["place"] for row in (*fused, *more)}
-    named |= {row["place"] for row in rows if row["mark"] == NEW and copies.issuperset(found.rows_b[row["place"]])}
+    named |= {row["place"] for row in rows if row["mark"] == NEW and copies.issuperset(changes.rows_b[row["place"]])}
     others = _weighty([row for row in rows if row["place"] not in named], rows)
     if are_ranks(a, b):
         # Time in a collective says who waited, which is told of both sides.
@@ -79,28 +81,28 @@ def kernel_story(a: Side, b: Side, totals: Mapping[str, Total]) -> KernelStory:
         *_same_products(a, b, rows),
         *([dispatched] if dispatched else []),
     ]
-    ops = {_owner(a, row) for each in others if each["mark"] == GONE for row in found.rows_a[each["place"]].tolist()}
-    ops |= {_owner(b, row) for each in others if each["mark"] == NEW for row in found.rows_b[each["place"]].tolist()}
+    ops = {_owner(a, row) for each in others if each["mark"] == GONE for row in changes.rows_a[each["place"]].tolist()}
+    ops |= {_owner(b, row) for each in others if each["mark"] == NEW for row in changes.rows_b[each["place"]].tolist()}
     saved = sum(row["saved_bytes"] or 0.0 for row in fused)
     return KernelStory(tuple(sentences), saved, frozenset(ops))
 
 
 def _common_words(shares: tuple[float, float]) -> Iterator[str]:
     """That little of the work has a counterpart: perhaps these are two programs."""
-    if min(shares) < COMMON:
+    if min(shares) < MIN_COMMON_PERCENT:
         first, second = map(rounded_percent, shares)
         yield f"Of A's GPU time {first} has a counterpart in B, of B's {second} one in A."
 
 
 def _telling(rows: Sequence[Row]) -> list[Row]:
     """The rows that hold enough of the GPU's time on either side to explain something."""
-    least = [TELLING * sum(row[name] for row in rows) for name in ("a_us", "b_us")]
+    least = [MIN_CHANGE_SHARE * sum(row[name] for row in rows) for name in ("a_us", "b_us")]
     return [row for row in rows if row["a_us"] > least[0] or row["b_us"] > least[1]]
 
 
 def _weighty(left: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
     """Of some rows those that changed by enough to explain something."""
-    least = TELLING * max(sum(row["a_us"] or 0 for row in rows), sum(row["b_us"] or 0 for row in rows))
+    least = MIN_CHANGE_SHARE * max(sum(row["a_us"] or 0 for row in rows), sum(row["b_us"] or 0 for row in rows))
     return [row for row in left if row["mark"] in _OTHERS and abs(row["saves_us"] or 0) > least]
 
 
@@ -112,7 +114,9 @@ def _kernels(side: Side, rows: Int64) -> str:
 
 
 def _spelled(name: str) -> str:
-    return name if is_generated(name) or (name.isidentifier() and len(name) <= WORD) else decode(name).short
+    return (
+        name if is_generated(name) or (name.isidentifier() and len(name) <= MAX_WORD_CHARACTERS) else decode(name).short
+    )
 
 
 def _counts(
@@ -148,10 +152,10 @@ def _fusion(row: Row) -> str:
     aside = [f"{row['calls_a']:,} → {counted(row['calls_b'], 'kernel')}"]
     if row["mark"] == FUSED_INTO and row["calls_a"] == len(ops) and row["calls_b"] == 1:
         aside = []
-    aside += [time_scale(times).change(*times), WITHIN_NOISE if row["change"] == Change.UNTOLD.value else ""]
+    aside += [time_scale(times).change(*times), WITHIN_NOISE if row["change"] == Change.WITHIN_NOISE.value else ""]
     saved = row["saved_bytes"]
     aside.append(f"{size(saved)} less memory traffic" if saved is not None and saved > 0 else "")
-    subject = joined(ops) if 0 < len(ops) <= OPS else listed(ops, OPS) or row["from"]
+    subject = joined(ops) if 0 < len(ops) <= MAX_NAMED_OPS else listed(ops, MAX_NAMED_OPS) or row["from"]
     verb = "stands where" if row["how"] == SAME_PLACE else "became"
     if row["how"] == SAME_PLACE:
         return f"{row['into']} {verb} {subject} stood{in_brackets(*aside)}"
@@ -194,11 +198,11 @@ def _in_the_dispatcher(a: Side, b: Side) -> tuple[str, frozenset[int]]:
 
     With the slices of these copies.
     """
-    found = kernel_changes(a, b)
-    before = {_owner(a, row) for rows in found.rows_a for row in rows.tolist()}
-    names = {a.trace.name_of(row) for rows in found.rows_a for row in rows.tolist()}
+    changes = kernel_changes(a, b)
+    before = {_owner(a, row) for rows in changes.rows_a for row in rows.tolist()}
+    names = {a.trace.name_of(row) for rows in changes.rows_a for row in rows.tolist()}
     after: dict[int, list[int]] = {}
-    for row in np.concatenate([np.empty(0, np.int64), *found.rows_b]).tolist():
+    for row in np.concatenate([np.empty(0, np.int64), *changes.rows_b]).tolist():
         after.setdefault(links(b.trace).owner_of(row), []).append(row)
     said, told = "", list[int]()
     for owner, rows in after.items():
@@ -229,7 +233,7 @@ def _changed(others: Sequence[Row]) -> list[str]:
     said = []
     for mark in _OTHERS:
         some = [_change(row, scale) for row in others if row["mark"] == mark]
-        said += [f"{mark}: {listed(some, MOST)}"] if some else []
+        said += [f"{mark}: {listed(some, MAX_NAMED_KERNELS)}"] if some else []
     return said
 
 

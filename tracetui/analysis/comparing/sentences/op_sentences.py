@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.comparing.changes.change_rows import FASTER, FUSED_INTO, GONE, NEW, SAME, SLOWER, UNTOLD
+from tracetui.analysis.comparing.changes.change_rows import CANNOT_TELL, FASTER, FUSED_INTO, GONE, NEW, SAME, SLOWER
 from tracetui.analysis.comparing.changes.op_fusions import OpFusion, OpFusions, op_fusions
 from tracetui.analysis.comparing.changes.totals_table import Total
 from tracetui.analysis.comparing.sentences.words import WITHIN_NOISE, bare, bares, in_brackets, joined, listed, per
@@ -27,7 +27,7 @@ from tracetui.model.intervals import Int64
 from tracetui.model.quantities import Scale, counted, time_scale
 from tracetui.model.trace import Float64, Trace
 
-WORTH = 0.05
+MIN_TIME_SHARE = 0.05
 """Of the time of all operators of a side: what takes less is no reason for anything."""
 MAX_NAMED_FUSIONS = 3
 """Maximum fusions named per sentence, and maximum operators named that are called at another rate."""
@@ -41,9 +41,11 @@ class OpCounts:
 
     def __init__(self, a: Side, b: Side, rows: Sequence[Row], fusions: OpFusions) -> None:
         self._sides, self._rows, self._fusions = (a, b), rows, fusions
-        self._least: list[float] = [WORTH * sum(row[name] for row in rows if row["kind"] == OP) for name in _OWN]
+        self._least: list[float] = [
+            MIN_TIME_SHARE * sum(row[name] for row in rows if row["kind"] == OP) for name in _OWN
+        ]
         self._resized = self._find_resized()
-        self.told = [row["name"] for row in self._resized if row["mark"] in (FASTER, SLOWER)]
+        self.named = [row["name"] for row in self._resized if row["mark"] in (FASTER, SLOWER)]
         """Operators whose times are told."""
 
     @property
@@ -71,11 +73,11 @@ class OpCounts:
         """`Operators per step 210 → 23`, without those of torch.compile itself; empty where that is no change."""
         machinery = [_of_compile(side) for side in self._sides]
         every = [measures(side)["cpu_ops"].values for side in self._sides]
-        found = difference(every[0] - machinery[0], every[1] - machinery[1], exact=True)
-        if found.change not in BELIEVED:
+        change = difference(every[0] - machinery[0], every[1] - machinery[1], exact=True)
+        if change.change not in BEYOND_NOISE:
             return ""
         own = _and_of_compile(*(float(np.median(each)) for each in machinery))
-        return f"Operators{per(*self._sides)} {found.a.median:,g} → {found.b.median:,g}{in_brackets(own)}"
+        return f"Operators{per(*self._sides)} {change.a.median:,g} → {change.b.median:,g}{in_brackets(own)}"
 
     def _is_worth(self, fusion: OpFusion) -> bool:
         times = fusion.times.a.median, fusion.times.b.median
@@ -91,15 +93,15 @@ class OpCounts:
     def _is_counted(self, name: str) -> bool:
         """Whether the numbers of calls differ by more than they do from part to part."""
         before, after = (each.count(each.of([name])) for each in (self._fusions.a, self._fusions.b))
-        return difference(before, after, exact=True).change in BELIEVED
+        return difference(before, after, exact=True).change in BEYOND_NOISE
 
 
 def _of_compile(side: Side) -> Float64:
     """How many of the operators of each part are rows of torch.compile."""
-    found = calls(side)
-    own = np.array([place for place, key in enumerate(found.keys) if key.kind == COMPILE], np.int64)
-    held = np.isin(found.row, op_rows(side.trace)) & np.isin(found.key, own)
-    return np.bincount(found.part[held], minlength=len(side)).astype(np.float64)
+    side_calls = calls(side)
+    own = np.array([index for index, key in enumerate(side_calls.keys) if key.kind == COMPILE], np.int64)
+    held = np.isin(side_calls.row, op_rows(side.trace)) & np.isin(side_calls.key, own)
+    return np.bincount(side_calls.part[held], minlength=len(side)).astype(np.float64)
 
 
 def _and_of_compile(before: float, after: float) -> str:
@@ -113,7 +115,7 @@ def _fusion(fusion: OpFusion) -> str:
     """What became what: `gelu and mul became graph_0_cpp_fused_gelu_mul_0 (6,922 → 4,086 µs)`."""
     before, after = (_together(bares(names)) for names in (fusion.before, fusion.after))
     times = fusion.times.a.median, fusion.times.b.median
-    doubt = WITHIN_NOISE if fusion.times.change is Change.UNTOLD else ""
+    doubt = WITHIN_NOISE if fusion.times.change is Change.WITHIN_NOISE else ""
     return f"{before} became {after}{in_brackets(time_scale(times).change(*times), doubt)}"
 
 
@@ -173,11 +175,11 @@ def _untold(fusions: OpFusions, names: Sequence[str], number: int) -> tuple[list
 
     That time holds the view ops that are folded into them.
     """
-    calls, told = (fusions.a, fusions.b)[number], (fusions.told_a, fusions.told_b)[number]
+    calls, told = (fusions.a, fusions.b)[number], (fusions.fused_a, fusions.fused_b)[number]
     free = calls.of(names) & ~told
-    found, spent = calls.found, dict[str, float]()
-    for place in np.unique(found.key[free]).tolist():
-        spent[found.keys[place].name] = float(found.self_cpu[free & (found.key == place)].sum())
+    found, spent = calls.calls, dict[str, float]()
+    for index in np.unique(found.key[free]).tolist():
+        spent[found.keys[index].name] = float(found.self_cpu[free & (found.key == index)].sum())
     into = np.where(found.into >= 0, found.into, found.key)
     wanted = np.array([key.kind == OP and key.name in spent for key in found.keys], bool)
     mask = ~told & wanted[into] if spent else told & ~told
@@ -192,15 +194,15 @@ def _views(side: Side, others: Sequence[str] = ()) -> list[str]:
 
 Row = Mapping[str, Any]
 
-TELLING = 0.1
+MIN_CHANGE_SHARE = 0.1
 """Of the change of the CPU's time: rows that change less explain nothing."""
-MAIN = 0.5
+MAIN_OP_SHARE = 0.5
 """Of the CPU's time: an operator that takes as much on both sides is what most of it is."""
 MAX_NAMED_OPS = 3
 """Maximum operators named as costing more or less."""
 LAUNCHES = "launch calls"
 """All calls that put work on a GPU, whatever the library calls them."""
-BELIEVED = (Change.LESS, Change.MORE)
+BEYOND_NOISE = (Change.LESS, Change.MORE)
 
 
 def op_sentences(a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Total]) -> Iterator[str]:
@@ -208,7 +210,7 @@ def op_sentences(a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Tot
     fusions = op_fusions(a, b, rows)
     counts = OpCounts(a, b, rows, fusions)
     yield from counts.sentences()
-    told = [*counts.told, *(name for each in fusions.fusions for name in (*each.before, *each.after))]
+    told = [*counts.named, *(name for each in fusions.fusions for name in (*each.before, *each.after))]
     costs = _costs([row for row in rows if row["name"] not in told], rows, totals)
     yield from _cost_sentence(costs, totals)
     if counts.is_change and not any(row["kind"] == OP for row in costs):
@@ -241,7 +243,7 @@ def _launches(totals: Mapping[str, Total]) -> list[Row]:
     marks = {Change.LESS: FASTER, Change.MORE: SLOWER}
     return [
         {
-            "mark": marks.get(spent.change, UNTOLD),
+            "mark": marks.get(spent.change, CANNOT_TELL),
             "name": LAUNCHES,
             "kind": RUNTIME,
             "calls_a": count.difference.a.median,
@@ -259,16 +261,16 @@ def _costs(left: Sequence[Row], rows: Sequence[Row], totals: Mapping[str, Total]
     Operators that one side alone calls are told apart.
     """
     whole = totals["cpu_us"]
-    if whole.change not in BELIEVED:
+    if whole.change not in BEYOND_NOISE:
         return []
     saved = -whole.difference.amount
-    least = TELLING * max(abs(sum(row["saves_us"] for row in rows if row["kind"] != WAIT)), abs(saved))
+    least = MIN_CHANGE_SHARE * max(abs(sum(row["saves_us"] for row in rows if row["kind"] != WAIT)), abs(saved))
     told = [
         row
         for row in left
         if row["kind"] != WAIT
         and not (row["kind"] in (OP, ANNOTATION, COMPILE) and row["mark"] in (GONE, NEW))
-        and row["mark"] not in (SAME, UNTOLD)
+        and row["mark"] not in (SAME, CANNOT_TELL)
         and row["saves_us"] * saved > 0
         and abs(row["saves_us"]) > least
     ]
@@ -297,9 +299,12 @@ def _main(rows: Sequence[Row], totals: Mapping[str, Total]) -> Iterator[str]:
     """The operator that most of the time is, on either side, as often as before: why the rest matters little."""
     whole = totals["cpu_us"].difference
     for row in rows:
-        is_main = row["self_cpu_a_us"] > MAIN * whole.a.median and row["self_cpu_b_us"] > MAIN * whole.b.median
+        is_main = (
+            row["self_cpu_a_us"] > MAIN_OP_SHARE * whole.a.median
+            and row["self_cpu_b_us"] > MAIN_OP_SHARE * whole.b.median
+        )
         if row["kind"] == OP and is_main and row["calls_a"] == row["calls_b"]:
-            doubt = WITHIN_NOISE if row["mark"] == UNTOLD else ""
+            doubt = WITHIN_NOISE if row["mark"] == CANNOT_TELL else ""
             times = in_brackets(time_scale(own_times(row)).change(*own_times(row)), doubt)
             calls = counted(round(row["calls_a"]), "call")
             yield f"Most of the CPU time is {bare(row['name'])}: {calls} as before{times}."

@@ -17,66 +17,70 @@ import numpy as np
 
 from tracetui.analysis.comparing.changes.op_changes import op_changes
 from tracetui.analysis.comparing.changes.totals_table import paired
-from tracetui.analysis.comparing.sentences.fairness import is_same, strangers, times_apart, unfair, unsure
+from tracetui.analysis.comparing.sentences.fairness import is_same, separate_times, unfair, unrelated_programs, unsure
 from tracetui.analysis.comparing.sentences.kernel_sentences import kernel_story
 from tracetui.analysis.comparing.sentences.op_sentences import names_alone, op_sentences, op_sentences_of_gpu
 from tracetui.analysis.comparing.sentences.time_sentences import (
-    Totals,
+    TotalsByName,
     further_sentences,
+    mixed_sentences,
     mixed_times,
-    mixed_told,
     verdict_sentences,
 )
 from tracetui.analysis.comparing.sides.composition import is_mixed
 from tracetui.analysis.comparing.sides.side import STEP, Side
 from tracetui.analysis.comparing.sides.traits import traits
-from tracetui.analysis.health.checks import Check, Severity
+from tracetui.analysis.health.checks import Check, CheckSeverity
 from tracetui.analysis.health.health_table import doubtful, doubts
 from tracetui.analysis.linking.placement import partial_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.table import Table
 
-USED = frozenset(("kernels", "kernels.dur_us", "ops.self_cpu_us", "ops.cpu_total_us"))
+COMPARED_COLUMNS = frozenset(("kernels", "kernels.dur_us", "ops.self_cpu_us", "ops.cpu_total_us"))
 """Columns of other panes that hold what is compared."""
-OF_STEPS = frozenset(("steps.kernels", "steps.dur_us", "steps.gpu_busy_us", "steps.gpu_idle_us"))
+STEP_COLUMNS = frozenset(("steps.kernels", "steps.dur_us", "steps.gpu_busy_us", "steps.gpu_idle_us"))
 """Likewise, where the parts are steps."""
-CAUSES = "gaps.cause"
+CAUSE_COLUMN = "gaps.cause"
 """Told of what is wrong, and not of what is merely rough."""
-WHOLE = "steps"
+WHOLE_PANE = "steps"
 """A check that touches all of this pane is about a file of which a part is missing."""
-FRAMES = "ops.self_cpu_us"
+FRAMES_COLUMN = "ops.self_cpu_us"
 """What Python frames touch."""
-CUT = "steps.dur_us"
+CUT_COLUMN = "steps.dur_us"
 """What steps touch that the profiler cut."""
 
 
-def doubts_told(a: Side, b: Side, severity: Severity, names: tuple[str, str] = ("A", "B")) -> Iterator[str]:
+def warning_sentences(a: Side, b: Side, severity: CheckSeverity, names: tuple[str, str] = ("A", "B")) -> Iterator[str]:
     """A sentence for each doubt of this severity, which says of which side it is, how often, and what it does."""
     mine = [list(_of(a, b, severity)), list(_of(b, a, severity))]
     for check in dict.fromkeys([*mine[0], *mine[1]]):
-        held = [place for place in (0, 1) if check in mine[place]]
-        counts = dict.fromkeys(_count((a, b)[place], check) for place in held)
-        whose = " and ".join(names[place] for place in held)
+        held = [index for index in (0, 1) if check in mine[index]]
+        counts = dict.fromkeys(_count((a, b)[index], check) for index in held)
+        whose = " and ".join(names[index] for index in held)
         yield f"Doubtful in {whose}, as health says: {check.name} ({' and '.join(counts)}). {check.effect}"
 
 
-def _of(side: Side, other: Side, severity: Severity) -> Iterator[Check]:
+def _of(side: Side, other: Side, severity: CheckSeverity) -> Iterator[Check]:
     for check in doubtful(side.trace):
         if check.severity == severity and _touches(check, side) and not _is_elsewhere(check, side, other):
             yield check
 
 
 def _touches(check: Check, side: Side) -> bool:
-    used = USED | OF_STEPS if side.sort == STEP else USED
-    used |= {CAUSES} if check.severity == Severity.WRONG else set()
-    return WHOLE not in check.touches and not used.isdisjoint(check.touches)
+    used = COMPARED_COLUMNS | STEP_COLUMNS if side.part_kind == STEP else COMPARED_COLUMNS
+    used |= {CAUSE_COLUMN} if check.severity == CheckSeverity.WRONG else set()
+    return WHOLE_PANE not in check.touches and not used.isdisjoint(check.touches)
 
 
 def _is_elsewhere(check: Check, side: Side, other: Side) -> bool:
     """Whether other sentences say it, or what it found is in none of the parts."""
-    if check.severity == Severity.DOUBT and FRAMES in check.touches and traits(side).frames != traits(other).frames:
+    if (
+        check.severity == CheckSeverity.DOUBT
+        and FRAMES_COLUMN in check.touches
+        and traits(side).frames != traits(other).frames
+    ):
         return True
-    if CUT in check.touches:
+    if CUT_COLUMN in check.touches:
         cut = steps(side.trace).row[partial_steps(side.trace)]
         return not np.isin(side.row, cut).any()
     doubt = doubts(side.trace)[check.name]
@@ -92,7 +96,7 @@ def _count(side: Side, check: Check) -> str:
     return f"{doubt.count:,} of {doubt.of:,}" if doubt.of else f"{doubt.count:,}"
 
 
-MOST = 10
+MAX_SENTENCES = 10
 """Sentences; what is least important is left out beyond them."""
 
 
@@ -101,17 +105,17 @@ def statement(a: Side, b: Side, ops: Table | None = None) -> tuple[str, ...]:
     doubts = unfair(a, b)
     if (a.trace is b.trace or not doubts) and is_same(a, b):
         return (*doubts, "A and B are the same: nothing differs.")
-    doubts += doubts_told(a, b, Severity.WRONG)
-    last = [*unsure(a, b), *doubts_told(a, b, Severity.DOUBT)]
+    doubts += warning_sentences(a, b, CheckSeverity.WRONG)
+    last = [*unsure(a, b), *warning_sentences(a, b, CheckSeverity.DOUBT)]
     if is_mixed(a) or is_mixed(b):
-        return (*mixed_told(a, b), *doubts, *mixed_times(a, b), *last)
+        return (*mixed_sentences(a, b), *doubts, *mixed_times(a, b), *last)
     totals = paired(a, b)
     rows = list((ops or op_changes(a, b)).rows())
-    if others := strangers(a, b, rows):
-        return (others, *doubts, *times_apart(a, b, totals), *last)
+    if others := unrelated_programs(a, b, rows):
+        return (others, *doubts, *separate_times(a, b, totals), *last)
     first = [*doubts, *verdict_sentences(a, b, totals)]
-    why = _why(a, b, rows, totals) if a.sort == b.sort else names_alone(a, b, rows)
-    room = max(MOST - len(first) - len(last), 1)
+    why = _why(a, b, rows, totals) if a.part_kind == b.part_kind else names_alone(a, b, rows)
+    room = max(MAX_SENTENCES - len(first) - len(last), 1)
     return (*first, *list(why)[:room], *last)
 
 
@@ -123,20 +127,20 @@ def opening(a: Side, b: Side, names: tuple[str, str]) -> tuple[str, ...]:
     doubts = unfair(a, b, names)
     if (a.trace is b.trace or not doubts) and is_same(a, b):
         return (*doubts, f"{names[0]} and {names[1]} are the same: nothing differs.")
-    doubts += doubts_told(a, b, Severity.WRONG, names)
+    doubts += warning_sentences(a, b, CheckSeverity.WRONG, names)
     if is_mixed(a) or is_mixed(b):
-        return (*mixed_told(a, b, names), *doubts)
-    if others := strangers(a, b, list(op_changes(a, b).rows()), names):
+        return (*mixed_sentences(a, b, names), *doubts)
+    if others := unrelated_programs(a, b, list(op_changes(a, b).rows()), names):
         return (others, *doubts)
     return (*doubts, *verdict_sentences(a, b, paired(a, b), names)[:1])
 
 
-def _why(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: Totals) -> Iterator[str]:
+def _why(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: TotalsByName) -> Iterator[str]:
     """What explains the verdict."""
     story = kernel_story(a, b, totals)
     yield from story.sentences
     yield from further_sentences(a, b, totals, story.saved_bytes)
     if len(a.work()[0]) or len(b.work()[0]):
-        yield from op_sentences_of_gpu(a, b, rows, totals, story.told_ops)
+        yield from op_sentences_of_gpu(a, b, rows, totals, story.named_ops)
     else:
         yield from op_sentences(a, b, rows, totals)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tracetui.analysis.comparing.changes.totals_table import Total
 from tracetui.analysis.comparing.sentences.words import in_brackets, joined, listed, noise, per, told
-from tracetui.analysis.comparing.sides.composition import Group, groups, is_mixed
+from tracetui.analysis.comparing.sides.composition import PartGroup, groups_of_parts, is_mixed
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.noise import Change, Difference
 from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, Side
@@ -24,22 +24,22 @@ MIXED_MEASURES = (
     ("cpu_us", "CPU time{}"),
 )
 """The times that are told of every sort of part."""
-MOST = 3
+MAX_NAMED_GROUPS = 3
 """So many sorts are told apart in a sentence."""
 
 
-def mixed_told(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> Iterator[str]:
+def mixed_sentences(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> Iterator[str]:
     """Of which side the parts differ in what they run, and which of them could be compared."""
     for name, side in zip(names, (a, b), strict=True):
         if is_mixed(side):
-            found = groups(side)
+            part_groups = groups_of_parts(side)
             what = "kernels" if len(side.work()[0]) else "operators"
-            counts = [f"{group.count:,}" for group in found]
-            each = f"{joined(counts) if len(counts) <= MOST else listed(counts, MOST)} {what}"
+            counts = [f"{group.count:,}" for group in part_groups]
+            each = f"{joined(counts) if len(counts) <= MAX_NAMED_GROUPS else listed(counts, MAX_NAMED_GROUPS)} {what}"
             if len(set(counts)) < len(counts):
                 each = f"{each}, and not the same"
-            scopes = " or ".join(_scope(side, group) for group in found[:2])
-            yield f"The {side.sort}s of {name} differ in what they run ({each}): compare {scopes}."
+            scopes = " or ".join(_scope(side, group) for group in part_groups[:2])
+            yield f"The {side.part_kind}s of {name} differ in what they run ({each}): compare {scopes}."
 
 
 def mixed_times(a: Side, b: Side) -> Iterator[str]:
@@ -56,7 +56,7 @@ def mixed_times(a: Side, b: Side) -> Iterator[str]:
 def _medians(side: Side, measure: str) -> Iterator[float]:
     """Of each sort of parts in turn; NaN for what is not known."""
     values = measures(side)[measure].values
-    for group in groups(side)[:MOST]:
+    for group in groups_of_parts(side)[:MAX_NAMED_GROUPS]:
         mine = values[group.parts]
         yield float(np.median(mine))
 
@@ -65,52 +65,54 @@ def _number(value: float) -> str:
     return digits(value) if value == value else "unknown"
 
 
-def _scope(side: Side, group: Group) -> str:
+def _scope(side: Side, group: PartGroup) -> str:
     """What names the first part of a group on the command line."""
     number = int(side.number[group.parts[0]])
-    return f"#{side.scope}[{number}]" if side.sort == RUN else f"#{number}"
+    return f"#{side.scope}[{number}]" if side.part_kind == RUN else f"#{number}"
 
 
-Totals = Mapping[str, Total]
+TotalsByName = Mapping[str, Total]
 
-IDLE = 25.0
+MIN_IDLE_PERCENT = 25.0
 """Percent of idle time of a GPU from which on its span says more than its busy time."""
-POINTS = 2.0
+MIN_IDLE_CHANGE_POINTS = 2.0
 """Percentage points by which idle time must change to be told."""
-SYNC = 0.1
+MIN_SYNC_SHARE = 0.1
 """Share of a step that is spent waiting for the GPU, from which on its whole duration is told too."""
-CAUSE = "Gaps put down to:"
+CAUSE_HELP_PREFIX = "Gaps put down to:"
 """How the help of such a measure begins."""
-UNKNOWN = 0.2
+MAX_UNKNOWN_SHARE = 0.2
 """Share of the idle time without a known cause from which on none is named."""
-MOST_OF_IT = (0.5, 1.1)
+MAIN_CAUSE_SHARES = (0.5, 1.1)
 """Of the change of the idle time: a cause that changed by less is not most of it, one that did by more lies beyond."""
-TOLD = 0.1
+MAX_UNEXPLAINED_TRAFFIC = 0.1
 """Of the change of memory traffic: where fusions tell all but so much of it, it is not told again."""
-BELIEVED = (Change.LESS, Change.MORE)
+BEYOND_NOISE = (Change.LESS, Change.MORE)
 
 
-def verdict_sentences(a: Side, b: Side, totals: Totals, names: tuple[str, str] = ("A", "B")) -> list[str]:
+def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, str] = ("A", "B")) -> list[str]:
     """What became of the GPU's and of the CPU's time; the former stands first where there is one."""
     gpu, cpu = _of(totals, _gpu_measure(totals)), _of(totals, "cpu_us")
-    if a.sort != b.sort:
+    if a.part_kind != b.part_kind:
         times = {"GPU time": _of(totals, "gpu_busy_us"), "CPU time": cpu}
         return [_beside(a, b, what, each, names) for what, each in times.items() if each]
     aside, parts = _one_each(a, b), _parts(a)
     if gpu is None or cpu is None:
         return [f"{told(f'CPU time{per(a, b)}', cpu, parts, aside)}."] if cpu else []
-    if gpu.change is Change.SAME and cpu.change in BELIEVED:
+    if gpu.change is Change.SAME and cpu.change in BEYOND_NOISE:
         return [_cpu_alone(gpu, cpu, per(a, b), aside)]
     return [_gpu(totals, gpu, per(a, b), parts, aside), f"{told(f'CPU time{per(a, b)}', cpu, parts)}."]
 
 
-def further_sentences(a: Side, b: Side, totals: Totals, saved: float) -> Iterator[str]:
+def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> Iterator[str]:
     """What the verdict leaves out: waits, idle time with its cause, memory traffic, the word for it all.
 
     `saved` is how many bytes are already told to be saved.
     """
     if _waits(totals):
-        whole = told(f"The {a.sort} as a whole, waits for the GPU included,", totals["dur_us"].difference, _parts(a))
+        whole = told(
+            f"The {a.part_kind} as a whole, waits for the GPU included,", totals["dur_us"].difference, _parts(a)
+        )
         yield f"{whole}."
     yield from _graphs(a, b, totals, per(a, b))
     yield from _idle(totals)
@@ -122,12 +124,12 @@ def further_sentences(a: Side, b: Side, totals: Totals, saved: float) -> Iterato
 
 def _parts(side: Side) -> str:
     """What the parts of a side are called."""
-    return "the parts" if side.sort == CAPTURE else f"the {side.sort}s"
+    return "the parts" if side.part_kind == CAPTURE else f"the {side.part_kind}s"
 
 
 def _one_each(a: Side, b: Side) -> str:
     """Why noise is not known, where neither side has two parts."""
-    return f"one {a.sort} each, noise unknown" if len(a) == len(b) == 1 else ""
+    return f"one {a.part_kind} each, noise unknown" if len(a) == len(b) == 1 else ""
 
 
 def _beside(a: Side, b: Side, what: str, each: Difference, names: tuple[str, str]) -> str:
@@ -138,7 +140,7 @@ def _beside(a: Side, b: Side, what: str, each: Difference, names: tuple[str, str
 
 
 def _one_of(side: Side) -> str:
-    return f"the {side.sort} of" if side.sort == CAPTURE else f"a {side.sort} of"
+    return f"the {side.part_kind} of" if side.part_kind == CAPTURE else f"a {side.part_kind} of"
 
 
 def _cpu_alone(gpu: Difference, cpu: Difference, per: str, aside: str) -> str:
@@ -152,19 +154,19 @@ def _cpu_alone(gpu: Difference, cpu: Difference, per: str, aside: str) -> str:
     )
 
 
-def _of(totals: Totals, name: str) -> Difference | None:
+def _of(totals: TotalsByName, name: str) -> Difference | None:
     """A measure that both sides have."""
     found = totals.get(name)
     return found.difference if found and found.difference.change is not Change.UNKNOWN else None
 
 
-def _gpu_measure(totals: Totals) -> str:
+def _gpu_measure(totals: TotalsByName) -> str:
     """Busy time where the GPU is kept busy, else the time from first to last, gaps included."""
     idle = _of(totals, "gpu_idle_pct")
-    return "gpu_span_us" if idle and max(idle.a.median, idle.b.median) >= IDLE else "gpu_busy_us"
+    return "gpu_span_us" if idle and max(idle.a.median, idle.b.median) >= MIN_IDLE_PERCENT else "gpu_busy_us"
 
 
-def _gpu(totals: Totals, gpu: Difference, per: str, parts: str, aside: str) -> str:
+def _gpu(totals: TotalsByName, gpu: Difference, per: str, parts: str, aside: str) -> str:
     if _gpu_measure(totals) == "gpu_busy_us":
         return f"{told(f'GPU time{per}', gpu, parts, aside)}."
     busy = totals["gpu_busy_us"].difference
@@ -173,16 +175,16 @@ def _gpu(totals: Totals, gpu: Difference, per: str, parts: str, aside: str) -> s
     return f"{first}; it works {scale.change(busy.a.median, busy.b.median)} of that."
 
 
-def _waits(totals: Totals) -> bool:
+def _waits(totals: TotalsByName) -> bool:
     """Whether a part spends so much of its time waiting that its duration is another number than the CPU's time."""
     whole, work = _of(totals, "dur_us"), _of(totals, "cpu_us")
     if whole is None or work is None:
         return False
     pairs = ((whole.a.median, work.a.median), (whole.b.median, work.b.median))
-    return any(dur > 0 and (dur - own) / dur > SYNC for dur, own in pairs)
+    return any(dur > 0 and (dur - own) / dur > MIN_SYNC_SHARE for dur, own in pairs)
 
 
-def _graphs(a: Side, b: Side, totals: Totals, per: str) -> Iterator[str]:
+def _graphs(a: Side, b: Side, totals: TotalsByName, per: str) -> Iterator[str]:
     """Where one side replays CUDA graphs: how many launches there are; nothing where not all were recorded."""
     launches = _of(totals, "launches")
     if traits(a).graphs != traits(b).graphs and launches and not totals["launches"].gap:
@@ -190,46 +192,48 @@ def _graphs(a: Side, b: Side, totals: Totals, per: str) -> Iterator[str]:
         yield f"{name} replays CUDA graphs: {launches.a.median:,g} → {launches.b.median:,g} launches{per}."
 
 
-def _idle(totals: Totals) -> Iterator[str]:
+def _idle(totals: TotalsByName) -> Iterator[str]:
     """How much of its span the GPU stood still, and the cause of most of that change.
 
     Where the verdict is about the span it tells of the idle time already: then only the cause is news.
     """
     share = _of(totals, "gpu_idle_pct")
-    if share is None or share.change not in BELIEVED or abs(share.amount) < POINTS:
+    if share is None or share.change not in BEYOND_NOISE or abs(share.amount) < MIN_IDLE_CHANGE_POINTS:
         return
     line = f"The GPU stands still for {rounded_percent(share.a.median)} → {rounded_percent(share.b.median)} of its time"
     if worst := _cause(totals):
         times = worst.difference.a.median, worst.difference.b.median
-        word = worst.help.removeprefix(CAUSE).strip(" .")
+        word = worst.help.removeprefix(CAUSE_HELP_PREFIX).strip(" .")
         yield f"{line}; most of the change is in gaps put down to {word} ({time_scale(times).change(*times)})."
     elif _gpu_measure(totals) == "gpu_busy_us":
         yield f"{line}."
 
 
-def _cause(totals: Totals) -> Total | None:
+def _cause(totals: TotalsByName) -> Total | None:
     """The cause to which most of the change is put down; None where much of the idle time has no known cause."""
-    causes = {name: each for name, each in totals.items() if each.help.startswith(CAUSE)}
+    causes = {name: each for name, each in totals.items() if each.help.startswith(CAUSE_HELP_PREFIX)}
     for side in ("a", "b"):
         known = {name: getattr(each.difference, side).median for name, each in causes.items()}
-        if known.get("idle_unknown_us", 0) > UNKNOWN * sum(known.values()):
+        if known.get("idle_unknown_us", 0) > MAX_UNKNOWN_SHARE * sum(known.values()):
             return None
     whole = totals["gpu_idle_us"].difference.amount
-    low, high = (share * abs(whole) for share in MOST_OF_IT)
+    low, high = (share * abs(whole) for share in MAIN_CAUSE_SHARES)
     told = [
         each
         for each in causes.values()
-        if each.change in BELIEVED and each.difference.amount * whole > 0 and low <= abs(each.difference.amount) <= high
+        if each.change in BEYOND_NOISE
+        and each.difference.amount * whole > 0
+        and low <= abs(each.difference.amount) <= high
     ]
     return max(told, key=lambda each: abs(each.difference.amount), default=None)
 
 
-def _traffic(totals: Totals, per: str, saved: float) -> Iterator[str]:
+def _traffic(totals: TotalsByName, per: str, saved: float) -> Iterator[str]:
     """Least bytes moved, where nearly all of the work is known on both sides and fusions do not tell it."""
     moved = _of(totals, "moved_bytes")
-    if moved is None or totals["moved_bytes"].change not in BELIEVED:
+    if moved is None or totals["moved_bytes"].change not in BEYOND_NOISE:
         return
-    if abs(-moved.amount - saved) > TOLD * abs(moved.amount):
+    if abs(-moved.amount - saved) > MAX_UNEXPLAINED_TRAFFIC * abs(moved.amount):
         before, after = moved.a.median, moved.b.median
         change = f"{size_change(before, after)}: {how_much(before, after)}"
         yield f"Memory traffic{per}, the least that shapes imply, {change}."

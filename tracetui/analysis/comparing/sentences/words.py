@@ -25,7 +25,7 @@ def told(subject: str, each: Difference, parts: str, aside: str = "") -> str:
         return f"{subject} the same: {times}{in_brackets('' if is_known else aside)}"
     scale = time_scale((before, after, each.noise) if is_known else (before, after))
     change = f"{subject} {scale.change(before, after)}"
-    if each.change is Change.UNTOLD:
+    if each.change is Change.WITHIN_NOISE:
         return f"{change}: cannot tell, {parts} of one side differ by {scale.roughly(each.noise)}"
     return f"{change}: {how_fast(before, after)}{in_brackets(noise(each, scale) or aside)}"
 
@@ -43,7 +43,7 @@ def in_brackets(*some: str) -> str:
 
 def per(a: Side, b: Side) -> str:
     """` per step` where parts of both are that; empty of whole captures."""
-    return f" per {a.sort}" if a.sort == b.sort and a.sort != CAPTURE else ""
+    return f" per {a.part_kind}" if a.part_kind == b.part_kind and a.part_kind != CAPTURE else ""
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:

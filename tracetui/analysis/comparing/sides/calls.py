@@ -29,7 +29,7 @@ OP, ANNOTATION, RUNTIME, SLICE, WAIT = "op", "annotation", "runtime", "slice", "
 _KINDS = {Kind.CPU_OP: OP, Kind.ANNOTATION: ANNOTATION, Kind.RUNTIME: RUNTIME, Kind.OTHER: SLICE}
 
 
-class Key(NamedTuple):
+class CallKey(NamedTuple):
     """What the rows of a table are told apart by."""
 
     kind: str
@@ -50,7 +50,7 @@ class Calls:
     """In ns."""
     cpu: Int64
     """Duration in ns."""
-    keys: tuple[Key, ...]
+    keys: tuple[CallKey, ...]
 
 
 def calls(side: Side) -> Calls:
@@ -72,19 +72,19 @@ def _make(side: Side) -> Calls:
     return Calls(cost.row, part, key, into, cost.self_cpu, cost.cpu, keys)
 
 
-def _keys(trace: Trace, cost: Costs) -> tuple[Int64, tuple[Key, ...]]:
+def _keys(trace: Trace, cost: Costs) -> tuple[Int64, tuple[CallKey, ...]]:
     """The key of each slice; a name is looked at once."""
     kind = trace.slices.kind[cost.row].astype(np.int64)
     waits = np.isin(cost.row, sync_calls(trace))
     pairs = combinations(cost.name, kind, waits.astype(np.int64))
-    known: dict[Key, int] = {}
-    places = []
+    known: dict[CallKey, int] = {}
+    indices = []
     for first in pairs.first.tolist():
         name = cost.texts[int(cost.name[first])]
         sort = WAIT if waits[first] else _KINDS[Kind(int(kind[first]))]
-        wanted = Key(COMPILE if sort in (OP, ANNOTATION) and is_compile(name) else sort, shared_name(name))
-        places.append(known.setdefault(wanted, len(known)))
-    return np.array(places, np.int64)[pairs.member], tuple(known)
+        wanted = CallKey(COMPILE if sort in (OP, ANNOTATION) and is_compile(name) else sort, shared_name(name))
+        indices.append(known.setdefault(wanted, len(known)))
+    return np.array(indices, np.int64)[pairs.member], tuple(known)
 
 
 def _hosts(trace: Trace, rows: Int64) -> Int64:

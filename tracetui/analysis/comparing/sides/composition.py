@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.groups import combinations
-from tracetui.analysis.comparing.sides.noise import FEW
+from tracetui.analysis.comparing.sides.noise import MIN_QUARTILE_PARTS
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.linking.links import op_rows
 from tracetui.model.intervals import Bool, Int64
@@ -54,18 +54,18 @@ def _middle(parts: Int64, values: Int64) -> int:
     return int(parts[np.argsort(values, kind="stable")[(len(parts) - 1) // 2]])
 
 
-CLOSE = 0.1
+MAX_COUNT_DIFFERENCE = 0.1
 """Of the larger number of activities: parts whose numbers differ by more are not alike."""
-SHARED = 0.5
+MIN_SHARED_NAMES = 0.5
 """Of the activities of the larger part: with fewer of the same names parts are not alike."""
-ENOUGH = 0.75
+MIN_ALIKE_PARTS = 0.75
 """Of the parts of a side: with fewer that are alike its middle may be of either sort."""
-MOST = 8
+MAX_GROUPS = 8
 """So many groups are told apart; what is left is one more."""
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class PartGroup:
     """Parts of a side that run the same."""
 
     parts: Int64
@@ -74,19 +74,19 @@ class Group:
     """Kernels in the first of them; operators of a side without GPU work."""
 
 
-def groups(side: Side) -> tuple[Group, ...]:
+def groups_of_parts(side: Side) -> tuple[PartGroup, ...]:
     """The parts of a side by what they run, in the order of the first part of each; made once."""
     return side.trace.remember(("groups of parts", side.scope), lambda: _find(side))
 
 
 def is_mixed(side: Side) -> bool:
     """Whether the parts differ so much in what they run that their median is of none of them."""
-    found = groups(side)
-    most = max((len(group.parts) for group in found), default=0)
-    return len(found) > 1 and (len(side) < FEW or most < ENOUGH * len(side))
+    part_groups = groups_of_parts(side)
+    most = max((len(group.parts) for group in part_groups), default=0)
+    return len(part_groups) > 1 and (len(side) < MIN_QUARTILE_PARTS or most < MIN_ALIKE_PARTS * len(side))
 
 
-def _find(side: Side) -> tuple[Group, ...]:
+def _find(side: Side) -> tuple[PartGroup, ...]:
     rows, part = side.work()
     counted = side.trace.slices.kind[rows] == Kind.KERNEL
     if len(rows) == 0:
@@ -99,11 +99,11 @@ def _find(side: Side) -> tuple[Group, ...]:
     content = _Content(side.trace.slices.name[rows].astype(np.int64), part, len(side))
     sample = representative(side)
     while left.any():
-        mine = left & content.like(sample) if len(found) < MOST else left.copy()
+        mine = left & content.like(sample) if len(found) < MAX_GROUPS else left.copy()
         found.append(np.flatnonzero(mine))
         left &= ~mine
         sample = int(np.argmax(left))
-    return tuple(Group(parts, int(shown[parts[0]])) for parts in sorted(found, key=lambda parts: int(parts[0])))
+    return tuple(PartGroup(parts, int(shown[parts[0]])) for parts in sorted(found, key=lambda parts: int(parts[0])))
 
 
 class _Content:
@@ -123,5 +123,5 @@ class _Content:
         shared = np.bincount(self._part, np.minimum(self._often, often[self._name]), len(self._size))
         size = self._size[sample]
         larger, smaller = np.maximum(self._size, size), np.minimum(self._size, size)
-        alike: Bool = (larger - smaller <= CLOSE * larger) & (shared >= SHARED * larger)
+        alike: Bool = (larger - smaller <= MAX_COUNT_DIFFERENCE * larger) & (shared >= MIN_SHARED_NAMES * larger)
         return alike

@@ -32,7 +32,7 @@ from tracetui.model.trace import Float64, Kind
 
 COUNT = ""
 """The unit of counts."""
-LOST = 0.01
+MAX_LOST_SHARE = 0.01
 """Of the GPU work of a part: where the launches of more were not recorded, nothing that rests on them is known."""
 _ON_LAUNCHES = ("launches", "launch_us", "graph_launches", "idle_ops", "idle_op_us")
 
@@ -74,7 +74,7 @@ def rests_on_launches(name: str) -> bool:
 
 def without_launches(side: Side) -> Bool:
     """The parts of which too many launches were not recorded."""
-    lost: Bool = side.unlaunched() > LOST * _tally(side.work()[1], side)
+    lost: Bool = side.unlaunched() > MAX_LOST_SHARE * _tally(side.work()[1], side)
     return lost
 
 
@@ -99,7 +99,7 @@ def _cpu_times(side: Side) -> Iterator[Measure]:
     trace = side.trace
     dur = (side.end - side.start) / 1000
     idle = idle_rows(trace) if len(links(trace).gpu) else np.empty(0, np.int64)
-    yield Measure("dur_us", dur, f"Duration of the {side.sort} on the CPU.", "us")
+    yield Measure("dur_us", dur, f"Duration of the {side.part_kind} on the CPU.", "us")
     yield Measure("cpu_us", dur - _waiting(side) / 1000, "Of that: not spent in calls that wait for the GPU.", "us")
     yield Measure("sync_us", _time(side, sync_calls(trace)), "Time in calls that wait for the GPU.", "us")
     yield Measure("launch_us", _time(side, links(trace).launches), "Time in calls that put work on a GPU.", "us")
@@ -161,7 +161,7 @@ def _is_inside(side: Side, idle: Idleness) -> Bool:
 
     What came before the run had to end them; in steps, of which one leads to the next, they are the gaps pane's.
     """
-    if side.sort != RUN:
+    if side.part_kind != RUN:
         return np.ones(len(idle), bool)
     rows, part = side.work()
     slices, process = side.trace.slices, lane_numbers(side.trace).process
@@ -211,7 +211,7 @@ def _waiting(side: Side) -> Float64:
     """Time in ns that each part's own thread spent waiting for the GPU, the profiler's last wait included."""
     rows = np.union1d(sync_calls(side.trace), flush(side.trace))
     lane = side.trace.slices.lane
-    if side.sort == CAPTURE:
+    if side.part_kind == CAPTURE:
         launches = links(side.trace).launches
         own = np.full(1, np.bincount(lane[launches]).argmax() if len(launches) else -1)
     else:

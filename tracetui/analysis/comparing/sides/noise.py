@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Float64
 
-_CELLS = 1 << 21
+_MAX_CELLS = 1 << 21
 """Numbers held at a time: names by parts may be more than memory has room for."""
 
 
@@ -46,7 +46,7 @@ def spread(key: Int64, part: Int64, values: NDArray[np.generic] | None, keys: in
     key, part = key[order], part[order]
     weights = None if values is None else np.asarray(values, np.float64)[order]
     median, scatter, reach = np.zeros(keys), np.full(keys, np.nan), np.full(keys, np.nan)
-    step = max(_CELLS // max(parts, 1), 1)
+    step = max(_MAX_CELLS // max(parts, 1), 1)
     for low, high in pairwise([*range(0, keys, step), keys]):
         first, last = np.searchsorted(key, [low, high]).tolist()
         cell = (key[first:last] - low) * parts + part[first:last]
@@ -54,7 +54,7 @@ def spread(key: Int64, part: Int64, values: NDArray[np.generic] | None, keys: in
         sums = np.bincount(cell, held, (high - low) * parts).astype(np.float64).reshape(high - low, parts)
         median[low:high] = np.median(sums, axis=1)
         if parts > 1:
-            ends = np.percentile(sums, (25, 75) if parts >= FEW else (0, 100), axis=1)
+            ends = np.percentile(sums, (25, 75) if parts >= MIN_QUARTILE_PARTS else (0, 100), axis=1)
             scatter[low:high] = ends[1] - ends[0]
             reach[low:high] = np.ptp(sums, axis=1)
     return Spread(median, scatter, reach, parts)
@@ -72,11 +72,11 @@ def spread_changes(a: Spread, b: Spread, exact: bool = False) -> Int64:
     return changes(a.median, b.median, noises(a, b), exact)
 
 
-FEW = 4
+MIN_QUARTILE_PARTS = 4
 """With fewer parts quartiles say nothing."""
-LEAST = 0.01
+MIN_TIME_CHANGE = 0.01
 """Of a time: what the clocks of a machine change by from one minute to the next."""
-STEADY = 0.05
+MAX_STEADY_SCATTER = 0.05
 """Scatter, as a share of the median, up to which equal medians mean something."""
 
 
@@ -86,7 +86,7 @@ class Change(Enum):
     SAME = "same"
     LESS = "less"
     MORE = "more"
-    UNTOLD = "cannot tell"
+    WITHIN_NOISE = "cannot tell"
     """They differ, and by less than they scatter."""
     UNKNOWN = "unknown"
     """One side does not hold it."""
@@ -103,12 +103,12 @@ def changes(a: ArrayLike, b: ArrayLike, noise: ArrayLike, exact: bool = False) -
     """
     a, b, noise = np.asarray(a, np.float64), np.asarray(b, np.float64), np.asarray(noise, np.float64)
     amount, smaller = np.abs(b - a), np.minimum(np.abs(a), np.abs(b))
-    least = np.zeros_like(smaller) if exact else LEAST * smaller
-    restless = noise > STEADY * smaller
+    least = np.zeros_like(smaller) if exact else MIN_TIME_CHANGE * smaller
+    restless = noise > MAX_STEADY_SCATTER * smaller
     rules = {
         Change.UNKNOWN: np.isnan(amount),
         Change.SAME: (amount <= least) & ~restless,
-        Change.UNTOLD: amount <= np.maximum(noise, least),
+        Change.WITHIN_NOISE: amount <= np.maximum(noise, least),
         Change.LESS: b < a,
     }
     return np.select(list(rules.values()), list(map(CHANGES.index, rules)), CHANGES.index(Change.MORE))
@@ -132,7 +132,7 @@ class Sample:
         """How far the parts lie apart, in the unit of the values; NaN for fewer than two."""
         if len(self.values) < 2:
             return float("nan")
-        low, high = (25, 75) if len(self.values) >= FEW and not self.is_whole else (0, 100)
+        low, high = (25, 75) if len(self.values) >= MIN_QUARTILE_PARTS and not self.is_whole else (0, 100)
         return float(np.percentile(self.values, high) - np.percentile(self.values, low))
 
 

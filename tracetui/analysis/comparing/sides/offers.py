@@ -11,7 +11,7 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
-MOST = 6
+MAX_OFFERED_NAMES = 6
 """So many names are offered."""
 _HIDDEN = ("<", "_")
 """How functions begin that nobody asks for: `<module>`, `<built-in ...>`, `__call__`, and what is a module's own."""
@@ -30,11 +30,11 @@ def repeated_scopes(trace: Trace) -> list[tuple[str, int]]:
     slices = trace.slices
     rows = slices.of_kind(Kind.ANNOTATION, Kind.PYTHON)
     rows = rows[~np.isin(rows, steps(trace).row)]
-    used, place = np.unique(slices.name[rows], return_inverse=True)
+    used, index = np.unique(slices.name[rows], return_inverse=True)
     spelled = [trace.names[name] for name in used.tolist()]
     names = [function_of(name) if is_own(name) else "" for name in spelled]
     known = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    number = np.array([known[name] for name in names], np.int64)[place] if len(used) else place
+    number = np.array([known[name] for name in names], np.int64)[index] if len(used) else index
     runs = np.bincount(number, minlength=len(known))
     wanted = np.array([bool(name) and not name.startswith(_HIDDEN) for name in known], bool)
     repeated = ((runs > 1) & wanted)[number] if len(known) else np.zeros(0, bool)
@@ -43,7 +43,7 @@ def repeated_scopes(trace: Trace) -> list[tuple[str, int]]:
     often = np.bincount(number[outer], minlength=len(known))
     order = [each for each in np.argsort(-time, kind="stable").tolist() if often[each] > 1]
     every = list(known)
-    return [(every[each], int(often[each])) for each in order[:MOST]]
+    return [(every[each], int(often[each])) for each in order[:MAX_OFFERED_NAMES]]
 
 
 def _within(trace: Trace, holders: Int64, rows: Int64) -> np.ndarray:

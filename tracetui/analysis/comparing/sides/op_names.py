@@ -44,10 +44,10 @@ def shared_name(name: str) -> str:
     return name
 
 
-def loose_name(name: str) -> str:
+def versionless_name(name: str) -> str:
     """The name without what differs between two versions of a program: the place of a kernel, an address."""
-    found = _PLACE.match(name)
-    return found[1] if found else _ADDRESS.sub("0x", name)
+    match = _PLACE.match(name)
+    return match[1] if match else _ADDRESS.sub("0x", name)
 
 
 def is_generated(name: str) -> bool:
@@ -58,9 +58,9 @@ def is_generated(name: str) -> bool:
 @cache
 def ops_within(name: str) -> frozenset[str]:
     """The operators that a generated kernel does the work of, as `aten::gelu`; none of any other name."""
-    found = _GENERATED.match(name)
-    if found is None:
+    match = _GENERATED.match(name)
+    if match is None:
         return frozenset()
     # Kernels in C++ are named by the grammar of those in Triton.
-    fused = decode(f"triton_{found[1] or 'poi_'}fused_{found['ops']}").fused_ops
+    fused = decode(f"triton_{match[1] or 'poi_'}fused_{match['ops']}").fused_ops
     return frozenset(f"aten::{op}" for op in fused if op not in _ELSEWHERE) - VIEW_OPS

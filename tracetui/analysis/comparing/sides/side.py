@@ -38,7 +38,7 @@ class Side:
     trace: Trace
     scope: str
     """What was asked for, as it stands behind the `#`; empty for the complete steps."""
-    sort: str
+    part_kind: str
     """`step`, `run` or `capture`: what one part is."""
     row: Int64
     """The slice of each part; -1 for the capture."""
@@ -60,9 +60,9 @@ class Side:
 
     def part_of(self, rows: Int64) -> Int64:
         """The part that each slice or GPU activity belongs to, -1 for none."""
-        if self.sort == CAPTURE:
+        if self.part_kind == CAPTURE:
             return np.zeros(len(rows), np.int64)
-        if self.sort == STEP:
+        if self.part_kind == STEP:
             every = steps(self.trace)
             part = np.full(len(every) + 1, -1, np.int64)
             part[_places(every, self.row)] = np.arange(len(self))
@@ -81,7 +81,7 @@ class Side:
 
     def inferred(self) -> int:
         """How much of that work has no launch record and was placed by its own start: a guess (R3.3)."""
-        if self.sort != RUN:
+        if self.part_kind != RUN:
             return 0
         return int((links(self.trace).launch[self.work()[0]] < 0).sum())
 
@@ -103,11 +103,11 @@ class Side:
         slices, process = self.trace.slices, lane_numbers(self.trace).process
         launch = links(self.trace).launch[rows].astype(np.int64)
         source = np.where(launch >= 0, launch, rows)
-        place = np.searchsorted(self.start, slices.start[source], side="right") - 1
-        held = (place >= 0) & (slices.start[source] < self.end[place])
+        index = np.searchsorted(self.start, slices.start[source], side="right") - 1
+        held = (index >= 0) & (slices.start[source] < self.end[index])
         unlaunched = np.isin(rows, links(self.trace).gpu) & (launch < 0)
-        held &= unlaunched | (process[slices.lane[source]] == process[slices.lane[self.row[place]]])
-        return np.where(held, place, -1)
+        held &= unlaunched | (process[slices.lane[source]] == process[slices.lane[self.row[index]]])
+        return np.where(held, index, -1)
 
 
 def side(trace: Trace, scope: str = "") -> Side:
@@ -115,16 +115,16 @@ def side(trace: Trace, scope: str = "") -> Side:
 
     Raises: UsageError for a step, an event or a name that the trace does not hold.
     """
-    if found := _STEPS.fullmatch(scope):
-        return _of_steps(trace, scope, int(found[1]), int(found[2] or found[1]))
+    if match := _STEPS.fullmatch(scope):
+        return _of_steps(trace, scope, int(match[1]), int(match[2] or match[1]))
     if scope == "all" or (scope == "" and len(steps(trace)) == 0):
         return _capture(trace, scope)
     if scope == "":
         return _complete_steps(trace)
-    if found := _EVENT.fullmatch(scope):
-        rows = np.flatnonzero(trace.slices.event == int(found[1]))
+    if match := _EVENT.fullmatch(scope):
+        rows = np.flatnonzero(trace.slices.event == int(match[1]))
         if len(rows) == 0:
-            raise UsageError(f"{trace.label} has no slice for event {found[1]}.")
+            raise UsageError(f"{trace.label} has no slice for event {match[1]}.")
         return _runs(trace, scope, rows)
     return _named(trace, scope)
 

@@ -31,7 +31,7 @@ class Traits:
     """What is said of a side before its numbers."""
 
     name: str
-    sort: str
+    part_kind: str
     """What a part is: `step`, `run` or `capture`."""
     parts: int
     verdict: str | None
@@ -71,7 +71,7 @@ def _find(side: Side) -> Traits:
     about = about if isinstance(about, Mapping) else {}
     return Traits(
         side.name,
-        side.sort,
+        side.part_kind,
         len(side),
         _verdict(side),
         _compiled_parts(side),
@@ -88,23 +88,23 @@ def _find(side: Side) -> Traits:
 
 def _verdict(side: Side) -> str | None:
     """The word that most of the steps get, the first of those that are as common; of runs none."""
-    if side.sort == CAPTURE:
+    if side.part_kind == CAPTURE:
         whole = verdict(side.trace)
         return whole.words if whole else None
-    if side.sort != STEP:
+    if side.part_kind != STEP:
         return None
     every = step_verdicts(side.trace)
     mine = np.flatnonzero(np.isin(steps(side.trace).row, side.row))
-    words = Counter(each.words for each in (every[place] for place in mine.tolist()) if each)
+    words = Counter(each.words for each in (every[index] for index in mine.tolist()) if each)
     return words.most_common(1)[0][0] if words else None
 
 
 def _compiled_parts(side: Side) -> int:
-    found, (rows, part) = calls(side), side.work()
-    keys = [place for place, key in enumerate(found.keys) if key.kind == COMPILE or is_generated(key.name)]
+    side_calls, (rows, part) = calls(side), side.work()
+    keys = [index for index, key in enumerate(side_calls.keys) if key.kind == COMPILE or is_generated(key.name)]
     name = side.trace.slices.name[rows]
     names = [number for number in distinct(name).tolist() if is_generated(side.trace.names[number])]
-    return len(np.union1d(found.part[np.isin(found.key, keys)], part[np.isin(name, names)]))
+    return len(np.union1d(side_calls.part[np.isin(side_calls.key, keys)], part[np.isin(name, names)]))
 
 
 def _params(about: Mapping[str, Any]) -> dict[str, str]:

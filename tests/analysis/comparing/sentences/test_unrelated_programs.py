@@ -8,7 +8,7 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.played import said, trace_of
 from tests.support.comparing.recording import Call, Work
 from tracetui.analysis.comparing.changes.op_changes import op_changes
-from tracetui.analysis.comparing.sentences.fairness import shared_calls, strangers
+from tracetui.analysis.comparing.sentences.fairness import shared_calls, unrelated_programs
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.importers.load import load
 from tracetui.model.trace import Trace
@@ -17,7 +17,7 @@ CLAIMS = ("times as", " less", " more", "became", "gone", "new:", "faster", "slo
 
 
 def is_told(a: Trace, b: Trace) -> bool:
-    return bool(strangers(side(a), side(b), list(op_changes(side(a), side(b)).rows())))
+    return bool(unrelated_programs(side(a), side(b), list(op_changes(side(a), side(b)).rows())))
 
 
 def test_numbers_stand_beside_each_other():

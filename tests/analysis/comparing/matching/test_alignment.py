@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing.small import together
 from tracetui.analysis.comparing.matching.classes import classes, problem
-from tracetui.analysis.comparing.matching.pairing import even_pairs, in_order, places, uneven_pairs
+from tracetui.analysis.comparing.matching.pairing import alignment, even_pairs, in_launch_order, uneven_pairs
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.operators.signatures import Signature
@@ -62,7 +62,7 @@ class TestOrder:
             ]
         )
         rows = found.slices.of_kind(Kind.KERNEL)[::-1]
-        assert [found.name_of(row) for row in in_order(found, rows)] == ["first", "lost", "second"]
+        assert [found.name_of(row) for row in in_launch_order(found, rows)] == ["first", "lost", "second"]
 
     def test_streams_run_late_and_launches_tell_the_order(self) -> None:
         found = make_trace(
@@ -73,7 +73,10 @@ class TestOrder:
                 kernel("second", 100, 10, "stream 8", correlation=2),
             ]
         )
-        assert [found.name_of(row) for row in in_order(found, found.slices.of_kind(Kind.KERNEL))] == ["first", "second"]
+        assert [found.name_of(row) for row in in_launch_order(found, found.slices.of_kind(Kind.KERNEL))] == [
+            "first",
+            "second",
+        ]
 
     def test_a_graph_has_no_operators_of_its_own(self) -> None:
         def replay(*names: str) -> Trace:
@@ -120,23 +123,23 @@ class TestRepresentative:
 class TestPlaces:
     def test_one_that_moved_does_not_hide_the_others(self) -> None:
         moved = np.array([9, *range(9)])
-        found = places(np.arange(10), moved, 10, 10)
-        assert found.stretch_a.tolist()[1:] == list(range(1, 10))
-        assert found.stretch_b.tolist()[:9] == list(range(1, 10))
+        found = alignment(np.arange(10), moved, 10, 10)
+        assert found.segment_a.tolist()[1:] == list(range(1, 10))
+        assert found.segment_b.tolist()[:9] == list(range(1, 10))
 
     def test_both_sides_have_one_scale(self) -> None:
-        found = places(np.array([2, 5]), np.array([10, 11]), 8, 14)
+        found = alignment(np.array([2, 5]), np.array([10, 11]), 8, 14)
         assert found.a[[2, 5]].tolist() == found.b[[10, 11]].tolist() == [1.0, 2.0]
-        assert found.stretch_a.tolist() == [0, 0, 1, 1, 1, 2, 2, 2]
+        assert found.segment_a.tolist() == [0, 0, 1, 1, 1, 2, 2, 2]
 
     def test_nothing_in_common_and_nothing_at_all(self) -> None:
         none = np.empty(0, np.int64)
-        assert places(none, none, 3, 0).stretch_a.tolist() == [0, 0, 0]
+        assert alignment(none, none, 3, 0).segment_a.tolist() == [0, 0, 0]
 
     @given(st.lists(st.integers(0, 40), max_size=30, unique=True), st.randoms())
     def test_swapping_the_sides_swaps_the_places(self, b: list[int], random: object) -> None:
         a = np.arange(len(b))
-        one, two = places(a, np.array(b, np.int64), 41, 41), places(np.array(b, np.int64), a, 41, 41)
+        one, two = alignment(a, np.array(b, np.int64), 41, 41), alignment(np.array(b, np.int64), a, 41, 41)
         assert np.array_equal(one.a, two.b)
         assert np.array_equal(one.b, two.a)
 
@@ -146,7 +149,7 @@ class TestPairing:
     def test_as_many_pairs_as_there_can_be_in_order(self, a: list[int], b: list[int]) -> None:
         one, two = np.array(a, np.int64), np.array(b, np.int64)
         none = np.empty(0, np.int64)
-        where = places(none, none, len(a), len(b))
+        where = alignment(none, none, len(a), len(b))
         found_a, found_b = map(np.concatenate, zip(even_pairs(one, two), uneven_pairs(one, two, where), strict=True))
         assert len(set(found_a.tolist())) == len(found_a) == len(set(found_b.tolist()))
         assert (one[found_a] == two[found_b]).all()
@@ -157,7 +160,7 @@ class TestPairing:
             assert (np.diff(found_b[one[found_a] == key][order]) > 0).all()
 
     def test_the_near_ones_are_taken(self) -> None:
-        where = places(np.array([0, 4]), np.array([0, 2]), 5, 3)
+        where = alignment(np.array([0, 4]), np.array([0, 2]), 5, 3)
         assert [each.tolist() for each in uneven_pairs(np.array([9, 1, 1, 1, 8]), np.array([9, 1, 8]), where)] == [
             [2],
             [1],
