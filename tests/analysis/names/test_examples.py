@@ -13,12 +13,12 @@ FUNCTOR = "void at::native::vectorized_elementwise_kernel<4, at::native::"
 TRAITS = "pytorch_flash::Flash_kernel_traits<64, 128, 128, 4, cutlass::bfloat16_t>"
 
 MEMORY: list[tuple[str, dict[str, Any]]] = [
-    ("Memcpy HtoD (Pageable -> Device)", {"sort": "memcpy", "op": "H2D", "flags": ("pageable",)}),
-    ("Memcpy DtoH (Device -> Pageable)", {"sort": "memcpy", "op": "D2H", "flags": ("pageable",)}),
-    ("Memcpy DtoD (Device -> Device)", {"sort": "memcpy", "op": "D2D", "flags": (), "warnings": ()}),
-    ("Memset (Device)", {"sort": "memset", "family": Family.COPY}),
-    ("CopyDeviceToHost", {"sort": "memcpy", "op": "D2H", "vendor": "AMD"}),
-    ("FillBuffer", {"sort": "memset", "vendor": "AMD"}),
+    ("Memcpy HtoD (Pageable -> Device)", {"operation": "memcpy", "op": "H2D", "flags": ("pageable",)}),
+    ("Memcpy DtoH (Device -> Pageable)", {"operation": "memcpy", "op": "D2H", "flags": ("pageable",)}),
+    ("Memcpy DtoD (Device -> Device)", {"operation": "memcpy", "op": "D2D", "flags": (), "warnings": ()}),
+    ("Memset (Device)", {"operation": "memset", "family": Family.COPY}),
+    ("CopyDeviceToHost", {"operation": "memcpy", "op": "D2H", "vendor": "AMD"}),
+    ("FillBuffer", {"operation": "memset", "vendor": "AMD"}),
 ]
 COLLECTIVES = [
     (
@@ -30,7 +30,7 @@ COLLECTIVES = [
     ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", {"op": "AllReduce", "a": "f32"}),
     (
         "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*, unsigned long, ncclWork*)",
-        {"sort": "send/recv", "a": None},
+        {"operation": "send/recv", "a": None},
     ),
     (f"ncclDevKernel_Generic{ARGS}", {"op": "Generic", "a": None}),
     ("multimem_all_reduce_kernel<c10::BFloat16, 16>", {"op": "AllReduce", "a": "bf16"}),
@@ -38,18 +38,18 @@ COLLECTIVES = [
     ("deep_ep::intranode::dispatch<8>(int)", {"library": "DeepEP"}),
 ]
 INDUCTOR = [
-    ("triton_poi_fused__unsafe_view_gelu_mul_0", {"sort": "pointwise", "fused_ops": ("_unsafe_view", "gelu", "mul")}),
+    ("triton_poi_fused__unsafe_view_gelu_mul_0", {"operation": "pointwise", "fused_ops": ("_unsafe_view", "gelu", "mul")}),
     ("triton_poi_fused_addmm_gelu_view_17", {"fused_ops": ("addmm", "gelu", "view"), "index": 17}),
     (
         "triton_red_fused_add_addmm_mul_native_layer_norm_split_unsqueeze_view_18",
         {
-            "sort": "reduction",
+            "operation": "reduction",
             "fused_ops": ("add", "addmm", "mul", "native_layer_norm", "split", "unsqueeze", "view"),
         },
     ),
     (
         "triton_per_fused__to_copy_addmm_mean_pow_view_7",
-        {"sort": "persistent reduction", "fused_ops": ("_to_copy", "addmm", "mean", "pow", "view")},
+        {"operation": "persistent reduction", "fused_ops": ("_to_copy", "addmm", "mean", "pow", "view")},
     ),
     (
         "triton_poi_fused__scaled_dot_product_flash_attention_cat_transpose_view_10",
@@ -57,16 +57,16 @@ INDUCTOR = [
     ),
     (
         "triton_tem_fused__to_copy_addmm_gelu_t_view_9",
-        {"sort": "gemm", "fused_ops": ("_to_copy", "addmm", "gelu", "t", "view"), "tensor_core": True},
+        {"operation": "gemm", "fused_ops": ("_to_copy", "addmm", "gelu", "t", "view"), "tensor_core": True},
     ),
     (
         "triton_tem_fused_flex_attention_backward_zeros_3",
-        {"sort": "attention", "op": "backward", "fused_ops": ("flex_attention_backward", "zeros")},
+        {"operation": "attention", "op": "backward", "fused_ops": ("flex_attention_backward", "zeros")},
     ),
     ("triton__0d1d2d3d", {"library": "Inductor", "fused_ops": (), "family": Family.OTHER}),
-    ("triton_poi_fused_0", {"sort": "pointwise", "fused_ops": (), "index": 0, "unknown": ()}),
-    ("triton_", {"library": "Inductor", "sort": "fused"}),
-    ("triton_fused_add_mul_0", {"fused_ops": ("add", "mul"), "sort": "fused"}),
+    ("triton_poi_fused_0", {"operation": "pointwise", "fused_ops": (), "index": 0, "unknown": ()}),
+    ("triton_", {"library": "Inductor", "operation": "fused"}),
+    ("triton_fused_add_mul_0", {"fused_ops": ("add", "mul"), "operation": "fused"}),
     ("aoti_model_triton_poi_fused_add_1", {"fused_ops": ("add",), "index": 1}),
     (
         "triton_per_fused_Linear_layer_norm_tanh_view_0_0d1d2d3d4d",
@@ -80,10 +80,10 @@ USERS = [
         {"a": "bf16", "b": "mxfp4", "out": "bf16", "tile": (128, 128, 128), "split_k": False, "epilogue": ("swiglu",)},
     ),
     ("_geglu_tanh_forward_kernel", {"family": Family.POINTWISE, "library": "Triton"}),
-    ("_topk_forward", {"sort": "sort"}),
+    ("_topk_forward", {"operation": "sort"}),
     ("rotary_kernel", {"family": Family.POINTWISE}),
     ("fused_moe_kernel", {"family": Family.GEMM}),
-    ("my_own_kernel", {"sort": "unknown", "family": Family.OTHER, "unknown": ("my_own_kernel",), "library": None}),
+    ("my_own_kernel", {"operation": "unknown", "family": Family.OTHER, "unknown": ("my_own_kernel",), "library": None}),
 ]
 ATTENTION = [
     (
@@ -212,7 +212,7 @@ CUTLASS = [
     ),
     (
         "cutlass_tensorop_s1688fprop_optimized_tf32_128x128_32x4_nhwc_align4",
-        {"sort": "convolution", "op": "forward", "a": "tf32", "tile": (128, 128, 32), "stages": 4, "layout": "nhwc"},
+        {"operation": "convolution", "op": "forward", "a": "tf32", "tile": (128, 128, 32), "stages": 4, "layout": "nhwc"},
     ),
 ]  # fmt: skip
 CASK = [
@@ -232,7 +232,7 @@ CASK = [
         "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16_stage4_"
         "warpsize2x2x1_g1_tensor16x8x8_alignc4_execute_kernel_cudnn",
         {
-            "sort": "convolution", "op": "forward", "a": "tf32", "tile": (128, 128, 16), "stages": 4, "warps": 4,
+            "operation": "convolution", "op": "forward", "a": "tf32", "tile": (128, 128, 16), "stages": 4, "warps": 4,
             "instruction": "16x8x8", "layout": "nchw",
         },
     ),
@@ -256,7 +256,7 @@ CASK = [
     ("ampere_sgemm_128x64_nn", {"a": "f32", "tile": (128, 64), "tensor_core": False, "layout": "nn"}),
     ("volta_sgemm_32x32_sliced1x4_tn", {"a": "f32", "tile": (32, 32), "flags": ("sliced-K 4",)}),
     ("ampere_gcgemm_64x64_nt", {"a": "c64", "flags": ("Gaussian complex (3 products)",), "layout": "nt"}),
-    ("cudnn_infer_volta_scudnn_128x64_relu_medium_nn_v1", {"sort": "convolution", "a": "f32", "tensor_core": False}),
+    ("cudnn_infer_volta_scudnn_128x64_relu_medium_nn_v1", {"operation": "convolution", "a": "f32", "tensor_core": False}),
     ("volta_h884gemm_64x64_ldg8_nn", {"a": "f16", "acc": "f16", "instruction": "8x8x4", "tensor_core": True}),
 ]  # fmt: skip
 HELPERS = [
@@ -264,7 +264,7 @@ HELPERS = [
         "void cublasLt::splitKreduce_kernel<32, 16, int, __nv_bfloat16, __nv_bfloat16, float, __nv_bfloat16, "
         "true, true, "
         "false>(cublasLt::cublasSplitKParams<float>)",
-        {"op": "split-K reduce", "a": "bf16", "sort": "gemm helper", "tensor_core": False},
+        {"op": "split-K reduce", "a": "bf16", "operation": "gemm helper", "tensor_core": False},
     ),
     (
         "void splitKreduce_kernel<float, float, float, float, true, false, false>(cublasSplitKParams<float>)",
@@ -274,14 +274,14 @@ HELPERS = [
         "void gemv2T_kernel_val<int, int, __nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float, 128, 16, 4, 4, "
         "false, false, "
         "cublasGemvParamsEx<int> >(P)",
-        {"sort": "gemv", "op": "transposed", "a": "bf16", "acc": "f32", "threads": 128},
+        {"operation": "gemv", "op": "transposed", "a": "bf16", "acc": "f32", "threads": 128},
     ),
     (
         "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, int, __nv_bfloat16, __nv_bfloat16, "
         "__nv_bfloat16, float, false, true, true, false, 7, false, P>(P)",
-        {"sort": "gemv", "a": "bf16", "acc": "f32"},
+        {"operation": "gemv", "a": "bf16", "acc": "f32"},
     ),
-    ("void gemmk1_kernel<float, 256, 5, false>(P)", {"sort": "gemm", "op": "depth 1", "a": "f32", "threads": 256}),
+    ("void gemmk1_kernel<float, 256, 5, false>(P)", {"operation": "gemm", "op": "depth 1", "a": "f32", "threads": 256}),
 ]
 ROCM = [
     (
@@ -310,37 +310,37 @@ ROCM = [
     ),
     (
         "igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1_bt64x64x64_wt32x32x8_ws1x1_gkgs",
-        {"sort": "convolution", "op": "wgrad", "tile": (64, 64, 64)},
+        {"operation": "convolution", "op": "wgrad", "tile": (64, 64, 64)},
     ),
-    ("_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdI", {"sort": "norm", "op": "rms_norm forward", "library": "ck_tile"}),
+    ("_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdI", {"operation": "norm", "op": "rms_norm forward", "library": "ck_tile"}),
     (
         "_ZN7ck_tile6kentryILi2ENS_38FmhaBatchPrefillWithPagedKVCacheKernelINS_8sequenceIJLi128ELi128ELi32ELi"
         "128ELi32ELi128"
         "EEEDF16b",
-        {"sort": "attention", "op": "prefill paged KV", "a": "bf16", "tile": (128, 128), "head": 128},
+        {"operation": "attention", "op": "prefill paged KV", "a": "bf16", "tile": (128, 128), "head": 128},
     ),
     (
         "void ck::tensor_operation::device::kernel_grouped_conv_fwd_xdl_cshuffle_v3<ck::GridwiseGemm_xdl_cshuffle_v3<"
         "unsigned short, unsigned short, float, unsigned short, ck::tensor_operation::element_wise::PassThrough, "
         "(ck::tensor_operation::device::GemmSpecialization)7, 256, 128, 128, 64, 8, 8, 32, 32> >(P)",
-        {"sort": "convolution", "op": "forward", "threads": 256, "tile": (128, 128, 64), "a": "bf16"},
+        {"operation": "convolution", "op": "forward", "threads": 256, "tile": (128, 128, 64), "a": "bf16"},
     ),
 ]  # fmt: skip
 CUDNN = [
     (
         "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, 512, true, 1>(P)",
-        {"sort": "norm", "op": "batch_norm forward", "a": "f32"},
+        {"operation": "norm", "op": "batch_norm forward", "a": "f32"},
     ),
     ("void cudnn::bn_bw_1C11_singleread<float, 512, true, 1, 2, 0>(P)", {"op": "batch_norm backward"}),
     (
         "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, (cudnnKernelDataType_t)0>(P)",
-        {"sort": "transpose", "op": "NCHW to NHWC", "a": "f16", "family": Family.COPY},
+        {"operation": "transpose", "op": "NCHW to NHWC", "a": "f16", "family": Family.COPY},
     ),
     (
         "void implicit_convolve_sgemm<float, float, 128, 6, 7, 3, 3, 5, 1, false, true, true>(P)",
-        {"sort": "convolution", "a": "f32", "tensor_core": False},
+        {"operation": "convolution", "a": "f32", "tensor_core": False},
     ),
-    ("cask_cudnn_infer::computeOffsetsKernel(cask_cudnn_infer::ComputeOffsetsParams)", {"sort": "convolution helper"}),
+    ("cask_cudnn_infer::computeOffsetsKernel(cask_cudnn_infer::ComputeOffsetsParams)", {"operation": "convolution helper"}),
 ]
 NATIVE = [
     (
@@ -415,24 +415,24 @@ NATIVE = [
         "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)"
         "::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4, "
         "(at::native::ADAM_MODE)0, false>, float const*>(int)",
-        {"sort": "optimizer", "op": "fused_adam", "a": "f32"},
+        {"operation": "optimizer", "op": "fused_adam", "a": "f32"},
     ),
     (
         "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, long, long, bool)",
-        {"sort": "gather", "a": None},
+        {"operation": "gather", "a": None},
     ),
-    ("void at::native::some_new_kernel<c10::Half>(int)", {"sort": "pytorch", "op": "some_new", "a": "f16"}),
+    ("void at::native::some_new_kernel<c10::Half>(int)", {"operation": "pytorch", "op": "some_new", "a": "f16"}),
 ]
 CUB = [
     (
         "void cub::DeviceRadixSortOnesweepKernel<cub::DeviceRadixSortPolicy<long, float, int>::Policy800, "
         "false, long>(int)",
-        {"sort": "sort", "op": "RadixSortOnesweep", "a": "i64", "b": "f32"},
+        {"operation": "sort", "op": "RadixSortOnesweep", "a": "i64", "b": "f32"},
     ),
     (
         "void at_cuda_detail::cub::DeviceScanKernel<at_cuda_detail::cub::AgentScanPolicy<128, 15, int>, int*, int*, "
         "at_cuda_detail::cub::ScanTileState<int, true> >(int)",
-        {"sort": "scan", "a": "i32"},
+        {"operation": "scan", "a": "i32"},
     ),
     (
         "void thrust::cuda_cub::core::_kernel_agent<thrust::cuda_cub::__parallel_for::ParallelForAgent<thrust::cuda_cub"
