@@ -488,7 +488,7 @@ def test_short(name, short):
         (MEMORY[1][0], "Pageable: staged and synchronous"),
         ("triton_poi_fused_addmm_gelu_view_17", "The work of addmm runs in a kernel of its own"),
         (HELPERS[0][0], "Belongs to the matrix product before it"),
-        ("rotary_kernel", "Likely, not certain: family, library, sort."),
+        ("rotary_kernel", "Likely, not certain: family, library, operation."),
     ],
 )
 def test_sentence(name, part):
