@@ -38,7 +38,10 @@ COLLECTIVES = [
     ("deep_ep::intranode::dispatch<8>(int)", {"library": "DeepEP"}),
 ]
 INDUCTOR = [
-    ("triton_poi_fused__unsafe_view_gelu_mul_0", {"operation": "pointwise", "fused_ops": ("_unsafe_view", "gelu", "mul")}),
+    (
+        "triton_poi_fused__unsafe_view_gelu_mul_0",
+        {"operation": "pointwise", "fused_ops": ("_unsafe_view", "gelu", "mul")},
+    ),
     ("triton_poi_fused_addmm_gelu_view_17", {"fused_ops": ("addmm", "gelu", "view"), "index": 17}),
     (
         "triton_red_fused_add_addmm_mul_native_layer_norm_split_unsqueeze_view_18",
@@ -340,7 +343,10 @@ CUDNN = [
         "void implicit_convolve_sgemm<float, float, 128, 6, 7, 3, 3, 5, 1, false, true, true>(P)",
         {"operation": "convolution", "a": "f32", "tensor_core": False},
     ),
-    ("cask_cudnn_infer::computeOffsetsKernel(cask_cudnn_infer::ComputeOffsetsParams)", {"operation": "convolution helper"}),
+    (
+        "cask_cudnn_infer::computeOffsetsKernel(cask_cudnn_infer::ComputeOffsetsParams)",
+        {"operation": "convolution helper"},
+    ),
 ]
 NATIVE = [
     (
