@@ -315,7 +315,10 @@ ROCM = [
         "igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1_bt64x64x64_wt32x32x8_ws1x1_gkgs",
         {"operation": "convolution", "op": "wgrad", "tile": (64, 64, 64)},
     ),
-    ("_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdI", {"operation": "norm", "op": "rms_norm forward", "library": "ck_tile"}),
+    (
+        "_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdI",
+        {"operation": "norm", "op": "rms_norm forward", "library": "ck_tile"},
+    ),
     (
         "_ZN7ck_tile6kentryILi2ENS_38FmhaBatchPrefillWithPagedKVCacheKernelINS_8sequenceIJLi128ELi128ELi32ELi"
         "128ELi32ELi128"
