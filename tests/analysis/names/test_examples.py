@@ -259,7 +259,10 @@ CASK = [
     ("ampere_sgemm_128x64_nn", {"a": "f32", "tile": (128, 64), "tensor_core": False, "layout": "nn"}),
     ("volta_sgemm_32x32_sliced1x4_tn", {"a": "f32", "tile": (32, 32), "flags": ("sliced-K 4",)}),
     ("ampere_gcgemm_64x64_nt", {"a": "c64", "flags": ("Gaussian complex (3 products)",), "layout": "nt"}),
-    ("cudnn_infer_volta_scudnn_128x64_relu_medium_nn_v1", {"operation": "convolution", "a": "f32", "tensor_core": False}),
+    (
+        "cudnn_infer_volta_scudnn_128x64_relu_medium_nn_v1",
+        {"operation": "convolution", "a": "f32", "tensor_core": False},
+    ),
     ("volta_h884gemm_64x64_ldg8_nn", {"a": "f16", "acc": "f16", "instruction": "8x8x4", "tensor_core": True}),
 ]  # fmt: skip
 HELPERS = [
