@@ -215,7 +215,10 @@ CUTLASS = [
     ),
     (
         "cutlass_tensorop_s1688fprop_optimized_tf32_128x128_32x4_nhwc_align4",
-        {"operation": "convolution", "op": "forward", "a": "tf32", "tile": (128, 128, 32), "stages": 4, "layout": "nhwc"},
+        {
+            "operation": "convolution", "op": "forward",
+            "a": "tf32", "tile": (128, 128, 32), "stages": 4, "layout": "nhwc",
+        },
     ),
 ]  # fmt: skip
 CASK = [
