@@ -67,7 +67,7 @@ def print_score(name: str, result: dict[str, Any] | None) -> float:
     tried, survivors = result["tried"], result["survivors"]
     noticed = tried - len(survivors)
     print(f"{name:<14}{noticed / tried:>7.2f}{noticed:>9}{tried:>7}{result['mutants']:>9}")
-    for (line, _), before, after in survivors:
+    for line, before, after in survivors:
         print(f"    {line:>4}: {before}\n{'->':>8}  {after}")
     return float(noticed / tried)
 

@@ -19,7 +19,7 @@ IDLE, MATCHING = "tests/analysis/idle", "tests/analysis/comparing/matching"
 MODULES = {
     "blocks": Mutated(
         "tracetui/importers/blocks.py",
-        ("tests/importers/test_block_offsets.py", "tests/importers/test_writers.py", "tests/importers/test_blocks.py"),
+        ("tests/importers/test_block_offsets.py", "tests/importers/test_blocks.py"),
     ),
     "intervals": Mutated(
         "tracetui/model/intervals.py", ("tests/model/test_interval_hazards.py", "tests/model/test_intervals.py")

@@ -48,9 +48,13 @@ def test_a_name_is_not_the_next_name_on_a_device():
     assert keys_of(*both, ("b", 0, 10, Kind.CPU_OP), ("a", 20, 10, Kind.CPU_OP)) == 4
 
 
+def test_a_name_on_a_device_is_not_the_name_after_the_next():
+    assert keys_of(("a", 0, 9, Kind.KERNEL), ("b", 10, 9, Kind.CPU_OP), ("c", 20, 9, Kind.CPU_OP)) == 3
+
+
 def test_a_slice_without_shapes_is_not_the_one_before_with_the_last_shape():
     slices = ("x", 0, 10, Kind.CPU_OP), ("x", 20, 10, Kind.CPU_OP), ("x", 0, 10, Kind.ANNOTATION)
-    assert [keys_of(*slices, shape=shape) for shape in ([0, -1, 1], [1, 1, -1], [0, 0, 0])] == [3, 2, 2]
+    assert [keys_of(*slices, shape=shape) for shape in ([0, -1, 1], [1, 1, -1], [1, 1, 0])] == [3, 2, 2]
 
 
 @pytest.mark.parametrize(
