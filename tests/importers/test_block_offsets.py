@@ -178,3 +178,48 @@ def test_a_block_of_the_usual_size_is_a_mebibyte(read):
     """Some 27,000 events of 39 bytes are in the first: as many as fit in 1,048,576."""
     found, _ = read("[" + ",".join([EVENTS[0]] * 30_000) + "]", blocks.BLOCK)
     assert len(found[0].events) == (1_048_576 - 1) // (SIZE + 1)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("between", ["", "\n", " and \n "])
+def test_blocks_of_a_second_trace_stand_where_they_say(read, block, between):
+    whole = HEADER + "[" + ",".join(EVENTS) + "]" + TRAILER
+    text = whole + between + whole
+    found, layout = read(text, block)
+    assert times(found) == list(range(20)) * 2
+    for piece in found:
+        assert piece.data[1:-1] == text[piece.offset + 1 : piece.offset + len(piece.data) - 1].encode()
+    second = len(whole + between + HEADER)
+    assert second in [piece.offset for piece in found]
+    assert (layout.header.decode(), layout.trailer.decode()) == (HEADER, TRAILER)
+    assert [part.decode() for part in layout.between] == [TRAILER + between + HEADER]
+    assert (layout.is_closed, layout.truncated_at) == (True, None)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_second_trace_that_is_cut_off_is_cut_off_where_its_last_event_begins(read, block):
+    whole = "[" + ",".join(EVENTS) + "]"
+    found, layout = read(whole + whole[:-5], block)
+    assert times(found) == [*range(20), *range(19)]
+    assert layout.truncated_at == len(whole) + 1 + 19 * (SIZE + 1)
+    assert (layout.is_within_event, layout.is_closed) == (True, False)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_what_follows_an_array_is_told_at_its_byte(read, block):
+    whole = "[" + ",".join(EVENTS) + "]"
+    found, layout = read(whole + "\n  and more", block)
+    assert times(found) == list(range(20))
+    assert [(odd.offset, odd.text) for odd in layout.oddities] == [(len(whole) + 3, "and more")]
+    assert (layout.dropped, layout.examples[0][0]) == (1, len(whole) + 3)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("number", [1, 7, 18])
+def test_a_damaged_line_is_told_at_its_byte_and_costs_itself(read, block, number):
+    damaged = EVENTS.copy()
+    damaged[number] = damaged[number].replace('"n"', '"n ')
+    found, layout = read("\n".join(damaged), block)
+    assert times(found) == [other for other in range(20) if other != number]
+    assert (layout.container, layout.dropped) == ("lines", 1)
+    assert layout.examples[0][0] == number * (SIZE + 1)

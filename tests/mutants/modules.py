@@ -15,11 +15,26 @@ class Mutated:
     """Files of tests or tests in them, those that notice most first."""
 
 
+WRITERS = (
+    "test_brackets_everywhere_between_events",
+    "test_two_traces_written_one_behind_the_other_are_both_read",
+    "test_the_key_of_the_events_twice_in_one_object",
+    "test_arrays_of_events_within_an_array",
+    "test_what_stands_between_two_traces_costs_itself_only",
+    "test_what_follows_behind_a_trace_is_told",
+    "test_an_object_around_the_object_of_the_events_is_nothing_odd",
+    "test_events_are_found_where_their_key_is_misspelt_or_the_beginning_is_missing",
+)
+"""Tests of files with several writers that start no command."""
 IDLE, MATCHING = "tests/analysis/idle", "tests/analysis/comparing/matching"
 MODULES = {
     "blocks": Mutated(
         "tracetui/importers/blocks.py",
-        ("tests/importers/test_block_offsets.py", "tests/importers/test_blocks.py"),
+        (
+            "tests/importers/test_block_offsets.py",
+            *(f"tests/importers/test_writers.py::{test}" for test in WRITERS),
+            "tests/importers/test_blocks.py",
+        ),
     ),
     "intervals": Mutated(
         "tracetui/model/intervals.py", ("tests/model/test_interval_hazards.py", "tests/model/test_intervals.py")
