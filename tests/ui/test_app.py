@@ -10,9 +10,11 @@ import pytest
 from tests.support.app import keys, opened, settle, shown, training
 from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.waiting import PATIENCE, until
+from tracetui.analysis.linking.steps import steps
 from tracetui.errors import UsageError
 from tracetui.importers.load import LoadProgress
 from tracetui.model.trace import Trace
+from tracetui.opening import OpenOptions
 from tracetui.ui.app import TraceApp, run
 from tracetui.ui.opening.loading_screen import LoadingScreen, progress_words
 from tracetui.ui.opening.trace_picker import TracePicker
@@ -145,6 +147,32 @@ async def test_copying_and_exporting_say_where(tmp_path: Path) -> None:
         assert "2 rows" in app.text("#hints")
         (written,) = (tmp_path / "data").rglob("*.csv")
         assert written.read_text().count("\n") == 3
+        written.write_text("mine")
+        await pilot.press("e", "y", "Y")
+        names = {path.name for path in (tmp_path / "data").rglob("*.*")}
+        stem = written.stem
+        assert names == {f"{stem}{end}" for end in (".csv", ".md", "-2.csv", "-2.md")} | {"row.md", "view.txt"}
+        assert written.read_text() == "mine"
+
+
+async def test_steps_and_device_are_chosen_when_the_app_is_opened(tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "cat": "user_annotation", "name": "train", "pid": 1, "tid": 1, "ts": 1000 * number, "dur": 800}
+        for number in range(4)
+    ]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    app = TraceApp([str(path)], options=OpenOptions("train", "H100"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(app, pilot)
+        header = app.screen.query_one("#header", Bar).text
+        assert "H100 SXM" in header
+        read = app.recent.get(str(path))
+        assert read is not None and steps(read.trace).number.tolist() == [1, 2, 3, 4]
+    app = TraceApp([str(path)], options=OpenOptions("nothing"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.failure is not None)
+    assert "cannot mark the steps" in str(app.failure) and app.return_code == 2
 
 
 async def test_a_view_string_opens_where_it_was_copied() -> None:
@@ -231,7 +259,9 @@ async def test_a_folder_is_a_list_to_pick_from(tmp_path: Path) -> None:
 
 
 async def test_escape_opens_what_was_read_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow_load(path: str, progress: Callable[[LoadProgress], None], cancelled: Callable[[], bool]) -> Trace:
+    def slow_load(
+        path: str, options: OpenOptions, progress: Callable[[LoadProgress], None], cancelled: Callable[[], bool]
+    ) -> Trace:
         for done in range(1, 100 * int(PATIENCE)):
             progress(LoadProgress(min(done, 499) * 1000, 500_000, done, "reading"))
             time.sleep(0.01)
@@ -241,7 +271,7 @@ async def test_escape_opens_what_was_read_so_far(tmp_path: Path, monkeypatch: py
         trace.quality.partial = cancelled()
         return trace
 
-    monkeypatch.setattr("tracetui.ui.opening.loading_screen.load", slow_load)
+    monkeypatch.setattr("tracetui.ui.opening.loading_screen.open_trace", slow_load)
     app = TraceApp([str(tmp_path / "long.json")])
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "events" in app.screen.query_one("#numbers", Bar).text)

@@ -12,7 +12,7 @@ from tests.support.compared_app import Compared, compared, shown
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import record, write
 from tests.support.paths import SAMPLES
-from tracetui.opening import SideName
+from tracetui.opening import OpenOptions, SideName
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.compare.statement_view import StatementView
 from tracetui.ui.opening.loading_screen import LoadingScreen
@@ -41,9 +41,9 @@ async def test_two_steps_of_one_trace(eager: SideName, monkeypatch: pytest.Monke
     said: list[str] = []
     begin = LoadingScreen.__init__
 
-    def noted(screen: LoadingScreen, path: str, remark: str = "") -> None:
+    def noted(screen: LoadingScreen, path: str, options: OpenOptions, remark: str = "") -> None:
         said.append(remark)
-        begin(screen, path, remark)
+        begin(screen, path, options, remark)
 
     monkeypatch.setattr(LoadingScreen, "__init__", noted)
     async with app.run_test(size=(120, 40)) as pilot:

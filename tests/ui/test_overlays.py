@@ -40,11 +40,11 @@ def gate(monkeypatch):
     """Loads that wait until it is opened."""
     event = threading.Event()
 
-    def load(path, progress, cancelled):
+    def load(path, options, progress, cancelled):
         event.wait(PATIENCE)
         return importer.load(path, progress=progress, cancelled=cancelled)
 
-    monkeypatch.setattr("tracetui.ui.opening.loading_screen.load", load)
+    monkeypatch.setattr("tracetui.ui.opening.loading_screen.open_trace", load)
     yield event
     event.set()
 

@@ -116,7 +116,8 @@ async def test_a_full_disk_leaves_no_half_file(folder: Path, monkeypatch: pytest
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     async with shown(training(), (160, 40)) as (app, pilot):
-        monkeypatch.setattr(os, "replace", full)
+        for name in ("link", "replace"):
+            monkeypatch.setattr(os, name, full)
         await pilot.press("ctrl+s")
         await pilot.pause()
         assert "No space left on device (XDG_DATA_HOME names another folder)" in app.text("#hints")

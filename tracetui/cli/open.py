@@ -10,7 +10,7 @@ import codecs
 import os
 import sys
 
-from tracetui.cli.arguments import completes_files
+from tracetui.cli.arguments import add_opening, completes_files, opening
 from tracetui.cli.progress import label_of
 from tracetui.cli.sides import named_pair, split
 from tracetui.errors import NotFound, UsageError
@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     traces = parser.add_argument("traces", nargs="*", metavar="TRACE", help="a trace, a folder of them, or -")
     completes_files(traces)
     parser.add_argument("--step", type=int, metavar="N", help="start at the step with this number")
+    add_opening(parser)
     parser.add_argument("--at", metavar="VIEW", help="start at a view string, as `Y` in the app copies it")
 
 
@@ -47,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
     from tracetui.ui.app import compare, run
 
     if sides is None:
-        return run(traces, options.step, options.at)
-    return compare(*sides)
+        return run(traces, options.step, options.at, opening(options))
+    return compare(*sides, options=opening(options))
 
 
 def _sides(traces: list[str], options: argparse.Namespace) -> tuple[SideName, SideName] | None:

@@ -18,7 +18,7 @@ from textual.screen import Screen
 from tracetui.analysis.panes import PANES
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.viewpoint import Viewpoint, read_view_string
-from tracetui.opening import SideName
+from tracetui.opening import AS_RECORDED, OpenOptions, SideName
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import CommandProvider, command
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
@@ -57,11 +57,16 @@ class TraceApp(CrashSafeApp):
     PAUSE_GC_ON_SCROLL = True
 
     def __init__(
-        self, paths: list[str], place: Viewpoint | None = None, sides: tuple[SideName, SideName] | None = None
+        self,
+        paths: list[str],
+        place: Viewpoint | None = None,
+        sides: tuple[SideName, SideName] | None = None,
+        options: OpenOptions = AS_RECORDED,
     ) -> None:
-        """With `sides`, two traces or two parts of one are compared."""
+        """With `sides`, two traces or two parts of one are compared; `options` are for every trace that is opened."""
         super().__init__()
         self.paths = paths or ["."]
+        self.options = options
         self.failure: TracetuiError | None = None
         """Why the app ended without showing anything."""
         self._opening_view = place or Viewpoint()
@@ -85,7 +90,7 @@ class TraceApp(CrashSafeApp):
         if self._sides is not None:
             self._opener.start(*self._sides)
         elif self._is_one_file:
-            self.push_screen(LoadingScreen(self.paths[0]))
+            self.push_screen(LoadingScreen(self.paths[0], self.options))
         else:
             self.action_traces()
 
@@ -105,7 +110,7 @@ class TraceApp(CrashSafeApp):
             return
         self._opener.give_up()
         read = self.recent.get(path)
-        self._put_on_top(LoadingScreen(path) if read is None else self.recent.screen_of(read))
+        self._put_on_top(LoadingScreen(path, self.options) if read is None else self.recent.screen_of(read))
 
     def folders_beside(self, path: str) -> list[str]:
         """Where traces beside one of a path may be: what the app was started with, or else its folder."""
@@ -241,12 +246,12 @@ class TraceApp(CrashSafeApp):
             self.push_screen(TracePicker(self.paths, str(message.error)), self.open)
 
 
-def compare(a: SideName, b: SideName, others: Sequence[str] = ()) -> int:
+def compare(a: SideName, b: SideName, others: Sequence[str] = (), options: OpenOptions = AS_RECORDED) -> int:
     """Run the app on two traces, or two parts of one, and return its exit code; others are in the list of traces."""
-    return _run(TraceApp(list(dict.fromkeys([a.path, b.path, *others])), sides=(a, b)))
+    return _run(TraceApp(list(dict.fromkeys([a.path, b.path, *others])), sides=(a, b), options=options))
 
 
-def run(paths: list[str], step: int | None = None, at: str | None = None) -> int:
+def run(paths: list[str], step: int | None = None, at: str | None = None, options: OpenOptions = AS_RECORDED) -> int:
     """Run the app on files and folders and return its exit code.
 
     Raises: UsageError for a view string that cannot be understood.
@@ -256,7 +261,7 @@ def run(paths: list[str], step: int | None = None, at: str | None = None) -> int
         raise UsageError(f"the view {at!r} names no pane {place.pane!r}; there are {', '.join(PANES)}")
     if step is not None:
         place = replace(place, step=step, every_step=False)
-    return _run(TraceApp(paths, place))
+    return _run(TraceApp(paths, place, options=options))
 
 
 def _run(app: TraceApp) -> int:

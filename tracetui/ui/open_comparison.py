@@ -12,7 +12,7 @@ from textual.message import Message
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import Side, side
 from tracetui.errors import TracetuiError, UsageError
-from tracetui.opening import SideName
+from tracetui.opening import OpenOptions, SideName
 from tracetui.ui.base.messages import Loaded
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.opening.loading_screen import LoadingScreen
@@ -33,6 +33,9 @@ class SidesFound(Message):
 
 class ComparisonHost(Protocol):
     """What the app knows that a comparison is opened from."""
+
+    options: OpenOptions
+    """What the user says about every trace that is opened."""
 
     @property
     def has_list(self) -> bool:
@@ -100,7 +103,7 @@ class ComparisonOpener:
         for remark, name in zip(_REMARKS, self._wanted, strict=True):
             if name.path not in self._reads:
                 alone = self._wanted[0].path == self._wanted[1].path
-                screen = LoadingScreen(name.path, "" if alone else remark)
+                screen = LoadingScreen(name.path, self._host.options, "" if alone else remark)
                 if isinstance(app.screen, LoadingScreen):
                     app.switch_screen(screen)
                 else:

@@ -43,7 +43,7 @@ def record(
     """Record some iterations of a loop; call what it yields at the end of each of them.
 
     Args:
-        out: where the trace goes, compressed when it ends in `.gz`; folders are made.
+        out: where the trace goes, compressed when it ends in `.gz`; folders are made, a file that exists is replaced.
         label: the annotation around each recorded iteration.
         wait: iterations that pass before the profiler starts.
         warmup: iterations of which the profiler throws away what it saw.

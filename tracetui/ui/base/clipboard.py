@@ -13,7 +13,8 @@ from pathlib import Path
 
 from platformdirs import user_data_path
 
-from tracetui.files import write_whole
+from tracetui.files import write_numbered, write_whole
+from tracetui.safe_text import clean_lines
 
 
 def exports_folder() -> Path:
@@ -22,15 +23,27 @@ def exports_folder() -> Path:
 
 
 def save(text: str, name: str) -> Path:
-    """Write text to a file among the exports and return its path; a file of that name is replaced.
+    """Write text to a file among the exports and return its path; where the name is taken, it gets a number.
 
     Raises: OSError when it cannot be written; then there is no part of it.
     """
+    return write_numbered(_path(name), clean_lines(text))
+
+
+def save_copy(text: str, name: str) -> Path:
+    """Write what was copied to a file among the exports, which holds the last copy, as the clipboard does.
+
+    Raises: OSError when it cannot be written; then there is no part of it.
+    """
+    path = _path(name)
+    write_whole(path, clean_lines(text))
+    return path
+
+
+def _path(name: str) -> Path:
     folder = exports_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / re.sub(r"[^\w.#-]+", "_", name)
-    write_whole(path, text)
-    return path
+    return folder / re.sub(r"[^\w.#-]+", "_", name)
 
 
 def load_tmux_buffer(text: str) -> bool:

@@ -48,7 +48,7 @@ def export_changes(panes: CompareList, told: Comparison) -> Said:
     )
     try:
         path = save(render(table.take(order), told.a.trace, panes.pane, "csv"), f"{name}.csv")
-        save(_markdown(told, panes, table.take(order[:MARKDOWN_ROWS])), f"{name}.md")
+        save(_markdown(told, panes, table.take(order[:MARKDOWN_ROWS])), f"{path.stem}.md")
     except OSError as error:
         return f"The table could not be written to {home_path(exports_folder())}: {reason(error)}.", True
     return f"{count(len(order))} row{'' if len(order) == 1 else 's'} written to {home_path(path)}, as .md too", False

@@ -23,8 +23,9 @@ from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.replays import replays
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import NotFound, TracetuiError
-from tracetui.importers.load import LoadProgress, load
+from tracetui.importers.load import LoadProgress
 from tracetui.model.quantities import count, size
+from tracetui.opening import AS_RECORDED, OpenOptions, open_trace
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import Loaded, LoadFailed, LoadProgressed
@@ -55,9 +56,10 @@ class LoadingScreen(Screen[None]):
     LoadingScreen > Vertical { width: 78; max-width: 100%; height: 8; }
     """
 
-    def __init__(self, path: str, remark: str = "") -> None:
+    def __init__(self, path: str, options: OpenOptions = AS_RECORDED, remark: str = "") -> None:
         super().__init__()
         self.path = path
+        self._options = options
         self.remark = remark
         """Said after the name."""
         self._stop = Event()
@@ -104,7 +106,7 @@ class LoadingScreen(Screen[None]):
     def load(self) -> None:
         """Read the trace and prepare its picture, in a thread."""
         try:
-            trace = load(self.path, progress=self._tell, cancelled=self._stop.is_set)
+            trace = open_trace(self.path, self._options, self._tell, self._stop.is_set)
         except TracetuiError as error:
             self.post_message(LoadFailed(self.path, error))
             return

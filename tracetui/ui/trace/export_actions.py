@@ -16,7 +16,7 @@ from textual.app import App
 from tracetui.model.quantities import count
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
-from tracetui.ui.base.clipboard import exports_folder, home_path, load_tmux_buffer, save
+from tracetui.ui.base.clipboard import exports_folder, home_path, load_tmux_buffer, save, save_copy
 from tracetui.ui.trace.pane_list import PaneList
 
 MONOSPACE = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono'"
@@ -64,7 +64,7 @@ def export_pane(panes: PaneList, trace: Trace, step: int | None) -> Said:
     name = f"{stem(trace.label)}-{panes.pane}{by}-{which}"
     try:
         path = save(panes.as_text("csv"), f"{name}.csv")
-        save(panes.as_text("md", most=MARKDOWN_ROWS), f"{name}.md")
+        save(panes.as_text("md", most=MARKDOWN_ROWS), f"{path.stem}.md")
     except OSError as error:
         return f"The pane could not be written to {home_path(exports_folder())}: {reason(error)}.", True
     first = f"the first {MARKDOWN_ROWS} " if rows > MARKDOWN_ROWS else ""
@@ -101,7 +101,7 @@ def copy_out(app: App[object], text: str, name: str, what: str) -> Said:
     if load_tmux_buffer(text):
         places.append("tmux buffer")
     try:
-        places.append(home_path(save(text, name)))
+        places.append(home_path(save_copy(text, name)))
     except OSError as error:
         return f"{what} is in: {', '.join(places)}; no file could be written: {reason(error)}", True
     return f"{what} is in: {', '.join(places)}", False
