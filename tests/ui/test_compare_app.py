@@ -22,7 +22,7 @@ from tracetui.ui.trace.compare_picker import ComparePicker
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.help import HelpScreen
+from tracetui.ui.widgets.help_screen import HelpScreen
 
 SIZES = [(200, 50), (80, 24), (120, 40)]
 

@@ -10,8 +10,8 @@ from tests.support.waiting import until
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.recording.recording_form import RecordingForm
 from tracetui.ui.recording.recording_screen import RecordingScreen
-from tracetui.ui.recording.run_form import RunForm
 from workloads.recording.failures import Failure
 from workloads.recording.launcher import Outcome
 
@@ -56,10 +56,10 @@ async def test_two_variants_are_recorded_one_after_the_other_and_compared(record
         recordings[1].put_nowait(Outcome(trace_file(folder / "a.json", "fwd", LINEAR, {}), None))
         await at_recording(app, pilot, 2)
         assert "linear compile 2/2" in said(app, "#what")
-        assert str(app.screen.query_one("#told", Static).render()).count("No GPU") == 1
+        assert str(app.screen.query_one("#notes", Static).render()).count("No GPU") == 1
         recordings[1].put_nowait(Outcome(trace_file(folder / "b.json", "fwd", LINEAR[1:], {}), None))
         assert await compared(app, pilot) == ["a.json", "b.json"]
-        assert not any(isinstance(screen, RunForm | RecordingScreen) for screen in app.screen_stack)
+        assert not any(isinstance(screen, RecordingForm | RecordingScreen) for screen in app.screen_stack)
     assert [request.variant for request in recordings[0]] == ["eager", "compile"]
     assert list(recordings[0][1].argv) == ["tracetui", "run", "linear", "--compare=eager,compile"]
 
@@ -91,10 +91,10 @@ async def test_with_one_of_two_there_is_nothing_to_compare(recordings, folder):
         await at_recording(app, pilot, 2)
         recordings[1].put_nowait(Outcome(None, Failure("missing:compiler", "None works here.", "Install g++.")))
         await settle(pilot)
-        assert "None works here. Install g++." in str(app.screen.query_one("#told", Static).render())
+        assert "None works here. Install g++." in str(app.screen.query_one("#notes", Static).render())
         await pilot.press("escape")
         await pilot.pause()
-        assert isinstance(app.screen, RunForm)
+        assert isinstance(app.screen, RecordingForm)
 
 
 async def test_what_all_variants_share_is_tried_once(recordings, folder):
@@ -103,7 +103,7 @@ async def test_what_all_variants_share_is_tried_once(recordings, folder):
         await comparing(app, pilot)
         recordings[1].put_nowait(Outcome(None, Failure("missing:torch", "No torch.")))
         await settle(pilot)
-        assert "No torch." in str(app.screen.query_one("#told", Static).render())
+        assert "No torch." in str(app.screen.query_one("#notes", Static).render())
         assert len(recordings[0]) == 1
 
 
@@ -113,5 +113,5 @@ async def test_escape_in_the_first_begins_no_second(recordings, folder):
         await comparing(app, pilot)
         await pilot.press("escape")
         await settle(pilot)
-        assert isinstance(app.screen, RunForm)
+        assert isinstance(app.screen, RecordingForm)
         assert len(recordings[0]) == 1

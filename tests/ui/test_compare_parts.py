@@ -21,12 +21,12 @@ from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.opening import SideName
 from tracetui.ui.compare.change_details import change_lines
-from tracetui.ui.compare.change_tables import grouped, readable_changes, readable_totals
 from tracetui.ui.compare.lit_slices import change_of, instances_of
-from tracetui.ui.compare.partners import Partners
+from tracetui.ui.compare.partners import PartnerLookup
+from tracetui.ui.compare.readable_changes import grouped, readable_changes, readable_totals
 from tracetui.ui.compare.shown_part import ShownPart, lanes_worth_showing, next_scope
 from tracetui.ui.description.styled_lines import folded
-from tracetui.ui.trace.compare_picker import OTHER_TRACE, choices
+from tracetui.ui.trace.compare_picker import OTHER_TRACE, offers_for
 
 
 def uneven() -> Trace:
@@ -90,7 +90,7 @@ def test_neighbours_of_a_step_and_of_a_run() -> None:
 
 def test_partners_on_threads_are_the_calls_of_the_same_name_in_turn() -> None:
     a, b = ShownPart(side(tutorial.mlp()), 0), ShownPart(side(tutorial.mlp(tutorial.COMPILED)), 2)
-    partners = Partners((a, b), match(a.side, a.part, b.side, b.part))
+    partners = PartnerLookup((a, b), match(a.side, a.part, b.side, b.part))
     mine, theirs = a.calls_named("op", "aten::mm"), b.calls_named("op", "aten::mm")
     assert len(mine) == len(theirs) == 3
     for one, other in zip(mine.tolist(), theirs.tolist(), strict=True):
@@ -101,7 +101,7 @@ def test_partners_on_threads_are_the_calls_of_the_same_name_in_turn() -> None:
     gelu, mul = a.work[2:4].tolist()
     assert partners.of(0, gelu).tolist() == partners.of(0, mul).tolist() == b.work[2:3].tolist()
     assert sorted([mul, *partners.siblings(0, mul).tolist()]) == [gelu, mul]
-    assert Partners((a, b)).of(0, gelu).tolist() == []
+    assert PartnerLookup((a, b)).of(0, gelu).tolist() == []
 
 
 def test_every_kernel_finds_the_row_it_is_an_instance_of() -> None:
@@ -201,16 +201,16 @@ def test_a_number_is_not_cut_at_its_commas() -> None:
 
 def test_what_can_be_compared_begins_with_the_step_before() -> None:
     trace = tutorial.mlp()
-    offers = choices(trace, 3, -1)
+    offers = offers_for(trace, 3, -1)
     assert offers[0].scopes == ("2", "3")
     assert OTHER_TRACE in [offer.scopes for offer in offers]
     assert ("3", "4") in [offer.scopes for offer in offers]
     runs = side(trace, "mlp_fwd").row
-    named = choices(trace, None, int(runs[2]))
+    named = offers_for(trace, None, int(runs[2]))
     assert named[0].scopes == ("3", "4")
     assert ("mlp_fwd[2]", "mlp_fwd[3]") in [offer.scopes for offer in named]
     alone = make_trace([op("aten::mm", 0, 10)])
-    assert [offer.scopes for offer in choices(alone, None, 0)] == [OTHER_TRACE]
+    assert [offer.scopes for offer in offers_for(alone, None, 0)] == [OTHER_TRACE]
 
 
 def test_windows_with_other_origins_show_the_same_cells_of_their_grids() -> None:

@@ -20,7 +20,7 @@ def test_leaving_the_same_place_twice_counts_once() -> None:
     history = History()
     history.leave(A)
     history.leave(A)
-    assert history.places == [A]
+    assert history.viewpoints == [A]
 
 
 def test_back_skips_where_one_already_is() -> None:

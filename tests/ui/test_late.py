@@ -11,7 +11,7 @@ from textual.widgets import LoadingIndicator
 from textual.worker import WorkerFailed
 
 from tests.support.app import Shown, settle, training
-from tracetui.ui.base.crash_safe_app import came_too_late
+from tracetui.ui.base.crash_safe_app import is_for_removed_widget
 
 
 def missing(screen, kind) -> NoMatches:
@@ -50,7 +50,7 @@ async def test_a_part_that_is_missing_on_the_screen_is_a_defect():
     app = Shown(training())
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
-        assert not came_too_late(missing(app.screen, LoadingIndicator))
+        assert not is_for_removed_widget(missing(app.screen, LoadingIndicator))
 
 
 async def test_what_else_goes_wrong_in_a_closed_screen_is_a_defect():
@@ -59,7 +59,7 @@ async def test_what_else_goes_wrong_in_a_closed_screen_is_a_defect():
         palette = await closed_palette(app, pilot)
         with pytest.raises(TypeError) as told:
             palette.query_one()  # type: ignore[call-overload]
-        assert not came_too_late(told.value)
+        assert not is_for_removed_widget(told.value)
 
 
 async def test_who_asks_what_is_gone_is_not_left_deaf():
@@ -77,7 +77,7 @@ async def test_who_asks_what_is_gone_is_not_left_deaf():
         await settle(pilot)
         with pytest.raises(NoMatches) as told:
             app.ask(gone)
-        assert not came_too_late(told.value)
+        assert not is_for_removed_widget(told.value)
 
 
 async def test_a_palette_that_is_taken_away_while_it_gathers_ends_nothing():

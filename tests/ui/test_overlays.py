@@ -23,7 +23,7 @@ from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TracePicker
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.trace.trace_view import TraceView
-from tracetui.ui.widgets.help import HelpScreen
+from tracetui.ui.widgets.help_screen import HelpScreen
 
 NAMES = ("linear_eager_cpu.json.gz", "mlp_eager_cpu.json.gz")
 

@@ -17,7 +17,7 @@ from tracetui.files import write_whole
 from tracetui.model.trace import Trace
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import all_commands
-from tracetui.ui.trace.export_actions import self_contained
+from tracetui.ui.base.exports import self_contained
 
 SVG = "{http://www.w3.org/2000/svg}"
 

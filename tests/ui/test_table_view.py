@@ -4,7 +4,7 @@ from textual.app import App, ComposeResult
 from tracetui.model.table import Table, micros, numbers, texts
 from tracetui.ui.widgets.columns import fitted, layout_of, placed
 from tracetui.ui.widgets.layouts import Shown
-from tracetui.ui.widgets.tabbed_list import Arrangement, arrange
+from tracetui.ui.widgets.tabbed_list import ListArrangement, arrange
 from tracetui.ui.widgets.table_view import TableView
 
 
@@ -57,8 +57,8 @@ async def test_keys_move_the_cursor_and_tell_the_slice() -> None:
 async def test_a_placed_cursor_tells_nobody() -> None:
     app = Listing(table_of(50))
     async with app.run_test(size=(60, 12)) as pilot:
-        assert app.query_one(TableView).place_on_slice(140)
-        assert not app.query_one(TableView).place_on_slice(7)
+        assert app.query_one(TableView).put_cursor_on_slice(140)
+        assert not app.query_one(TableView).put_cursor_on_slice(7)
         await pilot.pause()
         assert app.query_one(TableView).row == 40
         assert app.moves == []
@@ -105,7 +105,7 @@ def test_cells_are_cut_by_width_and_not_by_letters() -> None:
 
 
 def test_sorting_and_filtering_survive_another_table() -> None:
-    arrangement = Arrangement(filter="kernel 1").sorted_by("dur_us", table_of(10))
+    arrangement = ListArrangement(filter="kernel 1").sorted_by("dur_us", table_of(10))
     assert arrangement.descending
     assert arrange(table_of(30), arrangement).tolist() == [29, 8, 22, 1, 15]
     assert not arrangement.sorted_by("dur_us", table_of(10)).descending

@@ -12,8 +12,8 @@ from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Quality, Trace
 from tracetui.ui.trace.pane_list import TAB_KEYS, TABS
 from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.bar_texts import damage_marks
 from tracetui.ui.widgets.columns import layout_of
-from tracetui.ui.widgets.headline import damage
 
 
 def test_every_tab_is_a_pane_with_a_key_of_its_own() -> None:
@@ -71,8 +71,8 @@ async def test_the_tab_of_health_and_the_header_count_what_is_doubtful() -> None
 
 def test_the_header_says_what_reading_found_until_the_checks_are_done() -> None:
     trace = plain(quality=Quality(truncated_at=9, dropped=2, skipped_phases={"V": 3}))
-    assert damage(trace) == ["TRUNCATED", "⚠2 doubts"]
-    assert damage(trace, 1) == ["TRUNCATED", "⚠1 doubt"]
+    assert damage_marks(trace) == ["TRUNCATED", "⚠2 doubts"]
+    assert damage_marks(trace, 1) == ["TRUNCATED", "⚠1 doubt"]
 
 
 @pytest.mark.parametrize(

@@ -50,14 +50,14 @@ class Recorder(App[None]):
     def on_mount(self) -> None:
         """Begin, and keep the process that records."""
         screen = RecordingScreen([self.request])
-        hear = screen._hear
+        hear = screen._take_event
 
         def keep(event):
             if isinstance(event, Hello):
                 self.pids.append(event.pid)
             hear(event)
 
-        screen._hear = keep  # type: ignore[method-assign]
+        screen._take_event = keep  # type: ignore[method-assign]
         self.push_screen(screen)
 
 
@@ -77,8 +77,8 @@ async def test_a_recording_that_is_deaf_is_gone_when_the_screen_is(tmp_path, lig
 async def test_a_crash_is_told_on_the_screen(tmp_path, light_torch):
     app = Recorder(asked(own_function(tmp_path / "own.py", CRASHES), tmp_path / "out" / "x.json"))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "SIGABRT" in str(app.screen.query_one("#told", Static).render()))
-        assert "crashed while making the first call" in str(app.screen.query_one("#told", Static).render())
+        await until(pilot, lambda: "SIGABRT" in str(app.screen.query_one("#notes", Static).render()))
+        assert "crashed while making the first call" in str(app.screen.query_one("#notes", Static).render())
         assert is_gone(app.pids[0])
         assert not (tmp_path / "out").exists()
 

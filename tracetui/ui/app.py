@@ -22,6 +22,7 @@ from tracetui.opening import AS_RECORDED, OpenOptions, SideName
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import CommandProvider, command
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
+from tracetui.ui.base.exports import save_picture
 from tracetui.ui.base.messages import CompareAsked, Loaded, LoadFailed, SliceAsked
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.base.themes import THEMES, first_theme, next_theme
@@ -29,7 +30,6 @@ from tracetui.ui.open_comparison import ComparisonOpener, SidesFound
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TracePicker
 from tracetui.ui.recent_traces import RecentTraces
-from tracetui.ui.trace.export_actions import save_picture
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.sized_screen import SizedScreen
 
@@ -59,7 +59,7 @@ class TraceApp(CrashSafeApp):
     def __init__(
         self,
         paths: list[str],
-        place: Viewpoint | None = None,
+        viewpoint: Viewpoint | None = None,
         sides: tuple[SideName, SideName] | None = None,
         options: OpenOptions = AS_RECORDED,
     ) -> None:
@@ -69,7 +69,7 @@ class TraceApp(CrashSafeApp):
         self.options = options
         self.failure: TracetuiError | None = None
         """Why the app ended without showing anything."""
-        self._opening_view = place or Viewpoint()
+        self._opening_viewpoint = viewpoint or Viewpoint()
         self.recent = RecentTraces(self)
         self._opener = ComparisonOpener(self, self, self.recent)
         self._sides = sides
@@ -199,8 +199,8 @@ class TraceApp(CrashSafeApp):
         if self._opener.is_under_way:
             self._opener.take(message)
         else:
-            place, self._opening_view = self._opening_view, Viewpoint()
-            self._put_on_top(self.recent.screen_of(message, place))
+            viewpoint, self._opening_viewpoint = self._opening_viewpoint, Viewpoint()
+            self._put_on_top(self.recent.screen_of(message, viewpoint))
 
     @on(CompareAsked)
     def _compare(self, message: CompareAsked) -> None:
@@ -220,18 +220,18 @@ class TraceApp(CrashSafeApp):
     def _show_slice(self, message: SliceAsked) -> None:
         if self._waits(message):
             return
-        place = Viewpoint(message.step, event=int(message.trace.slices.event[message.row]))
-        screen = self.recent.screen_of(message, place)
+        viewpoint = Viewpoint(message.step, event=int(message.trace.slices.event[message.row]))
+        screen = self.recent.screen_of(message, viewpoint)
         if screen in self.screen_stack and len(self.screen_stack) < MAX_SCREENS:
             # The comparison was opened from this trace, and stays below to come back to.
-            self.push_screen(TraceScreen(message.trace, message.picture, place, message.path))
+            self.push_screen(TraceScreen(message.trace, message.picture, viewpoint, message.path))
         elif screen in self.screen_stack:
             while self.screen is not screen:
                 self.pop_screen()
         else:
             self.push_screen(screen)
         if screen.is_mounted:
-            screen.visit(place)
+            screen.visit(viewpoint)
 
     @on(LoadFailed)
     def _fail(self, message: LoadFailed) -> None:
@@ -256,12 +256,12 @@ def run(paths: list[str], step: int | None = None, at: str | None = None, option
 
     Raises: UsageError for a view string that cannot be understood.
     """
-    place = read_view_string(at) if at else Viewpoint()
-    if place.pane is not None and place.pane not in PANES:
-        raise UsageError(f"the view {at!r} names no pane {place.pane!r}; there are {', '.join(PANES)}")
+    viewpoint = read_view_string(at) if at else Viewpoint()
+    if viewpoint.pane is not None and viewpoint.pane not in PANES:
+        raise UsageError(f"the view {at!r} names no pane {viewpoint.pane!r}; there are {', '.join(PANES)}")
     if step is not None:
-        place = replace(place, step=step, every_step=False)
-    return _run(TraceApp(paths, place, options=options))
+        viewpoint = replace(viewpoint, step=step, every_step=False)
+    return _run(TraceApp(paths, viewpoint, options=options))
 
 
 def _run(app: TraceApp) -> int:

@@ -163,7 +163,7 @@ def _side(read: Loaded, scope: str) -> Side:
 
     Raises: UsageError for a scope that the trace does not hold, and for one without a complete step.
     """
-    found = side(read.trace, scope)
-    if representative(found) < 0:
-        raise UsageError(f"{found.name} holds no complete step: #all compares the whole capture.")
-    return found
+    opened = side(read.trace, scope)
+    if representative(opened) < 0:
+        raise UsageError(f"{opened.name} holds no complete step: #all compares the whole capture.")
+    return opened

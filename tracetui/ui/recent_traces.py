@@ -50,13 +50,13 @@ class RecentTraces:
         self._traces[path] = self._traces.pop(path)
         return read
 
-    def screen_of(self, read: Loaded | SliceAsked, place: Viewpoint | None = None) -> TraceScreen:
+    def screen_of(self, read: Loaded | SliceAsked, viewpoint: Viewpoint | None = None) -> TraceScreen:
         """The screen of a trace: the one that it has, or a new one at a place."""
         known = self._screens.get(read.path)
         if known is not None and known.trace is read.trace:
             return known
         self._forget_screen(read.path)
-        screen = TraceScreen(read.trace, read.picture, place or Viewpoint(), read.path)
+        screen = TraceScreen(read.trace, read.picture, viewpoint or Viewpoint(), read.path)
         self._screens[read.path] = screen
         self._app.install_screen(screen, f"trace {id(screen)}")
         return screen

@@ -14,8 +14,8 @@ class SafeCommandList(CommandList):
 
     def on_click(self, event: Click) -> None:
         """Keep the click from Textual 8.2, which takes the command's place on screen for one in the list of now."""
-        place = event.style.meta.get("option")
-        if place is not None and place >= self.option_count:
+        index = event.style.meta.get("option")
+        if index is not None and index >= self.option_count:
             event.prevent_default()
             event.stop()
 
@@ -31,6 +31,6 @@ class SafePalette(CommandPalette, Overlay[None]):
     def _action_command_list(self, action: str) -> None:
         # Textual 8.2 looks up the line of the current command without asking whether lines were made yet
         # (`OptionList._move_page`): pgup or pgdn right behind ctrl+p, in one burst, ended the app with `KeyError: 0`.
-        found = self.query(CommandList)
-        if found and found.first().scrollable_content_region:
+        lists = self.query(CommandList)
+        if lists and lists.first().scrollable_content_region:
             super()._action_command_list(action)

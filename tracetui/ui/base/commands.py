@@ -107,10 +107,10 @@ def all_commands(screen: Screen[Any]) -> Iterator[Command]:
     nodes = [node for node, _ in commands_in_focus(screen)][::-1]
     nodes += [node for node in screen.walk_children() if node not in nodes]
     for node in nodes:
-        for found in commands_of(node):
-            if found.binding.description not in seen:
-                seen.add(found.binding.description)
-                yield found
+        for each in commands_of(node):
+            if each.binding.description not in seen:
+                seen.add(each.binding.description)
+                yield each
 
 
 class CommandProvider(Provider):
@@ -118,25 +118,25 @@ class CommandProvider(Provider):
 
     async def discover(self) -> Hits:
         """All of them, before anything is typed."""
-        for found in self._commands():
-            yield DiscoveryHit(self._title(found), partial(self._run, found), help=found.binding.tooltip)
+        for each in self._commands():
+            yield DiscoveryHit(self._title(each), partial(self._run, each), help=each.binding.tooltip)
 
     async def search(self, query: str) -> Hits:
         """Those whose title matches."""
         matcher = self.matcher(query)
-        for found in self._commands():
-            title = self._title(found)
+        for each in self._commands():
+            title = self._title(each)
             score = matcher.match(title)
             if score > 0:
-                yield Hit(score, matcher.highlight(title), partial(self._run, found), help=found.binding.tooltip)
+                yield Hit(score, matcher.highlight(title), partial(self._run, each), help=each.binding.tooltip)
 
     def _commands(self) -> list[Command]:
         commands = all_commands(self.screen)
-        return [found for found in commands if found.available and found.binding.action != "command_palette"]
+        return [each for each in commands if each.available and each.binding.action != "command_palette"]
 
     @staticmethod
-    def _title(found: Command) -> str:
-        return f"{found.binding.description}  ({' '.join(found.keys)})"
+    def _title(each: Command) -> str:
+        return f"{each.binding.description}  ({' '.join(each.keys)})"
 
-    async def _run(self, found: Command) -> None:
-        await found.run()
+    async def _run(self, each: Command) -> None:
+        await each.run()

@@ -24,11 +24,11 @@ from textual.worker import WorkerFailed
 
 from tracetui.drawing.text.crash_report import crash_message
 from tracetui.ui.base.command_palette import SafePalette
-from tracetui.ui.base.driver import TidyDriver
 from tracetui.ui.base.signal_handling import SignalHandling, in_background
+from tracetui.ui.base.terminal_driver import TerminalDriver
 
 
-def came_too_late(error: BaseException) -> bool:
+def is_for_removed_widget(error: BaseException) -> bool:
     """Whether a part of the screen was looked for in what is no longer on the screen.
 
     Textual tells a palette that is closed how busy it is, and mounts a screen that is left already; there is nothing
@@ -41,9 +41,9 @@ def came_too_late(error: BaseException) -> bool:
 def _hearer(trace: TracebackType | None) -> MessagePump | None:
     """Who dealt with the message: the first in the traceback."""
     while trace is not None:
-        found = trace.tb_frame.f_locals.get("self")
-        if isinstance(found, MessagePump):
-            return found
+        owner = trace.tb_frame.f_locals.get("self")
+        if isinstance(owner, MessagePump):
+            return owner
         trace = trace.tb_next
     return None
 
@@ -73,11 +73,11 @@ class CrashSafeApp(App[int]):
     def get_driver_class(self) -> type[Driver]:
         """The usual driver, tidier where it is the one for terminals."""
         usual = super().get_driver_class()
-        return TidyDriver if usual is LinuxDriver else usual
+        return TerminalDriver if usual is LinuxDriver else usual
 
     def _handle_exception(self, error: Exception) -> None:
         cause = error.error if isinstance(error, WorkerFailed) else error
-        if came_too_late(cause):
+        if is_for_removed_widget(cause):
             return
         if not self.crash:
             self.crash = crash_message(cause)

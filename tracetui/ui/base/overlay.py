@@ -11,17 +11,17 @@ from typing import TypeVar
 from textual.await_complete import AwaitComplete
 from textual.screen import Screen
 
-Result = TypeVar("Result")
+OverlayResult = TypeVar("OverlayResult")
 
 
-class Overlay(Screen[Result]):
+class Overlay(Screen[OverlayResult]):
     """Base of lists to pick from, forms, the help and the palette."""
 
     _is_over_with = False
     """Whether it is done with, and waits for what lies over it."""
-    _picked: Result | None = None
+    _picked: OverlayResult | None = None
 
-    def dismiss(self, result: Result | None = None) -> AwaitComplete:
+    def dismiss(self, result: OverlayResult | None = None) -> AwaitComplete:
         """Close with a result: now, or when it is on top again; nothing happens once it is closed."""
         if self.app.screen is self:
             return super().dismiss(result)

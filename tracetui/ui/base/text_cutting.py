@@ -16,18 +16,18 @@ def cut_line(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     kept = set_cell_size(text, max(width - 1, 0))
-    for found in _NUMBER.finditer(text):
-        if found.start() < len(kept) < found.end():
-            kept = kept[: found.start()]
+    for figures in _NUMBER.finditer(text):
+        if figures.start() < len(kept) < figures.end():
+            kept = kept[: figures.start()]
             break
     return (kept.rstrip() + CUT)[:width]
 
 
 def fitting_line(text: str, width: int) -> str:
     """Text in at most `width` cells, for which the folders of a path give way before anything else."""
-    found = _PATH.search(text)
-    if cell_len(text) > width and found is not None:
-        folders, missing = found[0], cell_len(text) - width
+    folder_path = _PATH.search(text)
+    if cell_len(text) > width and folder_path is not None:
+        folders, missing = folder_path[0], cell_len(text) - width
         head = folders[: max(len(folders) - missing - 2, 0)]
-        text = f"{text[: found.start()]}{head}{CUT}/{text[found.end() :]}"
+        text = f"{text[: folder_path.start()]}{head}{CUT}/{text[folder_path.end() :]}"
     return cut_line(text, width)

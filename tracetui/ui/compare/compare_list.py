@@ -9,10 +9,10 @@ import numpy as np
 from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.model.quantities import count
 from tracetui.model.table import Table
-from tracetui.ui.compare.change_tables import grouped, readable_changes, readable_totals, with_calls
+from tracetui.ui.compare.readable_changes import grouped, readable_changes, readable_totals, with_calls
+from tracetui.ui.widgets.bar_texts import Tab
 from tracetui.ui.widgets.columns import titles_of
-from tracetui.ui.widgets.headline import Tab
-from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, Arrangement, TabbedList
+from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, TabbedList
 
 KERNELS, OPS, TOTALS = "kernels", "ops", "totals"
 CHANGE_TABS = (KERNELS, OPS, TOTALS)
@@ -110,19 +110,19 @@ class CompareList(TabbedList):
         else:
             self._show_tabs()
 
-    def arrange_by(self, arrangement: Arrangement, tell: bool = False) -> None:
+    def arrange_by(self, arrangement: ListArrangement, select_first: bool = False) -> None:
         """Sort, filter or group the current tab; what someone sorts for is at the top."""
         self.arrangements[self.pane] = arrangement
         self._show(0)
-        if not arrangement.filter or tell:
-            self.view.tell()
+        if not arrangement.filter or select_first:
+            self.view.announce_row()
 
-    def place_on(self, change: int) -> None:
+    def put_cursor_on(self, change: int) -> None:
         """Move the cursor to a row of the whole table; -1, or one that is not listed, leaves it where it was."""
         wanted = -1 if self.arrangement.by or change < 0 else change
         indices = np.flatnonzero(self.view.order == wanted)
         if len(indices):
-            self.view.place(int(indices[0]))
+            self.view.put_cursor(int(indices[0]))
         self.view.located = len(indices) > 0
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -142,7 +142,7 @@ class CompareList(TabbedList):
         if table is not None and sought:
             order = self.view.order.tolist()
             same = (index for index, row in enumerate(order) if self._identity(table, row) == sought)
-            self.view.place(next(same, self.view.cursor))
+            self.view.put_cursor(next(same, self.view.cursor))
 
     def _missing_note(self) -> str:
         note = self._tables.get(self.pane)

@@ -24,17 +24,17 @@ from tracetui.drawing.timeline.raster import Picture
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import SliceAsked
 from tracetui.ui.compare.change_details import change_lines, slice_lines
-from tracetui.ui.compare.compare_export import export_changes, send_change, send_command
 from tracetui.ui.compare.compare_lanes import CompareLanes
 from tracetui.ui.compare.compare_list import CHANGE_KEYS, CHANGE_TABS, KERNELS, OPS, CompareList
 from tracetui.ui.compare.compare_words import MARKS, compare_parts, end_words, slice_words
 from tracetui.ui.compare.compared_sides import STATEMENT, ComparedSides
+from tracetui.ui.compare.export_actions import export_changes, send_change, send_command
 from tracetui.ui.compare.lit_slices import LitSlices, WalkedSlice
 from tracetui.ui.compare.part_steps import next_parts
-from tracetui.ui.compare.shown_part import Parts, ShownPart
+from tracetui.ui.compare.shown_part import ShownPart, ShownParts
 from tracetui.ui.compare.statement_view import StatementView
 from tracetui.ui.compare.timelines import Timelines
-from tracetui.ui.description.styled_lines import Line
+from tracetui.ui.description.styled_lines import DetailLine
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.hints_bar import FocusedPart
 from tracetui.ui.widgets.searchable_view import SearchableView, too_small
@@ -152,7 +152,7 @@ class CompareView(SearchableView):
         self._explain()
         self._update_open(could_open)
 
-    def show_parts(self, parts: Parts) -> None:
+    def show_parts(self, parts: ShownParts) -> None:
         """Show other parts; where those are of other sides, these are compared in the place of those before."""
         if self.compared.show_parts(parts):
             self._begin(whole=False)
@@ -280,7 +280,7 @@ class CompareView(SearchableView):
             self.panes.take(message.name, result)
             self._share_height()
             if message.name == self.panes.pane:
-                self.panes.view.tell()
+                self.panes.view.announce_row()
 
     @on(ComparedSides.Matched)
     def _take_matching(self, message: ComparedSides.Matched) -> None:
@@ -381,16 +381,16 @@ class CompareView(SearchableView):
 
 def _details(
     comparison: Comparison,
-    parts: Parts,
+    parts: ShownParts,
     statement: tuple[str, ...],
     walked: WalkedSlice | None,
     tab: str,
     row: int,
     width: int,
-) -> list[Line]:
+) -> list[DetailLine]:
     """The slice that was walked to, and what became of it."""
     lines = change_lines(comparison, tab, row, statement, width)
     if walked is None:
         return lines
     part = parts[walked.side]
-    return [*slice_lines(walked.side, part, walked.row, walked.partners, width), Line(""), *lines]
+    return [*slice_lines(walked.side, part, walked.row, walked.partners, width), DetailLine(""), *lines]

@@ -15,31 +15,31 @@ from tracetui.model.trace import GPU_WORK
 from tracetui.safe_text import clean
 from tracetui.ui.compare.shown_part import ShownPart
 from tracetui.ui.description.chain_lines import kind_word, short_name
-from tracetui.ui.widgets.bar import Part
-from tracetui.ui.widgets.headline import damage, switch_parts
+from tracetui.ui.widgets.bar import BarPart
+from tracetui.ui.widgets.bar_texts import damage_marks, switch_parts
 
 MARKS = "AB"
 """What the sides are called."""
-LEAST_NAME = 16
+MIN_NAME_LETTERS = 16
 """Letters of each name that are always shown."""
-WIDE = 110
+WIDE_CELLS = 110
 """From this width on more than the essential is said."""
 OWN_PARTNER, ROW_PARTNERS, NO_PARTNER = "", "with others", "none"
 """Whether a slice has partners of its own, those of its whole row of the list, or none at all."""
 
 
-def compare_parts(sides: Sequence[Side], width: int) -> tuple[Part, ...]:
+def compare_parts(sides: Sequence[Side], width: int) -> tuple[BarPart, ...]:
     """The header: both names, marks of damage, and the devices."""
     devices = list(dict.fromkeys(name for side in sides for name in traits(side).devices))
-    about = f"  {clean(', '.join(devices[:2]))}" if devices and width >= WIDE else ""
-    marks = ["".join(f" {mark}" for mark in damage(side.trace)) for side in sides]
+    about = f"  {clean(', '.join(devices[:2]))}" if devices and width >= WIDE_CELLS else ""
+    marks = ["".join(f" {mark}" for mark in damage_marks(side.trace)) for side in sides]
     taken = len(about) + sum(map(len, marks)) + 2 * len("A  ") + 2
-    room = max((width - taken) // 2, LEAST_NAME)
+    room = max((width - taken) // 2, MIN_NAME_LETTERS)
     names = _told_apart([clean(side.name) for side in sides], room)
-    parts: list[Part] = []
+    parts: list[BarPart] = []
     for letter, name, mark in zip(MARKS, names, marks, strict=True):
-        parts += [Part(f"{'  ' if parts else ''}{letter} ", "key"), Part(name, "strong"), Part(mark, "warn")]
-    return *parts, Part(about, "dim")
+        parts += [BarPart(f"{'  ' if parts else ''}{letter} ", "key"), BarPart(name, "strong"), BarPart(mark, "warn")]
+    return *parts, BarPart(about, "dim")
 
 
 def _told_apart(names: list[str], room: int) -> list[str]:
@@ -52,23 +52,23 @@ def _told_apart(names: list[str], room: int) -> list[str]:
     return cut
 
 
-def part_parts(letter: str, shown: ShownPart, focused: bool, width: int, representative: bool) -> tuple[Part, ...]:
+def part_parts(letter: str, shown: ShownPart, focused: bool, width: int, representative: bool) -> tuple[BarPart, ...]:
     """The line above a timeline: which step or run it shows, how long that took, what the GPU did in it."""
     side = shown.side
-    parts = [Part(f" {letter} ", "current" if focused else "strong"), Part(" ")]
+    parts = [BarPart(f" {letter} ", "current" if focused else "strong"), BarPart(" ")]
     if side.part_kind == CAPTURE:
-        parts.append(Part("whole capture", "strong"))
+        parts.append(BarPart("whole capture", "strong"))
     else:
         name = f"{shorten(clean(side.scope), 24)} " if side.part_kind == RUN else "step "
-        most = 7 if width >= WIDE else 3
-        parts += [Part(name), *switch_parts(side.number.tolist(), shown.part, most)]
+        max_numbers = 7 if width >= WIDE_CELLS else 3
+        parts += [BarPart(name), *switch_parts(side.number.tolist(), shown.part, max_numbers)]
     words = [duration(int(side.end[shown.part] - side.start[shown.part])), *_on_gpu(shown)]
     room = width - sum(len(part.text) for part in parts) - 3
-    if representative and len(side) > 1 and width >= WIDE:
+    if representative and len(side) > 1 and width >= WIDE_CELLS:
         words.append("the one that stands for the others")
     while len(words) > 1 and len(" · ".join(words)) > room:
         words.pop()
-    return *parts, Part("   " + " · ".join(words))
+    return *parts, BarPart("   " + " · ".join(words))
 
 
 def _on_gpu(shown: ShownPart) -> list[str]:
@@ -76,8 +76,8 @@ def _on_gpu(shown: ShownPart) -> list[str]:
         return []
     busy = float(measures(shown.side)["gpu_busy_us"].values[shown.part])
     number = len(shown.work)
-    said = [f"{count(number)} on the GPU"]
-    return said if busy != busy else [*said, f"busy {duration(1000 * busy)}"]
+    words = [f"{count(number)} on the GPU"]
+    return words if busy != busy else [*words, f"busy {duration(1000 * busy)}"]
 
 
 def place_words(shown: ShownPart, row: int) -> str:
@@ -86,11 +86,11 @@ def place_words(shown: ShownPart, row: int) -> str:
     kind = kind_word(int(trace.slices.kind[row]))
     if not shown.holds(row):
         return f"{kind} outside of this {shown.side.part_kind}"
-    place = np.flatnonzero(shown.walk == row)
-    if not len(place):
+    indices = np.flatnonzero(shown.walk == row)
+    if not len(indices):
         return kind
     what = "kernel" if int(trace.slices.kind[row]) in GPU_WORK else "operator"
-    return f"{what} {count(int(place[0]) + 1)} of {count(len(shown.walk))}"
+    return f"{what} {count(int(indices[0]) + 1)} of {count(len(shown.walk))}"
 
 
 def slice_words(side: int, shown: ShownPart, row: int, partners: str, width: int) -> str:

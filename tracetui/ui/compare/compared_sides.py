@@ -18,8 +18,8 @@ from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import TracetuiError
 from tracetui.model.table import Table
 from tracetui.ui.compare.compare_list import table_of
-from tracetui.ui.compare.partners import Partners
-from tracetui.ui.compare.shown_part import Parts, ShownPart
+from tracetui.ui.compare.partners import PartnerLookup
+from tracetui.ui.compare.shown_part import ShownPart, ShownParts
 
 STATEMENT = "statement"
 """Name of the result that is no table: the sentences about the comparison."""
@@ -41,7 +41,7 @@ class ComparedSides:
     class Matched(Message):
         """It is known which slices of two parts are partners."""
 
-        parts: Parts
+        parts: ShownParts
         matching: Matching
 
     def __init__(
@@ -51,7 +51,7 @@ class ComparedSides:
         self._owner = owner
         self.comparison = comparison(a, b)
         self.pictures, self.paths = pictures, paths
-        self.partners = Partners(self.representative_parts())
+        self.partners = PartnerLookup(self.representative_parts())
         """The parts that are shown, and which of their slices are partners."""
         self.statement: tuple[str, ...] = ()
         """Sentences about the comparison, empty until they are known."""
@@ -62,11 +62,11 @@ class ComparedSides:
         return self.comparison.a, self.comparison.b
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> ShownParts:
         """The parts that are shown."""
         return self.partners.parts
 
-    def representative_parts(self) -> Parts:
+    def representative_parts(self) -> ShownParts:
         """The part of each side that stands for the others."""
         first, second = (ShownPart(side, representative(side)) for side in self.sides)
         return first, second
@@ -75,21 +75,21 @@ class ComparedSides:
         """Make A of B and B of A."""
         self.comparison = comparison(*self.sides[::-1])
         self.pictures, self.paths = self.pictures[::-1], self.paths[::-1]
-        self.partners = Partners(self.parts[::-1])
+        self.partners = PartnerLookup(self.parts[::-1])
 
-    def show_parts(self, parts: Parts) -> bool:
+    def show_parts(self, parts: ShownParts) -> bool:
         """Take other parts; True when those are of other sides, which are compared from now on."""
         is_other = any(part.side is not side for part, side in zip(parts, self.sides, strict=True))
         if is_other:
             self.comparison = comparison(parts[0].side, parts[1].side)
-        self.partners = Partners(parts)
+        self.partners = PartnerLookup(parts)
         return is_other
 
     def take_matching(self, message: Matched) -> bool:
         """Know the partners in the shown parts; False for those of other parts."""
         if message.parts is not self.parts:
             return False
-        self.partners = Partners(message.parts, message.matching)
+        self.partners = PartnerLookup(message.parts, message.matching)
         return True
 
     def compute(self, tabs: Sequence[str]) -> None:
@@ -122,6 +122,6 @@ class ComparedSides:
                 result = str(error)
             self._owner.post_message(self.Computed(computed, name, result))
 
-    def _match(self, parts: Parts) -> None:
+    def _match(self, parts: ShownParts) -> None:
         a, b = parts
         self._owner.post_message(self.Matched(parts, match(a.side, a.part, b.side, b.part)))

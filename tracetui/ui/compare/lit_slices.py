@@ -17,9 +17,9 @@ from tracetui.ui.compare.compare_list import KERNELS, OPS, TOTALS, CompareList
 from tracetui.ui.compare.compare_words import NO_PARTNER, OWN_PARTNER, ROW_PARTNERS
 from tracetui.ui.compare.compared_sides import ComparedSides
 from tracetui.ui.compare.partners import NO_ROWS
-from tracetui.ui.compare.shown_part import Parts, ShownPart
+from tracetui.ui.compare.shown_part import ShownPart, ShownParts
 from tracetui.ui.compare.timelines import Timelines
-from tracetui.ui.trace.selection import MAX_LIT, lit_with
+from tracetui.ui.trace.related_slices import MAX_LIT, lit_with
 
 
 class WalkedSlice(NamedTuple):
@@ -58,7 +58,7 @@ class LitSlices:
         mine = np.append(row, siblings[siblings != row])
         self._light(side, *((others, mine) if side else (mine, others)))
         self.walked = WalkedSlice(side, row, kind)
-        self._changes.place_on(self._change_of(side, row))
+        self._changes.put_cursor_on(self._change_of(side, row))
         return self.walked
 
     def light_row(self) -> None:
@@ -110,7 +110,7 @@ class LitSlices:
         return change_of(self._compared.comparison, self._changes.pane, side, row, self._compared.parts)
 
 
-def instances_of(comparison: Comparison, tab: str, change: int, parts: Parts) -> tuple[Int64, Int64]:
+def instances_of(comparison: Comparison, tab: str, change: int, parts: ShownParts) -> tuple[Int64, Int64]:
     """The slices of A and of B that a row of the whole table of a tab stands for; none for totals."""
     if change < 0:
         return NO_ROWS, NO_ROWS
@@ -140,7 +140,7 @@ def _run_as(part: ShownPart, name: object) -> Int64:
     return on_threads if len(on_threads) else rows
 
 
-def change_of(comparison: Comparison, tab: str, side: int, row: int, parts: Parts) -> int:
+def change_of(comparison: Comparison, tab: str, side: int, row: int, parts: ShownParts) -> int:
     """The row of the whole table of a tab that a slice of a side belongs to, -1 for none."""
     trace = parts[side].side.trace
     if tab == KERNELS and int(trace.slices.kind[row]) in GPU_WORK:

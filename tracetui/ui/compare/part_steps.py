@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from tracetui.analysis.comparing.sides.side import CAPTURE
 from tracetui.ui.compare.compare_words import MARKS
-from tracetui.ui.compare.shown_part import Parts, neighbour
+from tracetui.ui.compare.shown_part import ShownParts, neighbour
 
 _DIRECTIONS = {-1: "before", 1: "after"}
 
 
-def next_parts(parts: Parts, moving: Sequence[int], direction: int) -> Parts | str:
+def next_parts(parts: ShownParts, moving: Sequence[int], direction: int) -> ShownParts | str:
     """The parts after the `moving` sides have gone a step on, or why they do not: neither moves where one cannot."""
     moved = {side: neighbour(parts[side], direction) for side in moving}
     stuck = [side for side in moving if moved[side] is None]
@@ -21,15 +21,15 @@ def next_parts(parts: Parts, moving: Sequence[int], direction: int) -> Parts | s
     return first, second
 
 
-def stuck_words(parts: Parts, stuck: Sequence[int], moving: Sequence[int], direction: int) -> str:
+def stuck_words(parts: ShownParts, stuck: Sequence[int], moving: Sequence[int], direction: int) -> str:
     """Which side has nothing in a direction, and which key moves the other."""
     reasons = []
     for side in stuck:
-        sort = parts[side].side.part_kind
+        part_kind = parts[side].side.part_kind
         reasons.append(
             f"{MARKS[side]} is the whole capture"
-            if sort == CAPTURE
-            else f"{MARKS[side]} has no {sort} {_DIRECTIONS[direction]} this one"
+            if part_kind == CAPTURE
+            else f"{MARKS[side]} has no {part_kind} {_DIRECTIONS[direction]} this one"
         )
     text = " and ".join(reasons)
     if len(moving) > len(stuck):

@@ -8,16 +8,16 @@ from tracetui.analysis.comparing.matching.match import Matching
 from tracetui.analysis.comparing.sides.op_names import shared_name, versionless_name
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, Trace
-from tracetui.ui.compare.shown_part import Parts, ShownPart
+from tracetui.ui.compare.shown_part import ShownPart, ShownParts
 
 NO_ROWS: Int64 = np.empty(0, np.int64)
 """No slices."""
 
 
-class Partners:
+class PartnerLookup:
     """The two parts on screen, A first, and which of their slices are partners."""
 
-    def __init__(self, parts: Parts, matching: Matching | None = None) -> None:
+    def __init__(self, parts: ShownParts, matching: Matching | None = None) -> None:
         self.parts = parts
         self.matching = matching
         """None until it is made: until then GPU activities have no partners."""

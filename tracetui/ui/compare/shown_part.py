@@ -19,11 +19,11 @@ from tracetui.errors import UsageError
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind
 
-BUSY_SHARE = 0.02
+MIN_LANE_SHARE = 0.02
 """A thread with less than this share of a side's operators and launches is not worth a line."""
 _STEP = re.compile(r"\d{1,18}")
 _RUN = re.compile(r"(.+)\[(\d{1,9})\]")
-_MOST = 1 << 31
+_NAME_STRIDE = 1 << 31
 """More than there are slices of one name."""
 
 
@@ -101,17 +101,17 @@ class ShownPart:
 
     def calls_named(self, kind: str, name: str) -> Int64:
         """The slices of threads in this part that a row of the operators' table stands for, in order of start."""
-        found = calls(self.side)
+        called = calls(self.side)
         keys = [
-            place
-            for place, key in enumerate(found.keys)
+            index
+            for index, key in enumerate(called.keys)
             if key.kind == kind and name in (key.name, versionless_name(key.name))
         ]
-        rows = found.row[np.isin(found.key, keys) & (found.part == self.part)]
+        rows = called.row[np.isin(called.key, keys) & (called.part == self.part)]
         return np.take(rows, np.argsort(self.side.trace.slices.start[rows], kind="stable"))
 
 
-Parts = tuple[ShownPart, ShownPart]
+ShownParts = tuple[ShownPart, ShownPart]
 """The parts of A and of B that are shown."""
 
 
@@ -119,26 +119,26 @@ def next_scope(side: Side, direction: int) -> str | None:
     """What stands behind the `#` of the step, or run, before or after a side of one of them; None where none is."""
     if _STEP.fullmatch(side.scope):
         known = np.unique(steps(side.trace).number)
-        place = int(np.searchsorted(known, int(side.scope))) + direction
-        return str(known[place]) if 0 <= place < len(known) else None
-    found = _RUN.fullmatch(side.scope)
-    if side.part_kind != RUN or found is None:
+        index = int(np.searchsorted(known, int(side.scope))) + direction
+        return str(known[index]) if 0 <= index < len(known) else None
+    run = _RUN.fullmatch(side.scope)
+    if side.part_kind != RUN or run is None:
         return None
-    wanted = int(found[2]) + direction
-    return f"{found[1]}[{wanted}]" if 1 <= wanted <= len(named(side.trace, found[1])) else None
+    number = int(run[2]) + direction
+    return f"{run[1]}[{number}]" if 1 <= number <= len(named(side.trace, run[1])) else None
 
 
 def neighbour(part: ShownPart, direction: int) -> ShownPart | None:
     """The part before or after, None where none is; a side of one step or run has that of the one beside it."""
-    side, place = part.side, part.part + direction
-    if 0 <= place < len(side):
-        return ShownPart(side, place)
+    side, index = part.side, part.part + direction
+    if 0 <= index < len(side):
+        return ShownPart(side, index)
     scope = next_scope(side, direction) if len(side) == 1 else None
     try:
-        found = named(side.trace, scope) if scope is not None else None
+        other = named(side.trace, scope) if scope is not None else None
     except UsageError:
         return None
-    return ShownPart(found, 0) if found is not None and representative(found) >= 0 else None
+    return ShownPart(other, 0) if other is not None and representative(other) >= 0 else None
 
 
 def lanes_worth_showing(side: Side) -> list[int] | None:
@@ -149,7 +149,7 @@ def lanes_worth_showing(side: Side) -> list[int] | None:
     if not len(work) and not len(called):
         return None
     held = np.bincount(lanes[called[side.part_of(called) >= 0]], minlength=len(trace.lanes))
-    shown = held > BUSY_SHARE * held.sum()
+    shown = held > MIN_LANE_SHARE * held.sum()
     if side.part_kind != CAPTURE:
         shown[lanes[side.row]] = True
     shown[lanes[work]] = True
@@ -161,5 +161,5 @@ def _nth(names: Int64) -> Int64:
     order = np.argsort(names, kind="stable")
     ranked = names[order]
     result = np.empty(len(names), np.int64)
-    result[order] = ranked * _MOST + np.arange(len(names)) - np.searchsorted(ranked, ranked)
+    result[order] = ranked * _NAME_STRIDE + np.arange(len(names)) - np.searchsorted(ranked, ranked)
     return result

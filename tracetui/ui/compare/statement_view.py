@@ -64,7 +64,7 @@ class StatementView(Widget):
 
     def _lines(self, width: int) -> list[tuple[str, bool]]:
         """The sentences folded, and whether each line belongs to the first."""
-        said = [clean(each) for each in self.sentences]
+        sentences = [clean(each) for each in self.sentences]
         if not self.whole:
-            said = [*said[:1], *([" ".join(said[1:])] if len(said) > 1 else [])]
-        return [(piece, place == 0) for place, each in enumerate(said) for piece in folded(each, width)]
+            sentences = [*sentences[:1], *([" ".join(sentences[1:])] if len(sentences) > 1 else [])]
+        return [(piece, index == 0) for index, each in enumerate(sentences) for piece in folded(each, width)]

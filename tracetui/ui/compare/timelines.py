@@ -16,15 +16,15 @@ from tracetui.model.intervals import Int64
 from tracetui.ui.compare.compare_lanes import CompareLanes
 from tracetui.ui.compare.compare_words import MARKS, part_parts
 from tracetui.ui.compare.partners import NO_ROWS
-from tracetui.ui.compare.shown_part import Parts
+from tracetui.ui.compare.shown_part import ShownParts
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.lanes import LanesView
 
 MARGIN = 0.15
 """So much of a selection is shown around it on either side."""
-LEAST = 1
+MIN_LANE_LINES = 1
 """Lines of lanes that each side has in any case."""
-APART = 4
+MAX_TOGETHER = 4
 """What is lit on both sides is shown together where that takes no more room than the longer one so many times."""
 
 
@@ -54,7 +54,7 @@ class Timelines(Widget):
         super().__init__(id=id)
         self.lanes = CompareLanes(0, id="lanes-0"), CompareLanes(1, id="lanes-1")
         """The timelines of A and of B."""
-        self._parts: Parts | None = None
+        self._parts: ShownParts | None = None
         self._representative = (-1, -1)
         self._groups: tuple[Int64, Int64] = (NO_ROWS, NO_ROWS)
 
@@ -70,7 +70,7 @@ class Timelines(Widget):
         return next((lanes.side for lanes in self.lanes if lanes.has_focus), None)
 
     def show(
-        self, parts: Parts, pictures: Sequence[Picture], representative: tuple[int, int], whole: bool = True
+        self, parts: ShownParts, pictures: Sequence[Picture], representative: tuple[int, int], whole: bool = True
     ) -> None:
         """Show other sides; `representative` are the parts that stand for the others.
 
@@ -86,7 +86,7 @@ class Timelines(Widget):
         if whole or None in windows:
             self.fit_parts()
 
-    def show_parts(self, parts: Parts) -> None:
+    def show_parts(self, parts: ShownParts) -> None:
         """Show other parts of the same sides, in the same window after their starts."""
         self._parts = parts
         windows = [(part.side.trace.window, part.start) for part in parts]
@@ -135,7 +135,7 @@ class Timelines(Widget):
             return
         low, high = min(low for low, _ in known), max(high for _, high in known)
         longest = max(end - begin for begin, end in known)
-        side = self.focused if self.focused is not None else leading if high - low > APART * longest else None
+        side = self.focused if self.focused is not None else leading if high - low > MAX_TOGETHER * longest else None
         if side is not None:
             low, high = spans[side] or known[0]
         self._fit(low, high, MARGIN)
@@ -145,8 +145,8 @@ class Timelines(Widget):
         spans: list[tuple[int, int] | None] = []
         for part, rows in zip(self._parts or (), self._groups, strict=False):
             slices = part.side.trace.slices
-            found = (int(slices.start[rows].min()), int(slices.end[rows].max())) if len(rows) else None
-            spans.append((found[0] - part.start, found[1] - part.start) if found is not None else None)
+            span = (int(slices.start[rows].min()), int(slices.end[rows].max())) if len(rows) else None
+            spans.append((span[0] - part.start, span[1] - part.start) if span is not None else None)
         return spans
 
     def share(self, lines: int) -> None:
@@ -164,7 +164,7 @@ class Timelines(Widget):
         else:
             heights = lines - half, half
         for lanes, height in zip((first, second), heights, strict=True):
-            lanes.styles.height = max(height, LEAST)
+            lanes.styles.height = max(height, MIN_LANE_LINES)
 
     def _fit(self, low: int, high: int, margin: float) -> None:
         """Show a stretch of time, counted from the starts of the parts."""

@@ -10,14 +10,14 @@ from tracetui.drawing.format import shorten
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.safe_text import clean
-from tracetui.ui.description.styled_lines import Line
+from tracetui.ui.description.styled_lines import DetailLine
 
-ROOMY = 50
+MIN_SELF_CELLS = 50
 """From this width on there is room for the self time."""
-NARROW = 34
+MIN_SHARE_CELLS = 34
 """Below this width there is room for the total alone."""
 _TIME = 9
-_SHARE = 6
+_SHARE = 9
 
 _WORD = {
     Kind.CPU_OP: "op",
@@ -41,12 +41,12 @@ def short_name(trace: Trace, row: int) -> str:
     return short_kernel(name) if trace.slices.kind[row] == Kind.KERNEL else name
 
 
-def chain_lines(trace: Trace, chain: Sequence[int], row: int, width: int) -> list[Line]:
+def chain_lines(trace: Trace, chain: Sequence[int], row: int, width: int) -> list[DetailLine]:
     """A title and a line for each slice of a dispatch chain, outermost first; `row` is marked, all can be jumped to."""
     op = outermost_op(trace, chain)
     title = "dispatch chain"
     titles = _columns("total", "self", "% of op" if op >= 0 else "", width)
-    lines = [Line((title + titles.rjust(width - len(title)))[:width], "label")]
+    lines = [DetailLine((title + titles.rjust(width - len(title)))[:width], "label")]
     below = False
     for level, each in enumerate(chain):
         below |= each == op
@@ -66,13 +66,13 @@ def _numbers(trace: Trace, row: int, op: int, width: int) -> str:
 
 
 def _columns(total: str, own: str, share: str, width: int) -> str:
-    if width < NARROW:
+    if width < MIN_SHARE_CELLS:
         return total
-    own = f"{own:>{_TIME + 1}}" if width >= ROOMY else ""
+    own = f"{own:>{_TIME + 1}}" if width >= MIN_SELF_CELLS else ""
     return f"{total:>{_TIME}}{own}{share:>{_SHARE}}"
 
 
-def _line(trace: Trace, row: int, level: int, here: bool, numbers: str, width: int) -> Line:
+def _line(trace: Trace, row: int, level: int, here: bool, numbers: str, width: int) -> DetailLine:
     word = _WORD.get(Kind(int(trace.slices.kind[row])), "")
     indent = " " * min(level, max(width // 5, 1))
     room = max(width - 1 - len(indent) - len(numbers) - 1, 8)
@@ -80,4 +80,4 @@ def _line(trace: Trace, row: int, level: int, here: bool, numbers: str, width: i
     if word and len(name) + len(word) + 1 <= room:
         name = f"{name} {word}"
     marker = "▸" if here else " "
-    return Line(f"{marker}{indent}{name:<{room}} {numbers}", "here" if here else "link", row)
+    return DetailLine(f"{marker}{indent}{name:<{room}} {numbers}", "here" if here else "link", row)

@@ -14,61 +14,63 @@ from tracetui.analysis.work.roofline import BOUNDS, COMPUTE, MEMORY, roofline
 from tracetui.model.quantities import operations, percent, size, three_digits
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.safe_text import clean
-from tracetui.ui.description.styled_lines import Fact
+from tracetui.ui.description.styled_lines import DetailFact
 
 
-def kernel_facts(trace: Trace, row: int) -> Iterator[Fact]:
+def kernel_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
     """What is known about a kernel, and what the name of a copy or fill says; nothing about any other slice."""
     kind = Kind(int(trace.slices.kind[row]))
     if kind in GPU_WORK:
-        yield Fact("in words", clean(decode(trace.name_of(row), kind).sentence))
+        yield DetailFact("in words", clean(decode(trace.name_of(row), kind).sentence))
     if kind == Kind.KERNEL:
         yield from _occupancy(trace, row)
         yield from _rates(trace, row)
 
 
-def _occupancy(trace: Trace, row: int) -> Iterator[Fact]:
+def _occupancy(trace: Trace, row: int) -> Iterator[DetailFact]:
     rows = np.array([row], np.int64)
-    found = residency(trace, rows, configuration(trace, rows))
-    if np.isnan(found.active[0]):
+    resident = residency(trace, rows, configuration(trace, rows))
+    if np.isnan(resident.active[0]):
         return
-    limiter = found.limiters[int(found.limiter[0])]
-    active = int(found.active[0])
+    limiter = resident.limiters[int(resident.limiter[0])]
+    active = int(resident.active[0])
     blocks = f"{active} block{'' if active == 1 else 's'} per SM"
     family = decode(trace.name_of(row)).family
     # R3.37: these work on large tiles, for which a multiprocessor has room for few blocks.
     heavy = family in (Family.GEMM, Family.ATTENTION)
     normal = "; low is normal for matrix and attention kernels" if heavy else ""
-    yield Fact("occupancy", f"{percent(found.theoretical[0])} at most ({blocks}), limited by {limiter}{normal}")
-    yield Fact(
-        "waves",
-        f"{three_digits(float(found.waves[0]))}; {percent(found.tail[0])} of the places stay empty in the last one",
+    yield DetailFact(
+        "occupancy", f"{percent(resident.theoretical[0])} at most ({blocks}), limited by {limiter}{normal}"
     )
-    if found.mark[0] >= 0:
-        yield Fact("mind", found.marks[int(found.mark[0])])
+    yield DetailFact(
+        "waves",
+        f"{three_digits(float(resident.waves[0]))}; {percent(resident.tail[0])} of the slots stay free in the last",
+    )
+    if resident.mark[0] >= 0:
+        yield DetailFact("note", resident.marks[int(resident.mark[0])])
     # Collectives take few multiprocessors on purpose.
     more = "" if family == Family.COMMUNICATION else advice_of(trace, row)
     if more:
-        yield Fact("to raise it", more)
+        yield DetailFact("to raise it", more)
 
 
-def _rates(trace: Trace, row: int) -> Iterator[Fact]:
-    work, found = kernel_work(trace), roofline(trace)
-    place = int(work.at(np.array([row]))[0])
-    main = int(work.main[place])
+def _rates(trace: Trace, row: int) -> Iterator[DetailFact]:
+    work, roof = kernel_work(trace), roofline(trace)
+    index = int(work.at(np.array([row]))[0])
+    main = int(work.main[index])
     if main < 0 or (np.isnan(work.flops[main]) and np.isnan(work.bytes[main])):
         return
-    if main != place:
-        yield Fact("work", "stands at the main kernel of its operator", int(work.rows[main]))
+    if main != index:
+        yield DetailFact("work", "stands at the main kernel of its operator", int(work.rows[main]))
         return
     flops, moved = float(work.flops[main]), float(work.bytes[main])
-    parts = [] if np.isnan(flops) else [f"{operations(flops)} at {three_digits(float(found.tflops[main]))} TFLOP/s"]
-    parts += [] if np.isnan(moved) else [f"{size(moved)} at {three_digits(float(found.gbps[main]))} GB/s"]
-    yield Fact("work", ", ".join(parts))
-    bound = int(found.bound[main])
+    parts = [] if np.isnan(flops) else [f"{operations(flops)} at {three_digits(float(roof.tflops[main]))} TFLOP/s"]
+    parts += [] if np.isnan(moved) else [f"{size(moved)} at {three_digits(float(roof.gbps[main]))} GB/s"]
+    yield DetailFact("work", ", ".join(parts))
+    bound = int(roof.bound[main])
     if bound >= 0:
-        yield Fact(
-            "bound", _bound(bound, float(found.share[main]), float(found.peak[main]), float(found.bandwidth[main]))
+        yield DetailFact(
+            "bound", _bound(bound, float(roof.share[main]), float(roof.peak[main]), float(roof.bandwidth[main]))
         )
 
 

@@ -31,9 +31,9 @@ from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.safe_text import clean
 from tracetui.ui.description.chain_lines import chain_lines, short_name
 from tracetui.ui.description.kernel_facts import kernel_facts
-from tracetui.ui.description.styled_lines import Fact, Line, fact_lines, folded
+from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
 
-LONGEST = 400
+MAX_VALUE_LETTERS = 400
 """Characters of one value that are shown."""
 
 ArgText = tuple[str, str]
@@ -62,7 +62,7 @@ def plain(value: Any) -> str:
         text = f"{value:.6g}"
     else:
         text = clean(str(value))
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+    return text if len(text) <= MAX_VALUE_LETTERS else text[: MAX_VALUE_LETTERS - 1] + "…"
 
 
 def extent(value: Any) -> str:
@@ -134,11 +134,11 @@ def _at(values: list[Any], index: int) -> Any:
     return values[index] if index < len(values) else None
 
 
-_LONGEST = 40
+MAX_NAME_LETTERS = 40
 """Characters of a name inside a sentence."""
 
 
-def cause_facts(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[Fact]:
+def cause_facts(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[DetailFact]:
     """What is known about the cause of a slice; `chain` is its dispatch chain, outermost first."""
     yield from _python(trace, row)
     yield from _autograd(trace, row)
@@ -146,84 +146,84 @@ def cause_facts(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[Fact]:
     cost = dispatch_cost(trace, row)
     if cost is not None:
         call = f"{duration(cost.call)} in the call"
-        name = shorten(clean(trace.name_of(cost.op)), _LONGEST) if cost.op >= 0 else ""
-        yield Fact("launch cost", f"{duration(cost.before)} from {name} to the call, {call}" if name else call)
+        name = shorten(clean(trace.name_of(cost.op)), MAX_NAME_LETTERS) if cost.op >= 0 else ""
+        yield DetailFact("launch cost", f"{duration(cost.before)} from {name} to the call, {call}" if name else call)
     yield from _graph(trace, row)
 
 
-def _python(trace: Trace, row: int) -> Iterator[Fact]:
+def _python(trace: Trace, row: int) -> Iterator[DetailFact]:
     user, forward = int(frames(trace).user[row]), int(autograd(trace).forward[row])
     if user >= 0:
         of_forward = forward >= 0 and user == frames(trace).user[forward]
-        yield Fact("forward from" if of_forward else "called from", clean(trace.name_of(user)), user)
+        yield DetailFact("forward from" if of_forward else "called from", clean(trace.name_of(user)), user)
     path = module_paths(trace).of(row)
     if path:
-        yield Fact("module", clean(path), int(frames(trace).module[row]))
+        yield DetailFact("module", clean(path), int(frames(trace).module[row]))
 
 
-def _autograd(trace: Trace, row: int) -> Iterator[Fact]:
-    found = autograd(trace)
-    forward = int(found.forward[row])
+def _autograd(trace: Trace, row: int) -> Iterator[DetailFact]:
+    pairs = autograd(trace)
+    forward = int(pairs.forward[row])
     if forward >= 0:
-        yield Fact("forward op", clean(trace.name_of(forward)), forward)
+        yield DetailFact("forward op", clean(trace.name_of(forward)), forward)
     if trace.slices.kind[row] == Kind.CPU_OP:
-        node = found.backward_of(row)
+        node = pairs.backward_of(row)
         if node >= 0:
-            yield Fact("backward", clean(trace.name_of(node)), node)
+            yield DetailFact("backward", clean(trace.name_of(node)), node)
 
 
-def _around(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[Fact]:
+def _around(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[DetailFact]:
     note = int(links(trace).annotation[row])
     if note >= 0:
-        yield Fact("annotation", clean(trace.name_of(note)), note)
+        yield DetailFact("annotation", clean(trace.name_of(note)), note)
     region = compiled_region(trace, [each for each in chain if each != row])
     if region >= 0:
-        yield Fact("compiled in", clean(trace.name_of(region)), region)
+        yield DetailFact("compiled in", clean(trace.name_of(region)), region)
 
 
-def _graph(trace: Trace, row: int) -> Iterator[Fact]:
-    found, joined = replays(trace), links(trace)
+def _graph(trace: Trace, row: int) -> Iterator[DetailFact]:
+    graphs, joined = replays(trace), links(trace)
     launch = joined.launch_of(row)
-    index = found.of_launch(launch if launch >= 0 else row)
+    index = graphs.of_launch(launch if launch >= 0 else row)
     if index < 0:
         return
-    times = int(found.times[index])
-    replayed = f"{graph_name(int(found.graph[index]))}, replayed {'once' if times == 1 else f'{count(times)} times'}"
-    nodes = count(int(found.nodes[index]))
+    times = int(graphs.times[index])
+    replayed = f"{graph_name(int(graphs.graph[index]))}, replayed {'once' if times == 1 else f'{count(times)} times'}"
+    nodes = count(int(graphs.nodes[index]))
     if launch >= 0:
         node = int(np.flatnonzero(joined.kernels_of(launch) == row)[0]) + 1
-        yield Fact("graph", f"node {count(node)} of {nodes} of a launch of {replayed}", launch)
+        yield DetailFact("graph", f"node {count(node)} of {nodes} of a launch of {replayed}", launch)
         return
-    yield Fact("graph", f"{nodes} nodes, {replayed}")
-    share = duration(round(float(found.cost[index])))
-    yield Fact("", f"{share} of the call per node, the first ran after {duration(int(found.latency[index]))}")
+    yield DetailFact("graph", f"{nodes} nodes, {replayed}")
+    share = duration(round(float(graphs.cost[index])))
+    yield DetailFact("", f"{share} of the call per node, the first ran after {duration(int(graphs.latency[index]))}")
 
 
 TITLE = 3
 """Lines that the name may take at the top; a longer one stands further down, and a short form of it at the top."""
 
 
-def describe(trace: Trace, row: int, chain: Sequence[int], width: int) -> list[Line]:
+def describe(trace: Trace, row: int, chain: Sequence[int], width: int) -> list[DetailLine]:
     """The lines for a slice in a pane `width` cells wide; `chain` is its dispatch chain, outermost first."""
     if row < 0:
-        return [Line("Nothing is selected.", "label")]
+        return [DetailLine("Nothing is selected.", "label")]
     event, trouble = _event(trace, row)
     name = folded(clean(trace.name_of(row)), width)
     long = len(name) > TITLE
-    lines = [Line(piece, "title") for piece in (folded(short_name(trace, row), width)[:TITLE] if long else name)]
+    lines = [DetailLine(piece, "title") for piece in (folded(short_name(trace, row), width)[:TITLE] if long else name)]
     for fact in (*_facts(trace, row), *kernel_facts(trace, row), *cause_facts(trace, row, chain)):
         lines += fact_lines(fact, width)
     if len(chain) > 1:
-        lines += [Line(""), *chain_lines(trace, chain, row, width)]
+        lines += [DetailLine(""), *chain_lines(trace, chain, row, width)]
     if long:
-        lines += [Line(""), Line("name", "label"), *map(Line, name)]
+        lines += [DetailLine(""), DetailLine("name", "label"), *map(DetailLine, name)]
     args = event.get("args")
     facts = facts_of_args(args) if isinstance(args, dict) else []
     if facts:
-        lines += [Line(""), Line("args", "label")]
+        lines += [DetailLine(""), DetailLine("args", "label")]
         for label, value in facts:
-            lines += fact_lines(Fact(label, value), width)
-    return lines + [Line(piece, "label") for piece in folded(trouble, width)]
+            lines += fact_lines(DetailFact(label, value), width)
+    return lines + [DetailLine(piece, "label") for piece in folded(trouble, width)]
 
 
 def _event(trace: Trace, row: int) -> tuple[dict[str, Any], str]:
@@ -233,40 +233,40 @@ def _event(trace: Trace, row: int) -> tuple[dict[str, Any], str]:
         return {}, f"Its args cannot be read: {error}"
 
 
-def _facts(trace: Trace, row: int) -> list[Fact]:
+def _facts(trace: Trace, row: int) -> list[DetailFact]:
     slices = trace.slices
     lane = trace.lanes[int(slices.lane[row])]
     facts = [
-        Fact("category", clean(trace.category_of(row)) or "none"),
-        Fact("lane", clean(f"{lane.process}, {lane.name}")),
-        Fact("start", _start(trace, row)),
-        Fact("duration", duration(int(slices.dur[row]))),
+        DetailFact("category", clean(trace.category_of(row)) or "none"),
+        DetailFact("lane", clean(f"{lane.process}, {lane.name}")),
+        DetailFact("start", _start(trace, row)),
+        DetailFact("duration", duration(int(slices.dur[row]))),
     ]
     if Kind(int(slices.kind[row])) not in GPU_WORK:
-        facts.append(Fact("self time", duration(int(slices.self_time[row]))))
+        facts.append(DetailFact("self time", duration(int(slices.self_time[row]))))
     facts += _work_within(trace, row)
     launched = len(links(trace).kernels_of(row))
     if launched > 1:
-        facts.append(Fact("launched", f"{launched:,} GPU activities; the first is shown"))
+        facts.append(DetailFact("launched", f"{launched:,} GPU activities; the first is shown"))
     if row in queries(trace):
         kernel = int(asked_for(trace, np.array([row]))[0])
         asked = short_name(trace, kernel) if kernel >= 0 else "no launch that follows in its op"
-        facts.append(Fact("asked for", asked, kernel))
+        facts.append(DetailFact("asked for", asked, kernel))
     return facts
 
 
-def _work_within(trace: Trace, row: int) -> list[Fact]:
+def _work_within(trace: Trace, row: int) -> list[DetailFact]:
     """What an op, an annotation or a Python frame put on the GPU."""
     if trace.slices.kind[row] not in (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON) or len(links(trace).gpu) == 0:
         return []
-    found = region(trace, row)
-    if len(found.rows) == 0:
-        return [Fact("GPU work", "none was launched within it")]
-    guessed = int(found.inferred.sum())
+    activities = region(trace, row)
+    if len(activities.rows) == 0:
+        return [DetailFact("GPU work", "none was launched within it")]
+    guessed = int(activities.inferred.sum())
     placed = f"; {guessed:,} of them placed by their start, for their launches are not recorded" if guessed else ""
-    count = f"{len(found.rows):,} activit{'y' if len(found.rows) == 1 else 'ies'}"
-    words = f"{count}, busy {duration(found.busy)} of {duration(found.span)} from first to last{placed}"
-    return [Fact("GPU work", words, int(found.rows[0]))]
+    count = f"{len(activities.rows):,} activit{'y' if len(activities.rows) == 1 else 'ies'}"
+    words = f"{count}, busy {duration(activities.busy)} of {duration(activities.span)} from first to last{placed}"
+    return [DetailFact("GPU work", words, int(activities.rows[0]))]
 
 
 def _start(trace: Trace, row: int) -> str:

@@ -15,7 +15,7 @@ LABEL = 18
 
 
 @dataclass(frozen=True)
-class Line:
+class DetailLine:
     """A line of a description, already short enough for the pane's width."""
 
     text: str
@@ -26,7 +26,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Fact:
+class DetailFact:
     """A label, a value in words, and the slice that it is about, -1 for none."""
 
     label: str
@@ -47,26 +47,26 @@ def folded(text: str, width: int) -> list[str]:
 
 def _cut(text: str, width: int) -> int:
     """Where to cut a text that is longer than a width: numbers that fit stay whole."""
-    for found in reversed(list(_BREAK.finditer(text[: width + 4], width * 2 // 3))):
-        if found.end() <= width:
-            return found.end()
+    for match in reversed(list(_BREAK.finditer(text[: width + 4], width * 2 // 3))):
+        if match.end() <= width:
+            return match.end()
     number = _NUMBER.search(text[:width]) if text[width] in _FIGURES else None
     return number.start() if number and number.start() else width
 
 
-def fact_lines(fact: Fact, width: int) -> list[Line]:
+def fact_lines(fact: DetailFact, width: int) -> list[DetailLine]:
     """A fact with its label on the left; the value goes on below where it is long."""
     if len(fact.label) >= LABEL:
-        return [Line(piece, row=fact.row) for piece in folded(f"{fact.label}: {fact.value}", width)]
+        return [DetailLine(piece, row=fact.row) for piece in folded(f"{fact.label}: {fact.value}", width)]
     pieces = folded(fact.value, width - LABEL) or [""]
-    first = Line(f"{fact.label:<{LABEL}}{pieces[0]}", "fact", fact.row)
-    return [first, *(Line(" " * LABEL + piece) for piece in pieces[1:])]
+    first = DetailLine(f"{fact.label:<{LABEL}}{pieces[0]}", "fact", fact.row)
+    return [first, *(DetailLine(" " * LABEL + piece) for piece in pieces[1:])]
 
 
-def said(sentences: Sequence[str], width: int) -> list[Line]:
+def sentence_lines(sentences: Sequence[str], width: int) -> list[DetailLine]:
     """Sentences one below the other, the first as a title, and a rule under the last."""
-    lines: list[Line] = []
-    for place, sentence in enumerate(sentences):
-        lines += [Line(piece, "plain" if place else "title") for piece in folded(sentence, width)]
-        lines.append(Line(""))
-    return [*lines[:-1], Line("─" * width, "label")] if lines else []
+    lines: list[DetailLine] = []
+    for index, sentence in enumerate(sentences):
+        lines += [DetailLine(piece, "plain" if index else "title") for piece in folded(sentence, width)]
+        lines.append(DetailLine(""))
+    return [*lines[:-1], DetailLine("─" * width, "label")] if lines else []

@@ -29,9 +29,9 @@ from tracetui.opening import AS_RECORDED, OpenOptions, open_trace
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import Loaded, LoadFailed, LoadProgressed
-from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.bar import Bar, BarPart
 
-EVERY = 0.1
+PROGRESS_SECONDS = 0.1
 """Seconds between two reports of progress, at least."""
 
 _STAGES = {
@@ -64,7 +64,7 @@ class LoadingScreen(Screen[None]):
         """Said after the name."""
         self._stop = Event()
         self._began = time.monotonic()
-        self._told = 0.0
+        self._reported = 0.0
 
     def compose(self) -> ComposeResult:
         """Five lines in the middle of the screen."""
@@ -79,12 +79,16 @@ class LoadingScreen(Screen[None]):
         """Say what is opened, then start."""
         name = "standard input" if self.path == "-" else Path(self.path).name
         remark = f"   {self.remark}" if self.remark else ""
-        self.query_one("#what", Bar).parts = (Part("opening "), Part(clean(name), "strong"), Part(remark, "dim"))
+        self.query_one("#what", Bar).parts = (
+            BarPart("opening "),
+            BarPart(clean(name), "strong"),
+            BarPart(remark, "dim"),
+        )
         self.query_one("#keys", Bar).parts = (
-            Part("esc", "key"),
-            Part(" stop and open what was read   "),
-            Part("q", "key"),
-            Part(" quit"),
+            BarPart("esc", "key"),
+            BarPart(" stop and open what was read   "),
+            BarPart("q", "key"),
+            BarPart(" quit"),
         )
         self.load()
 
@@ -95,7 +99,7 @@ class LoadingScreen(Screen[None]):
     def action_stop(self) -> None:
         """Stop reading; what was read is opened."""
         self._stop.set()
-        self.query_one("#stage", Bar).parts = (Part("stopping; opening what was read so far", "strong"),)
+        self.query_one("#stage", Bar).parts = (BarPart("stopping; opening what was read so far", "strong"),)
 
     async def action_quit(self) -> None:
         """Leave the app."""
@@ -106,19 +110,19 @@ class LoadingScreen(Screen[None]):
     def load(self) -> None:
         """Read the trace and prepare its picture, in a thread."""
         try:
-            trace = open_trace(self.path, self._options, self._tell, self._stop.is_set)
+            trace = open_trace(self.path, self._options, self._report, self._stop.is_set)
         except TracetuiError as error:
             self.post_message(LoadFailed(self.path, error))
             return
         except OSError as error:
             self.post_message(LoadFailed(self.path, NotFound(f"{self.path} cannot be read: {error.strerror}.")))
             return
-        self._tell(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "linking"))
+        self._report(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "linking"))
         # Asked for by the first view and by every key: made here, it does not make the first key wait.
         links(trace)
         module_paths(trace)
         replays(trace)
-        self._tell(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
+        self._report(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
         picture = Picture(trace)
         # What was loaded stays until the end: the collector need not look at it ever again.
         # What was set aside before and is not used any more goes now, the rest is set aside again.
@@ -132,23 +136,23 @@ class LoadingScreen(Screen[None]):
         progress = message.progress
         seconds = max(time.monotonic() - self._began, 1e-3)
         self.query_one("#gauge", Bar).parts = gauge(progress, max(min(self.size.width, 78) - 2, 1))
-        self.query_one("#numbers", Bar).parts = (Part(progress_words(progress, seconds)),)
+        self.query_one("#numbers", Bar).parts = (BarPart(progress_words(progress, seconds)),)
         if not self._stop.is_set():
-            self.query_one("#stage", Bar).parts = (Part(_STAGES.get(progress.stage, progress.stage), "dim"),)
+            self.query_one("#stage", Bar).parts = (BarPart(_STAGES.get(progress.stage, progress.stage), "dim"),)
 
-    def _tell(self, progress: LoadProgress) -> None:
+    def _report(self, progress: LoadProgress) -> None:
         now = time.monotonic()
-        if now - self._told >= EVERY or progress.stage != "reading":
-            self._told = now
+        if now - self._reported >= PROGRESS_SECONDS or progress.stage != "reading":
+            self._reported = now
             self.post_message(LoadProgressed(progress))
 
 
-def gauge(progress: LoadProgress, width: int) -> tuple[Part, ...]:
+def gauge(progress: LoadProgress, width: int) -> tuple[BarPart, ...]:
     """How much of the file is read, as a line of blocks; for a pipe, whose length is not known, none."""
     if not progress.bytes_total:
         return ()
     full = min(width * progress.bytes_done // progress.bytes_total, width)
-    return Part("━" * full, "key"), Part("─" * (width - full), "dim")
+    return BarPart("━" * full, "key"), BarPart("─" * (width - full), "dim")
 
 
 def progress_words(progress: LoadProgress, seconds: float) -> str:

@@ -12,9 +12,9 @@ from pathlib import Path
 PATTERNS = ("*.json", "*.json.gz", "*.json.zst", "*.pt.trace.json*", "*.trace", "*.trace.gz")
 """What a trace is usually called."""
 
-DEPTH = 3
+MAX_FOLDER_DEPTH = 3
 """Folders below folders that are looked into."""
-MOST = 500
+MAX_LISTED_FILES = 500
 """So many files are listed at most."""
 
 _SKIPPED = {"node_modules", "site-packages", "__pycache__"}
@@ -32,12 +32,12 @@ class TraceFile:
     """Seconds since the epoch."""
 
 
-def find_traces(folder: Path, depth: int = DEPTH, limit: int = MOST) -> list[TraceFile]:
+def find_traces(folder: Path, depth: int = MAX_FOLDER_DEPTH, limit: int = MAX_LISTED_FILES) -> list[TraceFile]:
     """Files in a folder and below that look like traces by name and by their first bytes, newest first."""
-    found = [file for path in _candidates(folder, depth) if (file := trace_file(path)) is not None]
-    found.sort(key=lambda file: -file.modified)
+    files = [file for path in _candidates(folder, depth) if (file := trace_file(path)) is not None]
+    files.sort(key=lambda file: -file.modified)
     chosen = []
-    for file in found:
+    for file in files:
         if looks_like_trace(file.path):
             chosen.append(file)
             if len(chosen) == limit:

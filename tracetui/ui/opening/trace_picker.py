@@ -15,10 +15,10 @@ from textual.message import Message
 from tracetui.model.quantities import size
 from tracetui.model.table import Table, texts
 from tracetui.safe_text import clean
-from tracetui.ui.base.clipboard import home_path
 from tracetui.ui.base.commands import command
+from tracetui.ui.base.exports import home_path
 from tracetui.ui.opening.trace_files import TraceFile, find_traces, trace_file
-from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
 
@@ -37,7 +37,7 @@ class TracePicker(Picker["str | list[str]"]):
         command("r", "record", "Record a new trace", "Of a workload, on this machine.", "record"),
     ]
 
-    class Found(Message):
+    class Listed(Message):
         """The folders have been looked through."""
 
         def __init__(self, files: list[TraceFile]) -> None:
@@ -57,30 +57,32 @@ class TracePicker(Picker["str | list[str]"]):
     def on_mount(self) -> None:
         """Look through the folders in a thread."""
         super().on_mount()
-        self._say(self.trouble)
+        self._show_remark(self.trouble)
         self.query_one(TableView).show(self.PANE, None, np.empty(0, np.int64), note="Looking for traces …")
         self.look()
 
     def action_mark(self) -> None:
         """Mark the current trace, in place of the one that was; or unmark it."""
-        place = self.query_one(TableView).row
-        if place >= 0:
-            path = str(self.choices[place])
+        row = self.query_one(TableView).row
+        if row >= 0:
+            path = str(self.choices[row])
             self.marked = "" if path == self.marked else path
-            self._say(f"A: {home_path(Path(self.marked))}   c compares it with another one" if self.marked else "")
+            self._show_remark(
+                f"A: {home_path(Path(self.marked))}   c compares it with another one" if self.marked else ""
+            )
 
     def action_compare(self) -> None:
         """Compare the marked trace with the current one."""
-        place = self.query_one(TableView).row
-        if not self.marked or place < 0 or str(self.choices[place]) == self.marked:
-            self._say("Mark one trace with space, then press c on another one.")
+        row = self.query_one(TableView).row
+        if not self.marked or row < 0 or str(self.choices[row]) == self.marked:
+            self._show_remark("Mark one trace with space, then press c on another one.")
         else:
-            self.dismiss([self.marked, str(self.choices[place])])
+            self.dismiss([self.marked, str(self.choices[row])])
 
-    def _say(self, words: str) -> None:
+    def _show_remark(self, words: str) -> None:
         """Say something beside the title."""
-        said = (Part(f"   {clean(words)}", "warn"),) if words else ()
-        self.query_one("#title", Bar).parts = (Part(self._title, "strong"), *said)
+        remark = (BarPart(f"   {clean(words)}", "warn"),) if words else ()
+        self.query_one("#title", Bar).parts = (BarPart(self._title, "strong"), *remark)
 
     def action_record(self) -> None:
         """Choose a workload, and take the trace of it."""
@@ -98,12 +100,12 @@ class TracePicker(Picker["str | list[str]"]):
         """Find the traces."""
         files: list[TraceFile] = []
         for path in map(Path, self.paths):
-            found = find_traces(path) if path.is_dir() else [trace_file(path)]
-            files += [file for file in found if file is not None]
-        self.post_message(self.Found(sorted(files, key=lambda file: -file.modified)))
+            listed = find_traces(path) if path.is_dir() else [trace_file(path)]
+            files += [file for file in listed if file is not None]
+        self.post_message(self.Listed(sorted(files, key=lambda file: -file.modified)))
 
-    @on(Found)
-    def _list(self, message: Found) -> None:
+    @on(Listed)
+    def _list(self, message: Listed) -> None:
         where = ", ".join(home_path(Path(path).absolute()) for path in self.paths[:3])
         note = (
             f"There is no trace in {where} or below. A trace is a .json, .json.gz or .json.zst file. "

@@ -24,7 +24,7 @@ from tracetui.model.quantities import duration
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
-from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.bar import Bar, BarPart
 from workloads.recording.launcher import (
     STAGES,
     Event,
@@ -38,7 +38,7 @@ from workloads.recording.launcher import (
     record,
 )
 
-EVERY = 0.25
+CLOCK_SECONDS = 0.25
 """Seconds between two paintings of the clock."""
 
 
@@ -59,14 +59,14 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
         background: $background;
         & > Vertical { width: 78; max-width: 100%; height: auto; max-height: 100%; }
         Static { width: 100%; height: auto; padding: 0 1; }
-        #told { color: $warning; margin: 1 0; }
+        #notes { color: $warning; margin: 1 0; }
     }
     """
 
     def __init__(self, requests: Sequence[Request]) -> None:
         super().__init__()
         self._requests = requests
-        self._place = 0
+        self._index = 0
         """Which of them is being recorded."""
         self._paths: list[str] = []
         self._failures: list[Failure] = []
@@ -86,13 +86,13 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
         with Vertical():
             yield Bar(id="what")
             yield Static(id="stages", markup=False)
-            yield Static(id="told", markup=False)
+            yield Static(id="notes", markup=False)
             yield Bar(id="log")
             yield Bar(id="keys")
 
     def on_mount(self) -> None:
         """Say what is recorded, then start."""
-        self.set_interval(EVERY, self._paint)
+        self.set_interval(CLOCK_SECONDS, self._paint)
         self._recording = asyncio.create_task(self._record())
         self.follow(self._recording)
         self._paint()
@@ -120,17 +120,17 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
             self.dismiss(self._paths)
         else:
             self._notes += [str(failure) for failure in self._failures]
-            self._say_keys("back")
+            self._show_keys("back")
             self._paint()
 
     async def _record(self) -> None:
         """Make the recordings, until one is cancelled or fails as the others would."""
-        for place, request in enumerate(self._requests):
-            self._place = place
+        for index, request in enumerate(self._requests):
+            self._index = index
             self._stages.clear()
-            self._hear(Stage(STAGES[0]))
-            self._say_keys("cancel")
-            outcome = await record(request, self._hear, self._cancel)
+            self._take_event(Stage(STAGES[0]))
+            self._show_keys("cancel")
+            outcome = await record(request, self._take_event, self._cancel)
             if outcome.path is not None:
                 self._paths.append(str(outcome.path))
             elif outcome.failure is not None:
@@ -157,7 +157,7 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
         self._notes.append("Stopping …")
         self._paint()
 
-    def _hear(self, event: Event) -> None:
+    def _take_event(self, event: Event) -> None:
         match event:
             case Stage(name):
                 self._stage, self._since, self._parts, self._log = name, time.monotonic(), "", ""
@@ -174,22 +174,22 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
         now = time.monotonic()
         if not self._is_over:
             elapsed = duration(1e9 * (now - self._began))
-            title = (Part("recording "), Part(clean(self._what), "strong"), Part(f"  {elapsed}"))
+            title = (BarPart("recording "), BarPart(clean(self._what), "strong"), BarPart(f"  {elapsed}"))
             self.query_one("#what", Bar).parts = title
         lines = [f"  {name:<24}{duration(1e9 * seconds):>12}" for name, seconds in self._stages]
         if not self._stages or self._stages[-1][0] != self._stage:
             lines.append(f"▸ {self._stage:<24}{duration(1e9 * (now - self._since)):>12}  {self._parts}")
         self.query_one("#stages", Static).update(Text("\n".join(map(clean, lines))))
-        self.query_one("#told", Static).update(Text("\n".join(map(clean, self._notes[-4:]))))
-        self.query_one("#log", Bar).parts = (Part(clean(self._log), "dim"),)
+        self.query_one("#notes", Static).update(Text("\n".join(map(clean, self._notes[-4:]))))
+        self.query_one("#log", Bar).parts = (BarPart(clean(self._log), "dim"),)
 
-    def _say_keys(self, escape: str) -> None:
-        keys = (Part("esc", "key"), Part(f" {escape}   "), Part("q", "key"), Part(" quit"))
-        name = Path(self._requests[self._place].out).name
-        self.query_one("#keys", Bar).parts = (*keys, Part(f"   {clean(name)}", "dim"))
+    def _show_keys(self, escape: str) -> None:
+        keys = (BarPart("esc", "key"), BarPart(f" {escape}   "), BarPart("q", "key"), BarPart(" quit"))
+        name = Path(self._requests[self._index].out).name
+        self.query_one("#keys", Bar).parts = (*keys, BarPart(f"   {clean(name)}", "dim"))
 
     @property
     def _what(self) -> str:
         """What is recorded, and which of how many."""
-        request, count = self._requests[self._place], len(self._requests)
-        return f"{request.workload} {request.variant} {self._place + 1}/{count}" if count > 1 else request.workload
+        request, count = self._requests[self._index], len(self._requests)
+        return f"{request.workload} {request.variant} {self._index + 1}/{count}" if count > 1 else request.workload

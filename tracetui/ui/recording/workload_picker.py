@@ -10,8 +10,8 @@ from textual.message import Message
 
 from tracetui.model.table import Table, texts
 from tracetui.safe_text import clean
-from tracetui.ui.recording.run_form import RunForm
-from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.recording.recording_form import RecordingForm
+from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
 from workloads.registry import Entry, entries
@@ -25,7 +25,7 @@ class WorkloadPicker(Picker[Any]):
     TITLE_TEXT = "Record which workload?"
     PANE = "workloads"
 
-    class Found(Message):
+    class Listed(Message):
         """The workloads are known."""
 
         def __init__(self, rows: list[Entry]) -> None:
@@ -41,19 +41,19 @@ class WorkloadPicker(Picker[Any]):
     @work(thread=True, exclusive=True)
     def look(self) -> None:
         """Find the workloads."""
-        self.post_message(self.Found(entries()))
+        self.post_message(self.Listed(entries()))
 
-    @on(Found)
-    def _list(self, message: Found) -> None:
+    @on(Listed)
+    def _list(self, message: Listed) -> None:
         self.offer(message.rows, workloads_table(message.rows), "There are no workloads.")
 
     def take(self, choice: Entry) -> None:
         """Show the form of a workload, or say why it cannot run here."""
         if choice.workload is None or choice.reason:
-            told = Part(f"   {clean(choice.name)} cannot run: {clean(choice.reason)}", "warn")
-            self.query_one("#title", Bar).parts = (Part(self.TITLE_TEXT, "strong"), told)
+            remark = BarPart(f"   {clean(choice.name)} cannot run: {clean(choice.reason)}", "warn")
+            self.query_one("#title", Bar).parts = (BarPart(self.TITLE_TEXT, "strong"), remark)
             return
-        self.app.push_screen(RunForm(choice.name, choice.workload), self._recorded)
+        self.app.push_screen(RecordingForm(choice.name, choice.workload), self._recorded)
 
     def _recorded(self, recorded: str | list[str] | None) -> None:
         if recorded is not None:

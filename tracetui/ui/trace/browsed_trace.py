@@ -9,7 +9,7 @@ from tracetui.model.trace import Trace
 from tracetui.ui.trace.pane_list import PaneList
 from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.lanes import LanesView
-from tracetui.ui.widgets.search import SearchLine
+from tracetui.ui.widgets.search_line import SearchLine
 
 
 class BrowsedTrace(Protocol):

@@ -14,7 +14,7 @@ from tracetui.errors import UsageError
 from tracetui.model.table import Table, texts
 from tracetui.model.trace import Kind, Trace
 from tracetui.safe_text import clean
-from tracetui.ui.trace.selection import chain_of, numbers, step_of
+from tracetui.ui.trace.related_slices import chain_of, numbers, step_of
 from tracetui.ui.widgets.picker import Picker
 
 OTHER_TRACE = ("", "")
@@ -48,15 +48,15 @@ class ComparePicker(Picker[tuple[str, str]]):
         self.offer([offer.scopes for offer in self._offers], table, "")
 
 
-def choices(trace: Trace, step: int | None, selected: int) -> list[Offer]:
+def offers_for(trace: Trace, step: int | None, selected: int) -> list[Offer]:
     """What can be compared from a place in a trace, the likeliest first: the step before comes before this one."""
     offers = [Offer("this trace, with another one", OTHER_TRACE)]
     known = numbers(trace)
     current = step if step is not None else step_of(trace, selected)
     if current in known and len(known) > 1:
-        place = known.index(current)
+        index = known.index(current)
         others = sorted((number for number in known if number != current), key=lambda n: (abs(n - current), n))
-        before = [known[place - 1]] if place else []
+        before = [known[index - 1]] if index else []
         ordered = [*before, *(number for number in others if number not in before)]
         offers = [_steps(number, current) for number in ordered[:1]] + offers
         offers += [_steps(number, current) for number in ordered[1:]]
@@ -79,9 +79,9 @@ def _runs(trace: Trace, selected: int) -> list[Offer]:
             runs = side(trace, name).row
         except UsageError:
             continue
-        place = np.flatnonzero(runs == row)
-        if len(runs) > 1 and len(place):
-            first = max(int(place[0]), 1)
+        indices = np.flatnonzero(runs == row)
+        if len(runs) > 1 and len(indices):
+            first = max(int(indices[0]), 1)
             title = f"run {first} of {shorten(clean(name), 60)}, with run {first + 1}"
             offers.append(Offer(title, (f"{name}[{first}]", f"{name}[{first + 1}]")))
     return offers

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tracetui.model.viewpoint import Viewpoint
 
-LIMIT = 200
+MAX_JUMPS = 200
 """So many jumps can be undone."""
 
 
@@ -14,20 +14,20 @@ LIMIT = 200
 class History:
     """A stack of places to go back to; the oldest are forgotten."""
 
-    places: list[Viewpoint] = field(default_factory=list)
+    viewpoints: list[Viewpoint] = field(default_factory=list)
 
-    def leave(self, place: Viewpoint) -> None:
+    def leave(self, viewpoint: Viewpoint) -> None:
         """Remember a place before jumping away; the same place twice in a row counts once."""
-        if not self.places or self.places[-1] != place:
-            self.places.append(place)
-            del self.places[:-LIMIT]
+        if not self.viewpoints or self.viewpoints[-1] != viewpoint:
+            self.viewpoints.append(viewpoint)
+            del self.viewpoints[:-MAX_JUMPS]
 
     def back(self, current: Viewpoint) -> Viewpoint | None:
         """Forget and return the last place that differs from the current one, None when there is none."""
-        while self.places:
-            place = self.places.pop()
-            if place != current:
-                return place
+        while self.viewpoints:
+            viewpoint = self.viewpoints.pop()
+            if viewpoint != current:
+                return viewpoint
         return None
 
 
@@ -35,7 +35,7 @@ class History:
 class Mark:
     """A place with a title that says what was selected there."""
 
-    place: Viewpoint
+    viewpoint: Viewpoint
     title: str
 
 
@@ -45,11 +45,11 @@ class Marks:
 
     marks: list[Mark] = field(default_factory=list)
 
-    def toggle(self, place: Viewpoint, title: str) -> bool:
+    def toggle(self, viewpoint: Viewpoint, title: str) -> bool:
         """Mark a place, or remove the mark of the same event (without one: the same place); True when set."""
         for index, mark in enumerate(self.marks):
-            if mark.place == place or mark.place.event == place.event >= 0:
+            if mark.viewpoint == viewpoint or mark.viewpoint.event == viewpoint.event >= 0:
                 del self.marks[index]
                 return False
-        self.marks.append(Mark(place, title))
+        self.marks.append(Mark(viewpoint, title))
         return True

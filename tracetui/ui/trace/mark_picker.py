@@ -28,13 +28,13 @@ class MarkPicker(Picker[Mark]):
 
 def marks_table(marks: Sequence[Mark]) -> Table:
     """Where each mark is and what it marks."""
-    starts = [duration(mark.place.start_ns) if mark.place.start_ns is not None else None for mark in marks]
-    steps = [None if mark.place.step is None else str(mark.place.step) for mark in marks]
+    starts = [duration(mark.viewpoint.start_ns) if mark.viewpoint.start_ns is not None else None for mark in marks]
+    steps = [None if mark.viewpoint.step is None else str(mark.viewpoint.step) for mark in marks]
     return Table(
         (
             texts("mark", [mark.title for mark in marks]),
             texts("step", steps),
             texts("from", starts),
-            texts("pane", [mark.place.pane for mark in marks]),
+            texts("pane", [mark.viewpoint.pane for mark in marks]),
         )
     )

@@ -12,7 +12,14 @@ from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.description.chain_lines import short_name
 from tracetui.ui.trace.browsed_trace import BrowsedTrace
 from tracetui.ui.trace.history import History, Mark, Marks
-from tracetui.ui.trace.selection import busiest_stretch, first_step, has_gpu, kernel_from, longest_between, work_of_step
+from tracetui.ui.trace.related_slices import (
+    busiest_stretch,
+    first_step,
+    has_gpu,
+    kernel_from,
+    longest_between,
+    work_of_step,
+)
 
 
 class Navigator:
@@ -30,11 +37,11 @@ class Navigator:
         event = int(view.trace.slices.event[view.selected]) if view.selected >= 0 else -1
         window = view.window
         every = view.step is None and bool(view.steps)
-        place = Viewpoint(view.step, view.panes.pane, event, every_step=every)
+        viewpoint = Viewpoint(view.step, view.panes.pane, event, every_step=every)
         if window is None:
-            return place
+            return viewpoint
         length = window.end_ns(view.lanes.cells) - window.start_ns
-        return replace(place, start_ns=window.start_ns, length_ns=length)
+        return replace(viewpoint, start_ns=window.start_ns, length_ns=length)
 
     def leave(self) -> None:
         """Remember this place before a jump."""
@@ -42,32 +49,32 @@ class Navigator:
 
     def back(self) -> None:
         """Undo the last jump."""
-        place = self.history.back(self.here)
-        if place is not None:
-            self.visit(place)
+        viewpoint = self.history.back(self.here)
+        if viewpoint is not None:
+            self.visit(viewpoint)
 
-    def visit(self, place: Viewpoint) -> None:
+    def visit(self, viewpoint: Viewpoint) -> None:
         """Go to a place; what it leaves open stays as it is."""
         view = self.view
-        if place.pane is not None:
-            view.panes.open_tab(place.pane)
-        row = self._row_of(place)
+        if viewpoint.pane is not None:
+            view.panes.open_tab(viewpoint.pane)
+        row = self._row_of(viewpoint)
         if row >= 0:
             view.select(row)
-        if place.every_step:
+        if viewpoint.every_step:
             view.step = None
-        elif place.step in view.steps:
-            view.step = place.step
-        if place.start_ns is not None:
-            length = place.length_ns or (place.start_ns - view.window.start_ns if view.window else 1000.0)
-            view.window = Window.over(place.start_ns, max(length, 1.0), view.lanes.cells)
+        elif viewpoint.step in view.steps:
+            view.step = viewpoint.step
+        if viewpoint.start_ns is not None:
+            length = viewpoint.length_ns or (viewpoint.start_ns - view.window.start_ns if view.window else 1000.0)
+            view.window = Window.over(viewpoint.start_ns, max(length, 1.0), view.lanes.cells)
         elif row >= 0:
             view.lanes.reveal(row)
 
-    def open(self, place: Viewpoint) -> None:
+    def open(self, viewpoint: Viewpoint) -> None:
         """The first view: the place that was asked for, in the middle step, or in the busiest stretch."""
         view = self.view
-        number = place.step if place.step in view.steps else first_step(view.trace)
+        number = viewpoint.step if viewpoint.step in view.steps else first_step(view.trace)
         if number is not None:
             view.show_step(number)
         else:
@@ -78,13 +85,13 @@ class Navigator:
             view.lanes.reveal(view.selected)
         if not has_gpu(view.trace):
             view.panes.open_tab("ops")
-        self.visit(place)
+        self.visit(viewpoint)
         view.panes.start()
-        if place.step is not None and place.step not in view.steps:
+        if viewpoint.step is not None and viewpoint.step not in view.steps:
             known = f"steps {view.steps[0]} to {view.steps[-1]}" if view.steps else "no steps"
-            view.hints.notice(f"There is no step {place.step}: this trace has {known}.", warn=True)
-        elif (place.event >= 0 or place.kernel > 0) and self._row_of(place) < 0:
-            named = f"event {place.event}" if place.event >= 0 else f"kernel {place.kernel} in this step"
+            view.hints.notice(f"There is no step {viewpoint.step}: this trace has {known}.", warn=True)
+        elif (viewpoint.event >= 0 or viewpoint.kernel > 0) and self._row_of(viewpoint) < 0:
+            named = f"event {viewpoint.event}" if viewpoint.event >= 0 else f"kernel {viewpoint.kernel} in this step"
             view.hints.notice(f"There is no {named} in this trace: the view string is of another one.", warn=True)
 
     def mark(self) -> None:
@@ -98,15 +105,15 @@ class Navigator:
         """Visit a mark that was picked, None when the list was closed."""
         if mark is not None:
             self.leave()
-            self.visit(mark.place)
+            self.visit(mark.viewpoint)
 
-    def _row_of(self, place: Viewpoint) -> int:
+    def _row_of(self, viewpoint: Viewpoint) -> int:
         """The slice that a place names, -1 for none."""
         trace = self.view.trace
-        if place.event >= 0:
-            rows = np.flatnonzero(trace.slices.event == place.event)
+        if viewpoint.event >= 0:
+            rows = np.flatnonzero(trace.slices.event == viewpoint.event)
             return int(rows[0]) if len(rows) else -1
-        if place.kernel > 0 and self.view.step is not None:
-            work = work_of_step(trace, self.view.step)
-            return int(work[place.kernel - 1]) if place.kernel <= len(work) else -1
+        if viewpoint.kernel > 0 and self.view.step is not None:
+            activities = work_of_step(trace, self.view.step)
+            return int(activities[viewpoint.kernel - 1]) if viewpoint.kernel <= len(activities) else -1
         return -1

@@ -26,9 +26,9 @@ from tracetui.model.quantities import count
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
-from tracetui.ui.widgets.headline import Tab
+from tracetui.ui.widgets.bar_texts import Tab
 from tracetui.ui.widgets.layouts import SENTENCES
-from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, Arrangement, TabbedList
+from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, TabbedList
 from tracetui.ui.widgets.table_view import TableView
 
 TABS = (
@@ -50,13 +50,13 @@ TABS = (
 TAB_KEYS = dict(zip(TABS, (*"123456789", "M", "H", "R"), strict=True))
 """The key of each tab."""
 
-WHOLE = ("steps", "summary", "health")
+WHOLE_TRACE_PANES = ("steps", "summary", "health")
 """Panes that always speak of the whole trace."""
 
-FROM_THE_TOP = ("findings", "health", "summary")
+UNTIMED_PANES = ("findings", "health", "summary")
 """Panes that are not in the order of time: the cursor stays where it was left."""
 
-KEPT = 100
+MAX_KEPT_TABLES = 100
 """So many tables are kept; the oldest go first."""
 
 _COUNTED = {"views": "view_ops", "occupancy": "occupancy_queries", "launches": "launches"}
@@ -131,11 +131,11 @@ class PaneList(TabbedList):
         self._followed_slices, self._followed_names = slices, names
         self._place_cursor()
 
-    def arrange_by(self, arrangement: Arrangement, tell: bool = False) -> None:
-        """Sort, filter or group the current pane; `tell` selects the first row once it is listed."""
+    def arrange_by(self, arrangement: ListArrangement, select_first: bool = False) -> None:
+        """Sort, filter or group the current pane; `select_first` selects the first row once it is listed."""
         before = self.arrangement
-        self._is_row_due = tell
-        if tell:
+        self._is_row_due = select_first
+        if select_first:
             self._cursors.pop(self.pane, None)
             self._followed_slices = self._followed_names = ()
         self.arrangements[self.pane] = arrangement
@@ -145,7 +145,7 @@ class PaneList(TabbedList):
             # What someone sorts for is at the top.
             self._followed_slices = self._followed_names = ()
             self._show(0)
-            self.view.tell()
+            self.view.announce_row()
         else:
             self._show(0)
 
@@ -157,7 +157,7 @@ class PaneList(TabbedList):
         arrangement, listed = self.arrangement, self.view.order
         rows = listed[:most] if row is None else np.array([row], np.int64)
         extent = Extent(
-            None if self.pane in WHOLE else self.step,
+            None if self.pane in WHOLE_TRACE_PANES else self.step,
             arrangement.by,
             arrangement.filter if row is None else "",
             len(listed) if row is None else None,
@@ -173,7 +173,7 @@ class PaneList(TabbedList):
     @on(Built)
     def _take(self, message: Built) -> None:
         message.stop()
-        while len(self._tables) >= KEPT:
+        while len(self._tables) >= MAX_KEPT_TABLES:
             self._tables.pop(next(iter(self._tables)))
         self._tables[message.key] = message.note if message.table is None else message.table
         if message.key[0] == "summary" and message.table is not None:
@@ -186,7 +186,7 @@ class PaneList(TabbedList):
             self._show_tabs()
 
     def _key(self, pane: str) -> TableKey:
-        return pane, None if pane in WHOLE else self.step, self.arrangements[pane].by
+        return pane, None if pane in WHOLE_TRACE_PANES else self.step, self.arrangements[pane].by
 
     def _build(self) -> None:
         """Have the missing tables of this step built, the visible one first."""
@@ -230,23 +230,23 @@ class PaneList(TabbedList):
         return readable(table) if self.pane == "summary" else table
 
     @on(TableView.RowHighlighted)
-    def _say_row(self) -> None:
+    def _explain_row(self) -> None:
         """Let the details tell what is too long for the list, of the current row."""
         view, arrangement = self.view, self.arrangement
         wanted = SENTENCES.get(f"{self.pane} by {arrangement.by}" if arrangement.by else self.pane, ())
-        said = []
+        sentences = []
         if view.table is not None and view.row >= 0:
             for name, opening in wanted:
                 text = view.table[name].cell(view.row)
                 if text:
-                    said.append(clean(f"{opening} {text}" if opening else str(text)))
-        self.details.say(tuple(said), view.table if self.pane == "roofline" else None)
+                    sentences.append(clean(f"{opening} {text}" if opening else str(text)))
+        self.details.show_sentences(tuple(sentences), view.table if self.pane == "roofline" else None)
 
     def _rows_listed(self) -> None:
         self._place_cursor()
         if self._is_row_due:
             self._is_row_due = False
-            self.view.tell()
+            self.view.announce_row()
 
     def _place_cursor(self) -> None:
         """Move the cursor to the row that stands for the selection, or near it."""
@@ -255,10 +255,10 @@ class PaneList(TabbedList):
             # Names are read from the top: the cursor stays, and only shows whether it is on the selection's name.
             view.located = view.text in self._followed_names
         elif self._followed_slices:
-            view.located = any(view.place_on_slice(row) for row in self._followed_slices)
-            if not view.located and self.pane not in FROM_THE_TOP:
+            view.located = any(view.put_cursor_on_slice(row) for row in self._followed_slices)
+            if not view.located and self.pane not in UNTIMED_PANES:
                 self._place_near(int(self.trace.slices.start[self._followed_slices[0]]))
-        self._say_row()
+        self._explain_row()
 
     def _place_near(self, moment: int) -> None:
         """Move the cursor to what starts next to a moment (ns), in a list that does not hold the selection."""
@@ -266,7 +266,7 @@ class PaneList(TabbedList):
         if table is not None and table.slices is not None and len(order):
             rows = table.slices[order]
             distance = np.where(rows < 0, np.iinfo(np.int64).max, abs(self.trace.slices.start[rows] - moment))
-            self.view.place(int(np.argmin(distance)))
+            self.view.put_cursor(int(np.argmin(distance)))
 
     def _tabs(self) -> Sequence[Tab]:
         return [Tab(name, PANES[name].title, self._count(name), TAB_KEYS[name]) for name in TABS]

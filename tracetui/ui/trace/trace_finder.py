@@ -13,9 +13,9 @@ from tracetui.safe_text import clean
 from tracetui.ui.trace.browsed_trace import BrowsedTrace
 from tracetui.ui.trace.navigator import Navigator
 from tracetui.ui.trace.pane_list import PaneList
-from tracetui.ui.trace.selection import slices_named
+from tracetui.ui.trace.related_slices import slices_named
 from tracetui.ui.widgets.list_finder import ListFinder
-from tracetui.ui.widgets.search import Search
+from tracetui.ui.widgets.search_line import Search
 
 
 class TraceFinder(ListFinder):
@@ -31,7 +31,7 @@ class TraceFinder(ListFinder):
         """Show the slices behind a row that groups by name: as single rows, or in the lanes."""
         panes = self.panes
         if panes.arrangement.by is not None:
-            panes.arrange_by(replace(panes.arrangement, by=None, sort=None, filter=name), tell=True)
+            panes.arrange_by(replace(panes.arrangement, by=None, sort=None, filter=name), select_first=True)
             return
         self.navigator.leave()
         trace = self.view.trace
@@ -67,7 +67,7 @@ class TraceFinder(ListFinder):
 
     def _return(self) -> None:
         if not self.search.in_lanes:
-            self.panes.view.place(self.search.cursor)
+            self.panes.view.put_cursor(self.search.cursor)
         self.view.select(self.search.selected)
 
     def _show(self, hit: int | None, jump: bool) -> None:
@@ -77,13 +77,13 @@ class TraceFinder(ListFinder):
             self.view.select(hit, jump)
             self.view.lanes.reveal(hit, zoom=True)
         else:
-            self.panes.view.place(hit)
+            self.panes.view.put_cursor(hit)
             self.view.select(self.panes.view.slice_row)
 
     def _first_in_step(self, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> int:
         number = self.view.step
         if number is None:
             return 0
-        found = steps(self.view.trace)
-        start = int(found.start[found.labelled(number)[0]])
+        known = steps(self.view.trace)
+        start = int(known.start[known.labelled(number)[0]])
         return int(np.searchsorted(self.view.trace.slices.start[rows], start))

@@ -26,10 +26,10 @@ class TraceScreen(SizedScreen):
         command("escape,backspace", "leave", "Back to the comparison", "From which this was opened.", "back"),
     ]
 
-    def __init__(self, trace: Trace, picture: Picture, place: Viewpoint, path: str = "-") -> None:
+    def __init__(self, trace: Trace, picture: Picture, viewpoint: Viewpoint, path: str = "-") -> None:
         super().__init__()
         self.trace, self.picture, self.path = trace, picture, path
-        self._place = place
+        self._opening_viewpoint = viewpoint
 
     @property
     def view(self) -> TraceView:
@@ -48,12 +48,12 @@ class TraceScreen(SizedScreen):
 
     def compose_view(self) -> ComposeResult:
         """The trace."""
-        yield TraceView(self.trace, self.picture, self._place)
+        yield TraceView(self.trace, self.picture, self._opening_viewpoint)
 
-    def visit(self, place: Viewpoint) -> None:
+    def visit(self, viewpoint: Viewpoint) -> None:
         """Go to a place, from where `backspace` leads back to the screen below."""
-        self.view.navigator.history.places.clear()
-        self.view.navigator.visit(place)
+        self.view.navigator.history.viewpoints.clear()
+        self.view.navigator.visit(viewpoint)
 
     def help_title(self) -> str:
         """What stands above the help."""
@@ -67,7 +67,7 @@ class TraceScreen(SizedScreen):
     def action_compare(self) -> None:
         """Pick what to compare this step with."""
         # The picker is needed only once it is asked for.
-        from tracetui.ui.trace.compare_picker import OTHER_TRACE, ComparePicker, choices
+        from tracetui.ui.trace.compare_picker import OTHER_TRACE, ComparePicker, offers_for
 
         def take(choice: tuple[str, str] | None) -> None:
             if choice == OTHER_TRACE:
@@ -76,4 +76,4 @@ class TraceScreen(SizedScreen):
                 self.post_message(CompareAsked(SideName(self.path, choice[0]), SideName(self.path, choice[1])))
 
         view = self.view
-        self.app.push_screen(ComparePicker(choices(self.trace, view.step, view.selected)), take)
+        self.app.push_screen(ComparePicker(offers_for(self.trace, view.step, view.selected)), take)

@@ -28,7 +28,7 @@ from tracetui.ui.description.chain_lines import short_name
 from tracetui.ui.trace.export_actions import export_pane, send_row, send_view
 from tracetui.ui.trace.navigator import Navigator
 from tracetui.ui.trace.pane_list import TAB_KEYS, PaneList
-from tracetui.ui.trace.selection import (
+from tracetui.ui.trace.related_slices import (
     chain_of,
     dur_of_step,
     first_of_step,
@@ -41,8 +41,8 @@ from tracetui.ui.trace.selection import (
 )
 from tracetui.ui.trace.trace_finder import TraceFinder
 from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.bar_texts import header_parts, step_parts
 from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.headline import header_parts, step_parts
 from tracetui.ui.widgets.hints_bar import FocusedPart
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.minimap import Minimap
@@ -94,7 +94,7 @@ class TraceView(SearchableView):
     step: reactive[int | None] = reactive(None, repaint=False, init=False)
     """Number of the step that the panes list, None for all of them."""
 
-    def __init__(self, trace: Trace, picture: Picture, place: Viewpoint | None = None) -> None:
+    def __init__(self, trace: Trace, picture: Picture, viewpoint: Viewpoint | None = None) -> None:
         super().__init__(PaneList(trace))
         self.trace = trace
         self.picture = picture
@@ -103,7 +103,7 @@ class TraceView(SearchableView):
         self.lanes, self.minimap = LanesView(), Minimap()
         self.navigator = Navigator(self)
         self.finder = TraceFinder(self, self.navigator)
-        self._opening = place or Viewpoint()
+        self._opening = viewpoint or Viewpoint()
         self._summary: Table | None = None
 
     def compose(self) -> ComposeResult:
@@ -181,7 +181,7 @@ class TraceView(SearchableView):
         if action == "follow":
             return self.selected >= 0
         if action == "back":
-            return bool(self.navigator.history.places)
+            return bool(self.navigator.history.viewpoints)
         return super().check_action(action, parameters)
 
     def action_kernel(self, direction: int) -> None:
@@ -201,10 +201,10 @@ class TraceView(SearchableView):
     def action_step(self, direction: int) -> None:
         """Show the step before or after."""
         current = self.step if self.step is not None else step_of(self.trace, self.selected)
-        place = self.steps.index(current) + direction if current in self.steps else 0
-        if 0 <= place < len(self.steps):
+        index = self.steps.index(current) + direction if current in self.steps else 0
+        if 0 <= index < len(self.steps):
             self.navigator.leave()
-            self.show_step(self.steps[place])
+            self.show_step(self.steps[index])
         else:
             self.notice(f"This is the {'last' if direction > 0 else 'first'} step.")
 

@@ -20,7 +20,7 @@ from tracetui.ui.base.text_cutting import CUT, cut_line
 
 
 @dataclass(frozen=True)
-class Part:
+class BarPart:
     """A stretch of a bar."""
 
     text: str
@@ -53,7 +53,7 @@ class Bar(Widget):
     }
     """
 
-    parts: reactive[tuple[Part, ...]] = reactive(())
+    parts: reactive[tuple[BarPart, ...]] = reactive(())
     """What the line says, from left to right."""
 
     class Pressed(Message):

@@ -20,10 +20,10 @@ from tracetui.model.table import Table
 from tracetui.model.trace import Trace
 from tracetui.ui.base.commands import command
 from tracetui.ui.description.slice_description import describe
-from tracetui.ui.description.styled_lines import LABEL, Line, said
+from tracetui.ui.description.styled_lines import LABEL, DetailLine, sentence_lines
 from tracetui.ui.widgets.scroller import Scroller
 
-PICTURE = 16
+ROOFLINE_LINES = 16
 """Lines of the roofline."""
 
 
@@ -68,11 +68,11 @@ class Details(Scroller, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.lines: list[Line] = []
+        self.lines: list[DetailLine] = []
         """What is shown, top to bottom."""
         self._width = -1
-        self._make: Callable[[int], Sequence[Line]] | None = None
-        self._said: tuple[str, ...] = ()
+        self._make: Callable[[int], Sequence[DetailLine]] | None = None
+        self._sentences: tuple[str, ...] = ()
         self._pictured: Table | None = None
 
     @property
@@ -84,16 +84,16 @@ class Details(Scroller, can_focus=True):
         """Describe a slice; `chain` is its dispatch chain, outermost first."""
         self.explain(partial(describe, trace, row, chain))
 
-    def explain(self, make: Callable[[int], Sequence[Line]]) -> None:
+    def explain(self, make: Callable[[int], Sequence[DetailLine]]) -> None:
         """Show the lines that a function makes for a width in cells; it is asked again when the width changes."""
         self._make = make
         if self.display:
             self._describe()
 
-    def say(self, sentences: tuple[str, ...], pictured: Table | None = None) -> None:
+    def show_sentences(self, sentences: tuple[str, ...], pictured: Table | None = None) -> None:
         """Put sentences about the current row of the list above the description, and the roofline of a table."""
-        if sentences != self._said or pictured is not self._pictured:
-            self._said, self._pictured = sentences, pictured
+        if sentences != self._sentences or pictured is not self._pictured:
+            self._sentences, self._pictured = sentences, pictured
             if self.display:
                 self._describe()
 
@@ -158,9 +158,9 @@ class Details(Scroller, can_focus=True):
         if self._make is None:
             return
         width = max(self.text_width, 10)
-        above = said(self._said, width)
+        above = sentence_lines(self._sentences, width)
         if self._pictured is not None:
-            above += [Line(text) for text in roofline_lines(self._pictured, width, PICTURE)]
+            above += [DetailLine(text) for text in roofline_lines(self._pictured, width, ROOFLINE_LINES)]
         before, self.lines = self.lines, [*above, *self._make(width)]
         here = [index for index, line in enumerate(self.lines) if line.style == "here"]
         self.set_reactive(Details.cursor, here[0] if here else -1)

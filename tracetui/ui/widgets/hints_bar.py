@@ -10,8 +10,8 @@ from textual.timer import Timer
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import commands_in_focus
 from tracetui.ui.base.text_cutting import fitting_line
-from tracetui.ui.widgets.bar import Bar, Part
-from tracetui.ui.widgets.headline import hint_parts
+from tracetui.ui.widgets.bar import Bar, BarPart
+from tracetui.ui.widgets.bar_texts import hint_parts
 
 NOTICE_SECONDS = 8.0
 """How long a notice stands in the place of the key hints."""
@@ -36,7 +36,7 @@ class HintsBar(Bar):
 
     def notice(self, text: str, warn: bool = False) -> None:
         """Say something in place of the key hints for a while."""
-        self.parts = (Part(fitting_line(clean(text), self._width), "warn" if warn else "strong"),)
+        self.parts = (BarPart(fitting_line(clean(text), self._width), "warn" if warn else "strong"),)
         if self._notice is not None:
             self._notice.stop()
         self._notice = self.set_timer(NOTICE_SECONDS, self.end_notice)

@@ -33,13 +33,13 @@ from tracetui.model.trace import Trace
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.surface import Surface
 
-ZOOM = 1.6
+ZOOM_FACTOR = 1.6
 """How much one key or wheel notch magnifies."""
 
-PAN = 6
+PANS_PER_WIDTH = 6
 """One key pans by the width over this."""
 
-LIT_SHOWN = 8
+MAX_REVEALED = 8
 """Of so many lit slices at most the rows are scrolled into sight."""
 
 
@@ -186,7 +186,7 @@ class LanesView(Surface, can_focus=True):
         """Have the lit slices on screen, as far as the selected one stays there."""
         if self._scene is not None:
             layout = self._scene.layout
-            moved = [layout.reveal(row, unfold=False) for row in sorted(lit)[:LIT_SHOWN]]
+            moved = [layout.reveal(row, unfold=False) for row in sorted(lit)[:MAX_REVEALED]]
             if any(moved):
                 layout.reveal(self.selected, unfold=False)
                 self.changed()
@@ -210,7 +210,7 @@ class LanesView(Surface, can_focus=True):
 
     def action_pan(self, direction: int) -> None:
         """Pan by a part of the width."""
-        self._move(self._current().pan(direction * max(self.cells // PAN, 1)))
+        self._move(self._current().pan(direction * max(self.cells // PANS_PER_WIDTH, 1)))
 
     def action_zoom(self, direction: int) -> None:
         """Magnify or shrink about the selection."""
@@ -337,7 +337,7 @@ class LanesView(Surface, can_focus=True):
     def _select(self, row: int) -> None:
         """Select a slice, bring it on screen and tell the parent; -1 leaves all as it is."""
         if row >= 0:
-            self.tell(self.Selected(row, self))
+            self.post_before_redraw(self.Selected(row, self))
             self.reveal(row)
             self.selected = row
 
@@ -363,7 +363,7 @@ class LanesView(Surface, can_focus=True):
         return row
 
     def _zoom(self, direction: int, cell: float) -> None:
-        self._move(self._current().zoom(ZOOM**direction, cell))
+        self._move(self._current().zoom(ZOOM_FACTOR**direction, cell))
 
     def _cursor_cell(self) -> float:
         """The cell of the selection's middle where that is on screen, else the middle of the screen."""
@@ -387,7 +387,7 @@ class LanesView(Surface, can_focus=True):
             return
         window = window.within(*self.reach, self.cells)
         if window != self.window:
-            self.tell(self.Panned(window))
+            self.post_before_redraw(self.Panned(window))
             self.window = window
 
     def _lines_of(self, rows: Iterable[int]) -> list[int]:

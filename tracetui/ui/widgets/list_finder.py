@@ -8,7 +8,7 @@ import numpy as np
 from textual.widget import Widget
 
 from tracetui.ui.widgets.hints_bar import HintsBar
-from tracetui.ui.widgets.search import Search, SearchLine
+from tracetui.ui.widgets.search_line import Search, SearchLine
 from tracetui.ui.widgets.tabbed_list import TabbedList
 
 
@@ -79,11 +79,11 @@ class ListFinder:
     def _filter(self, text: str) -> None:
         self.panes.arrange_by(replace(self.panes.arrangement, filter=text))
         self._filtered()
-        self.line.say(f"{len(self.panes.view.order):,} rows")
+        self.line.show_count(f"{len(self.panes.view.order):,} rows")
 
     def _filtered(self) -> None:
         """The row under the cursor may be another one."""
-        self.panes.view.tell()
+        self.panes.view.announce_row()
 
     def _look_for(self, text: str) -> None:
         search = self.search
@@ -93,7 +93,7 @@ class ListFinder:
             self._show(search.go(index), jump=False)
         else:
             self._return()
-        self.line.say(search.words if text else "")
+        self.line.show_count(search.words if text else "")
 
     def _find(self, text: str) -> int:
         """Find a text, and return the index of the hit that comes first."""
@@ -102,14 +102,14 @@ class ListFinder:
 
     def _return(self) -> None:
         """Go back to where the search began."""
-        self.panes.view.place(self.search.cursor)
-        self.panes.view.tell()
+        self.panes.view.put_cursor(self.search.cursor)
+        self.panes.view.announce_row()
 
     def _show(self, hit: int | None, jump: bool) -> None:
         """Go to a hit; a jump can be undone where the view keeps jumps."""
         if hit is not None:
-            self.panes.view.place(hit)
-            self.panes.view.tell()
+            self.panes.view.put_cursor(hit)
+            self.panes.view.announce_row()
 
     def _report(self, message: SearchLine.Typed) -> None:
         if message.purpose == "search" and message.text:

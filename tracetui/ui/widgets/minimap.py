@@ -19,7 +19,7 @@ from tracetui.model.quantities import percent
 from tracetui.model.trace import Trace
 from tracetui.ui.widgets.surface import Surface
 
-LOW = 0.5
+LOW_BUSY_SHARE = 0.5
 """Below this share of the busiest cell the bars are drawn relative to it."""
 
 
@@ -86,7 +86,7 @@ class Minimap(Surface):
         busy = self._picture.gpu_busy(whole, cells)
         # Where the device is idle nearly all the time, what little there is must still show its shape.
         most = float(busy.max(initial=0.0))
-        scale = 1 / most if 0 < most < LOW else 1.0
+        scale = 1 / most if 0 < most < LOW_BUSY_SHARE else 1.0
         level = np.ceil(np.clip(busy * scale, 0, 1) * 8 * height - 1e-9).astype(np.int64)
         for y in range(height):
             bars = FROM_BOTTOM[np.clip(level - 8 * (height - 1 - y), 0, 8)]

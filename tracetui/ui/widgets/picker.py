@@ -13,14 +13,14 @@ from textual.binding import BindingType
 from tracetui.model.table import Table
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
-from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.table_view import TableView
 
-Choice = TypeVar("Choice")
+Pickable = TypeVar("Pickable")
 
 
-class Picker(Overlay[Choice | None]):
+class Picker(Overlay[Pickable | None]):
     """A titled list; enter takes the row under the cursor, escape none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -34,7 +34,7 @@ class Picker(Overlay[Choice | None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.choices: Sequence[Choice] = ()
+        self.choices: Sequence[Pickable] = ()
         self._hints = HintsBar()
 
     def compose(self) -> ComposeResult:
@@ -45,12 +45,12 @@ class Picker(Overlay[Choice | None]):
 
     def on_mount(self) -> None:
         """Show what there is."""
-        self.query_one("#title", Bar).parts = (Part(self.TITLE_TEXT, "strong"),)
+        self.query_one("#title", Bar).parts = (BarPart(self.TITLE_TEXT, "strong"),)
         view = self.query_one(TableView)
         view.focus()
         self.call_after_refresh(self._hints.show_hints)
 
-    def offer(self, choices: Sequence[Choice], table: Table, note: str) -> None:
+    def offer(self, choices: Sequence[Pickable], table: Table, note: str) -> None:
         """List choices, one per row of the table."""
         self.choices = choices
         self.query_one(TableView).show(self.PANE, table, np.arange(len(table)), note=note)
@@ -58,7 +58,7 @@ class Picker(Overlay[Choice | None]):
     def action_help(self) -> None:
         """Show what the keys do."""
         # The help is needed only once it is asked for.
-        from tracetui.ui.widgets.help import HelpScreen, help_rows
+        from tracetui.ui.widgets.help_screen import HelpScreen, help_rows
 
         self.app.push_screen(HelpScreen(help_rows(self, None, {}), "Help: keys"))
 
@@ -66,7 +66,7 @@ class Picker(Overlay[Choice | None]):
         """Pick nothing."""
         self.dismiss(None)
 
-    def take(self, choice: Choice) -> None:
+    def take(self, choice: Pickable) -> None:
         """Act on the choice: this screen closes with it."""
         self.dismiss(choice)
 

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from tracetui.ui.widgets.hints_bar import FocusedPart, HintsBar
 from tracetui.ui.widgets.list_finder import ListFinder
-from tracetui.ui.widgets.search import SearchLine
+from tracetui.ui.widgets.search_line import SearchLine
 from tracetui.ui.widgets.tabbed_list import TabbedList
 
 

@@ -93,7 +93,7 @@ class SizedScreen(Screen[None]):
     def action_help(self) -> None:
         """Show the help for what has the focus."""
         # The help is needed only once it is asked for.
-        from tracetui.ui.widgets.help import HelpScreen, help_rows
+        from tracetui.ui.widgets.help_screen import HelpScreen, help_rows
 
         rows = help_rows(self, self.view.panes.table, self.column_titles())
         self.app.push_screen(HelpScreen(rows, self.help_title()))

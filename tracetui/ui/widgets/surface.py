@@ -31,7 +31,7 @@ class Surface(Widget):
     _palette: Palette | None = None
     _stale = True
     _pending = False
-    _telling = False
+    _is_posting = False
 
     def draw(self, last: Frame | None) -> Frame | None:
         """The grid as it should be now, None for nothing to show.
@@ -55,18 +55,18 @@ class Surface(Widget):
         self._stale = self._stale or everything
         if not self._pending and self.is_mounted:
             self._pending = True
-            if self._telling:
-                self.call_later(self._pass_on)
+            if self._is_posting:
+                self.call_later(self._redraw_after_parent)
             else:
-                self._pass_on()
+                self._redraw_after_parent()
 
-    def tell(self, message: Message) -> None:
+    def post_before_redraw(self, message: Message) -> None:
         """Post a message that the parent is to deal with before this widget is drawn again.
 
         What the parent changes elsewhere then reaches the terminal in the same write, not one frame later.
         """
         self.post_message(message)
-        self._telling = True
+        self._is_posting = True
 
     def notify_style_update(self) -> None:
         """The theme may have changed."""
@@ -87,13 +87,13 @@ class Surface(Widget):
             return strips
         return [strip.crop(*crop.column_span) for strip in strips]
 
-    def _pass_on(self) -> None:
+    def _redraw_after_parent(self) -> None:
         """Have the parent call back, which it does when the messages before are dealt with."""
         parent = self.parent
         (parent if isinstance(parent, Widget) else self).call_later(self._redraw)
 
     def _redraw(self) -> None:
-        self._pending = self._telling = False
+        self._pending = self._is_posting = False
         regions = self._paint()
         if regions:
             self.refresh(*regions)

@@ -1,6 +1,6 @@
 """Tabs over one list, which a person sorts, filters, groups and searches, with details beside it.
 
-An `Arrangement` outlives the table that it is applied to: another step's kernels come up sorted and filtered as the
+An `ListArrangement` outlives the table that it is applied to: another step's kernels come up sorted and filtered as the
 last ones were. Where the tables come from is the matter of the subclasses.
 """
 
@@ -27,8 +27,8 @@ from tracetui.model.table import Table
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.bar_texts import Tab, tab_parts
 from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.headline import Tab, tab_parts
 from tracetui.ui.widgets.table_view import TableView
 
 KERNEL_NAMES = ("name", "kernel")
@@ -38,7 +38,7 @@ WAITING_NOTE = "…"
 
 
 @dataclass(frozen=True)
-class Arrangement:
+class ListArrangement:
     """Sort column, direction, filter text and grouping of one list."""
 
     sort: str | None = None
@@ -49,14 +49,14 @@ class Arrangement:
     by: str | None = None
     """What rows are grouped by, in the analysis's words; None for single rows."""
 
-    def sorted_by(self, name: str, table: Table) -> Arrangement:
+    def sorted_by(self, name: str, table: Table) -> ListArrangement:
         """Sort by a column, numbers from the largest, texts from A; by the same again, the other way."""
         if self.sort == name:
             return replace(self, descending=not self.descending)
         return replace(self, sort=name, descending=not table[name].is_text)
 
 
-def arrange(table: Table, arrangement: Arrangement) -> NDArray[np.int64]:
+def arrange(table: Table, arrangement: ListArrangement) -> NDArray[np.int64]:
     """The rows of a table to list, in order."""
     if arrangement.sort is not None and arrangement.sort in table:
         names_kernels = arrangement.sort in KERNEL_NAMES
@@ -96,7 +96,7 @@ class TabbedList(Widget):
     def __init__(self, tabs: Sequence[str], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.set_reactive(TabbedList.pane, tabs[0])
-        self.arrangements = {name: Arrangement() for name in tabs}
+        self.arrangements = {name: ListArrangement() for name in tabs}
         """How each tab is sorted, filtered and grouped."""
         self.view, self.details = TableView(), Details()
         self._bar = Bar()
@@ -124,7 +124,7 @@ class TabbedList(Widget):
         raise NotImplementedError
 
     @property
-    def arrangement(self) -> Arrangement:
+    def arrangement(self) -> ListArrangement:
         """How the current tab is sorted, filtered and grouped."""
         return self.arrangements[self.pane]
 
@@ -148,8 +148,8 @@ class TabbedList(Widget):
         self._cursors[old] = self.view.cursor
         self._show(self._cursors.get(new, 0))
 
-    def arrange_by(self, arrangement: Arrangement, tell: bool = False) -> None:
-        """Sort, filter or group the current tab; `tell` selects the first row once it is listed."""
+    def arrange_by(self, arrangement: ListArrangement, select_first: bool = False) -> None:
+        """Sort, filter or group the current tab; `select_first` selects the first row once it is listed."""
         raise NotImplementedError
 
     def matches(self, text: str) -> NDArray[np.int64]:

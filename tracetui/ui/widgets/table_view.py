@@ -151,29 +151,29 @@ class TableView(Scroller, can_focus=True):
         """The first column of the current row, where that is text."""
         if self.table is None or self.row < 0:
             return None
-        found = self.table.columns[0].cell(self.row)
-        return found if isinstance(found, str) else None
+        cell = self.table.columns[0].cell(self.row)
+        return cell if isinstance(cell, str) else None
 
-    def place(self, cursor: int) -> None:
+    def put_cursor(self, cursor: int) -> None:
         """Move the cursor without telling anyone: the selection already is there."""
         self.cursor = max(0, min(cursor, len(self.order) - 1))
 
-    def tell(self) -> None:
+    def announce_row(self) -> None:
         """Tell which row is current, as if the user had moved there."""
         if self.row >= 0:
             self.located = True
             self.post_message(self.RowHighlighted(self, self.slice_row, self.row))
 
-    def place_on_slice(self, slice_row: int) -> bool:
+    def put_cursor_on_slice(self, slice_row: int) -> bool:
         """Move the cursor to the row of a slice, silently; False when no row stands for it."""
         if self.table is None or self.table.slices is None:
             return False
         if slice_row < 0 or self.slice_row == slice_row:
             return slice_row >= 0
-        found = np.flatnonzero(self.table.slices[self.order] == slice_row)
-        if len(found):
-            self.place(int(found[0]))
-        return bool(len(found))
+        indices = np.flatnonzero(self.table.slices[self.order] == slice_row)
+        if len(indices):
+            self.put_cursor(int(indices[0]))
+        return bool(len(indices))
 
     @property
     def shown_columns(self) -> list[str]:
@@ -204,9 +204,9 @@ class TableView(Scroller, can_focus=True):
         """Move the cursor by pages."""
         self._move_to(self.cursor + pages * max(self.size.height - 2, 1))
 
-    def action_go(self, place: int) -> None:
+    def action_go(self, index: int) -> None:
         """Move the cursor to a place, -1 for the last."""
-        self._move_to(place if place >= 0 else len(self.order) - 1)
+        self._move_to(index if index >= 0 else len(self.order) - 1)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Columns are scrolled while there are some that do not fit."""
@@ -230,13 +230,13 @@ class TableView(Scroller, can_focus=True):
         if event.y == 0:
             self._click_header(event.x)
             return
-        place = self.scroll_offset.y + event.y - 1
-        if place >= len(self.order):
+        index = self.scroll_offset.y + event.y - 1
+        if index >= len(self.order):
             return
         if event.chain > 1:
             self.action_choose()
         else:
-            self._move_to(place)
+            self._move_to(index)
 
     def on_resize(self) -> None:
         """Fit the columns to the new width."""
@@ -262,11 +262,11 @@ class TableView(Scroller, can_focus=True):
             return lines
         return [line.crop(*crop.column_span) for line in lines]
 
-    def _move_to(self, place: int) -> None:
+    def _move_to(self, index: int) -> None:
         before = self.cursor
-        self.place(place)
-        if self.cursor != before or place == before:
-            self.tell()
+        self.put_cursor(index)
+        if self.cursor != before or index == before:
+            self.announce_row()
 
     def _slice_of(self, row: int) -> int:
         if row < 0 or self.table is None or self.table.slices is None:
@@ -311,20 +311,20 @@ class TableView(Scroller, can_focus=True):
             if self._more_columns:
                 text = f"{placed(text, width - 2, right=False)}›"
             return _strip(text, width, self._style("header"))
-        place = self.scroll_offset.y + y - 1
-        if place >= len(self.order):
+        index = self.scroll_offset.y + y - 1
+        if index >= len(self.order):
             return Strip.blank(width, self.rich_style)
-        current = place == self.cursor
+        current = index == self.cursor
         look = self._look() if current else ""
-        strip = self._strips.get((place, look))
+        strip = self._strips.get((index, look))
         if strip is None:
             if len(self._strips) > 1000:
                 self._strips.clear()
             text = ("·" if look == "elsewhere" else "▸" if current else " ") + row_text(
-                self.table, int(self.order[place]), self._columns
+                self.table, int(self.order[index]), self._columns
             )
             strip = _strip(text, width, self._style(look)) if look else self._plain_strip(text, width)
-            self._strips[place, look] = strip
+            self._strips[index, look] = strip
         return strip
 
     def _plain_strip(self, text: str, width: int) -> Strip:

@@ -14,15 +14,15 @@ from tracetui.model.table import DOUBTFUL, Table
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import Command
-from tracetui.ui.widgets.bar import Part
+from tracetui.ui.widgets.bar import BarPart
 
-KEPT = ("parts", "back", "help", "quit")
+ALWAYS_SHOWN = ("parts", "back", "help", "quit")
 """Hints for which there is always room: how to get about, and away."""
-SHORTEST_LABEL = 16
+MIN_LABEL_LETTERS = 16
 """Letters of the file's name that are always in the header."""
 
 
-def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part, ...]:
+def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPart, ...]:
     """The header: file, marks of damage, device and runtime, and the sums of the summary once it is there.
 
     Where the line is short the name of the file gives way, down to a few letters, then device and runtime.
@@ -46,17 +46,20 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[Part,
     if not words:
         words = [clean(trace.format), f"{count(len(trace.slices))} slice{'' if len(trace.slices) == 1 else 's'}"]
     alone = _number(facts.get("without_launch"))
-    doubts = [*damage(trace, _number(facts.get("doubts"))), *([f"⚠{count(alone)} without launch"] if alone else [])]
-    marks = [Part(f"  {mark}", "warn") for mark in doubts]
-    taken = SHORTEST_LABEL + 2 + sum(len(mark.text) for mark in marks)
+    doubts = [
+        *damage_marks(trace, _number(facts.get("doubts"))),
+        *([f"⚠{count(alone)} without launch"] if alone else []),
+    ]
+    marks = [BarPart(f"  {mark}", "warn") for mark in doubts]
+    taken = MIN_LABEL_LETTERS + 2 + sum(len(mark.text) for mark in marks)
     while len(words) > 2 and len(" · ".join(words)) > width - taken:
         del words[0]
-    rest = [*marks, Part("  " + " · ".join(words))]
+    rest = [*marks, BarPart("  " + " · ".join(words))]
     free = width - sum(len(part.text) for part in rest)
-    return Part(shorten(clean(trace.label), max(free, SHORTEST_LABEL)), "strong"), *rest
+    return BarPart(shorten(clean(trace.label), max(free, MIN_LABEL_LETTERS)), "strong"), *rest
 
 
-def damage(trace: Trace, doubts: float | None = None) -> list[str]:
+def damage_marks(trace: Trace, doubts: float | None = None) -> list[str]:
     """Short marks for what was not plain about the file, and how many checks of its health found something.
 
     Until those are counted, what reading the file found stands for them.
@@ -68,7 +71,7 @@ def damage(trace: Trace, doubts: float | None = None) -> list[str]:
     elif quality.damage:
         marks.append("DAMAGED")
     if doubts is None:
-        found = (
+        reported = (
             quality.dropped,
             quality.repaired,
             quality.negative,
@@ -76,35 +79,35 @@ def damage(trace: Trace, doubts: float | None = None) -> list[str]:
             quality.stray_brackets,
             quality.further_arrays,
         )
-        doubts = sum(map(bool, found)) + len(quality.skipped_phases)
+        doubts = sum(map(bool, reported)) + len(quality.skipped_phases)
     return [*marks, f"⚠{doubts:.0f} doubt{'' if doubts == 1 else 's'}"] if doubts else marks
 
 
-def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[Part, ...]:
+def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[BarPart, ...]:
     """The step switcher: `step ◂ 2 · [3] · 4 ▸`, and how long the step took."""
     if not numbers:
-        return (Part("no steps: all is listed, the lanes start where most happens; 0 fits it all", "dim"),)
+        return (BarPart("no steps: all is listed, the lanes start where most happens; 0 fits it all", "dim"),)
     if step is None:
         parts = [
-            Part("all steps ", "strong"),
-            Part(f"{numbers[0]} … {numbers[-1]}" if len(numbers) > 1 else str(numbers[0]), "plain", str(numbers[0])),
+            BarPart("all steps ", "strong"),
+            BarPart(f"{numbers[0]} … {numbers[-1]}" if len(numbers) > 1 else str(numbers[0]), "plain", str(numbers[0])),
         ]
-        return *parts, Part("   A shows one", "dim", "all")
+        return *parts, BarPart("   A shows one", "dim", "all")
     switch = switch_parts(numbers, numbers.index(step) if step in numbers else 0)
-    return Part("step "), *switch, Part(f"   {duration(dur_ns)}"), Part("   A all steps", "dim", "all")
+    return BarPart("step "), *switch, BarPart(f"   {duration(dur_ns)}"), BarPart("   A all steps", "dim", "all")
 
 
-def switch_parts(numbers: Sequence[int], place: int, most: int = 7) -> list[Part]:
+def switch_parts(numbers: Sequence[int], current: int, limit: int = 7) -> list[BarPart]:
     """Up to `most` numbers around the one at a place, which is in brackets, and arrows; each is a key to press."""
-    parts = [Part("◂ ", "key" if place else "dim", str(numbers[max(place - 1, 0)]))]
-    first = max(0, min(place - most // 2, len(numbers) - most))
-    for at, number in enumerate(numbers[first : first + most], first):
-        if at > first:
-            parts.append(Part(" · ", "dim"))
-        here = at == place
-        parts.append(Part(f"[{number}]" if here else str(number), "strong" if here else "plain", str(number)))
-    last = place == len(numbers) - 1
-    return [*parts, Part(" ▸", "dim" if last else "key", str(numbers[min(place + 1, len(numbers) - 1)]))]
+    parts = [BarPart("◂ ", "key" if current else "dim", str(numbers[max(current - 1, 0)]))]
+    first = max(0, min(current - limit // 2, len(numbers) - limit))
+    for index, number in enumerate(numbers[first : first + limit], first):
+        if index > first:
+            parts.append(BarPart(" · ", "dim"))
+        here = index == current
+        parts.append(BarPart(f"[{number}]" if here else str(number), "strong" if here else "plain", str(number)))
+    last = current == len(numbers) - 1
+    return [*parts, BarPart(" ▸", "dim" if last else "key", str(numbers[min(current + 1, len(numbers) - 1)]))]
 
 
 @dataclass(frozen=True)
@@ -117,22 +120,25 @@ class Tab:
     key: str
 
 
-def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tuple[Part, ...]:
+def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tuple[BarPart, ...]:
     """The tabs with their keys; where the line is short without counts, then only those around the current one."""
-    here = next((place for place, tab in enumerate(tabs) if tab.name == current), 0)
+    here = next((index for index, tab in enumerate(tabs) if tab.name == current), 0)
     room = width - len(remarks)
     words = [_tab_words(tab, counted=True) for tab in tabs]
     if sum(map(len, words)) > room:
-        words = [_tab_words(tab, counted=place == here) for place, tab in enumerate(tabs)]
+        words = [_tab_words(tab, counted=index == here) for index, tab in enumerate(tabs)]
     first, last = _fitting([len(text) for text in words], here, room)
-    parts: list[Part] = [Part("‹ ", "dim", tabs[first - 1].name)] if first else []
+    parts: list[BarPart] = [BarPart("‹ ", "dim", tabs[first - 1].name)] if first else []
     for tab, text in zip(tabs[first:last], words[first:last], strict=True):
         title = text[len(tab.key) : -1]
-        parts += [Part(tab.key, "dim", tab.name), Part(title, "current" if tab.name == current else "plain", tab.name)]
-        parts.append(Part(" "))
+        parts += [
+            BarPart(tab.key, "dim", tab.name),
+            BarPart(title, "current" if tab.name == current else "plain", tab.name),
+        ]
+        parts.append(BarPart(" "))
     if last < len(tabs):
-        parts.append(Part("›", "dim", tabs[last].name))
-    return (*parts, Part(remarks, "warn"))
+        parts.append(BarPart("›", "dim", tabs[last].name))
+    return (*parts, BarPart(remarks, "warn"))
 
 
 def _tab_words(tab: Tab, counted: bool) -> str:
@@ -159,7 +165,7 @@ def _fitting(widths: Sequence[int], here: int, room: int) -> tuple[int, int]:
 
 def hint_parts(
     commands: Iterable[Command], width: int, first: DOMNode | None = None, where: str = ""
-) -> tuple[Part, ...]:
+) -> tuple[BarPart, ...]:
     """The key hints: `where` the keys go, then keys that share a hint together, as in `[ ] step`; `KEPT` is never cut.
 
     Commands come in the order in which their keys are looked up; those of the node `first` are shown before others.
@@ -177,8 +183,8 @@ def hint_parts(
         if keys and command.binding.show:
             words = group.description if group is not None else command.binding.description.lower()
             (early if command.node is first else late).setdefault(words, []).append(keys[0])
-    kept = [(words, early.pop(words, late.pop(words, []))) for words in KEPT if words in early or words in late]
-    parts: list[Part] = [Part(f"{where}: ", "dim")] if where else []
+    kept = [(words, early.pop(words, late.pop(words, []))) for words in ALWAYS_SHOWN if words in early or words in late]
+    parts: list[BarPart] = [BarPart(f"{where}: ", "dim")] if where else []
     left = width - sum(len(" ".join(keys)) + len(words) + 3 for words, keys in kept) + 2 * bool(kept)
     left -= len(where) + 2 * bool(where)
     # What leads to another screen comes before what is done to the list.
@@ -188,9 +194,9 @@ def hint_parts(
         left -= len(text) + len(words) + 3
         if left < 0:
             break
-        parts += [Part(text, "key"), Part(f" {words}  ")]
-    for place, (words, keys) in enumerate(kept, start=1):
-        parts += [Part(" ".join(keys), "key"), Part(f" {words}{'  ' if place < len(kept) else ''}")]
+        parts += [BarPart(text, "key"), BarPart(f" {words}  ")]
+    for index, (words, keys) in enumerate(kept, start=1):
+        parts += [BarPart(" ".join(keys), "key"), BarPart(f" {words}{'  ' if index < len(kept) else ''}")]
     return tuple(parts)
 
 
@@ -213,5 +219,5 @@ def _runtime(trace: Trace) -> list[str]:
 def _number(value: object) -> float | None:
     if isinstance(value, int | float):
         return float(value)
-    found = re.fullmatch(r"([\d,]+(?:\.\d+)?)\s*%?", value) if isinstance(value, str) else None
-    return float(found[1].replace(",", "")) if found else None
+    match = re.fullmatch(r"([\d,]+(?:\.\d+)?)\s*%?", value) if isinstance(value, str) else None
+    return float(match[1].replace(",", "")) if match else None

@@ -14,10 +14,10 @@ from textual.screen import Screen
 from tracetui.model.table import Table, texts
 from tracetui.ui.base.commands import command, commands_in_focus
 from tracetui.ui.base.overlay import Overlay
-from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.table_view import TableView
 
-_PARTS = {
+_PART_NAMES = {
     "TableView": "list",
     "PaneList": "list",
     "LanesView": "lanes",
@@ -31,7 +31,7 @@ _PARTS = {
     "TraceApp": "everywhere",
 }
 
-Row = tuple[str, str, str, str]
+HelpRow = tuple[str, str, str, str]
 """Keys, title, where, and what it does."""
 
 
@@ -42,7 +42,7 @@ class HelpScreen(Overlay[None]):
         command("escape,q,question_mark", "close", "Close the help", "", "close"),
     ]
 
-    def __init__(self, rows: list[Row], title: str) -> None:
+    def __init__(self, rows: list[HelpRow], title: str) -> None:
         super().__init__()
         self._rows = rows
         self._title = title
@@ -57,39 +57,39 @@ class HelpScreen(Overlay[None]):
         """Fill in the rows."""
         keys, titles, where, helps = zip(*self._rows, strict=True)
         table = Table((texts("keys", keys), texts("does", titles), texts("where", where), texts("help", helps)))
-        self.query_one("#title", Bar).parts = (Part(self._title, "strong"),)
+        self.query_one("#title", Bar).parts = (BarPart(self._title, "strong"),)
         view = self.query_one(TableView)
         view.show("help", table, np.arange(len(table)))
         view.focus()
         self.query_one("#hints", Bar).parts = (
-            Part("esc", "key"),
-            Part(" close   "),
-            Part("j k", "key"),
-            Part(" scroll"),
+            BarPart("esc", "key"),
+            BarPart(" close   "),
+            BarPart("j k", "key"),
+            BarPart(" scroll"),
         )
 
     @on(TableView.RowHighlighted)
-    def _say_help(self, message: TableView.RowHighlighted) -> None:
+    def _show_help(self, message: TableView.RowHighlighted) -> None:
         """The last line has the whole sentence, which the list may have to cut."""
-        self.query_one("#hints", Bar).parts = (Part(self._rows[message.row][3]),)
+        self.query_one("#hints", Bar).parts = (BarPart(self._rows[message.row][3]),)
 
     def action_close(self) -> None:
         """Back to the trace."""
         self.dismiss()
 
 
-def help_rows(screen: Screen[Any], table: Table | None, titles: Mapping[str, str]) -> list[Row]:
+def help_rows(screen: Screen[Any], table: Table | None, titles: Mapping[str, str]) -> list[HelpRow]:
     """The rows of the help for what has the focus, and for the columns of a table; `titles` are those on screen."""
-    rows: list[Row] = []
+    rows: list[HelpRow] = []
     taken: set[str] = set()
     for node, commands in commands_in_focus(screen):
-        where = _PARTS.get(type(node).__name__, "")
-        for found in commands:
-            title = found.binding.description + ("" if found.available else "  (not now)")
-            keys = [key for key in found.keys if key not in taken]
+        where = _PART_NAMES.get(type(node).__name__, "")
+        for each in commands:
+            title = each.binding.description + ("" if each.available else "  (not now)")
+            keys = [key for key in each.keys if key not in taken]
             taken.update(keys)
             if keys:
-                rows.append((" ".join(keys), title, where, found.binding.tooltip))
+                rows.append((" ".join(keys), title, where, each.binding.tooltip))
     if table is not None:
         rows += [(titles.get(column.name, ""), column.name, "column", column.help) for column in table.columns]
     return rows

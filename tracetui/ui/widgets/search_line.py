@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from tracetui.model.quantities import count
 from tracetui.ui.base.commands import command
-from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.bar import Bar, BarPart
 
 
 @dataclass
@@ -34,11 +34,11 @@ class Search:
     cursor: int = 0
     """Where the list's cursor was then."""
 
-    def go(self, place: int) -> int | None:
+    def go(self, index: int) -> int | None:
         """Make a find current, going round at the ends, and return it; None when nothing was found."""
         if len(self.hits) == 0:
             return None
-        self.index = place % len(self.hits)
+        self.index = index % len(self.hits)
         return int(self.hits[self.index])
 
     @property
@@ -117,9 +117,9 @@ class SearchLine(Horizontal):
         """Show the line in place of the key hints and type into it; `where` says what is searched."""
         self.purpose = purpose
         sign = f"{where} /" if purpose == "search" else "filter "
-        label, found = self.query(Bar)
+        label, count_bar = self.query(Bar)
         label.styles.width = len(sign) + 2
-        label.parts, found.parts = (Part(sign, "key"),), ()
+        label.parts, count_bar.parts = (BarPart(sign, "key"),), ()
         line = self.query_one(TypedText)
         line.begin()
         with self.prevent(Input.Changed):
@@ -142,9 +142,9 @@ class SearchLine(Horizontal):
         self.screen.remove_class("-searching")
         self.query_one(TypedText).pass_on()
 
-    def say(self, words: str) -> None:
+    def show_count(self, words: str) -> None:
         """Say how much was found."""
-        self.query(Bar).last().parts = (Part(words, "dim"),)
+        self.query(Bar).last().parts = (BarPart(words, "dim"),)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Search as it is typed."""

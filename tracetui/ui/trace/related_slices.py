@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tracetui.analysis.linking import placement
 from tracetui.analysis.linking.chains import chain
@@ -11,6 +10,7 @@ from tracetui.analysis.linking.first_view import busiest_stretch, first_step, nu
 from tracetui.analysis.linking.frames import is_own
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.steps import steps
+from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 
 __all__ = [
@@ -34,8 +34,6 @@ __all__ = [
 MAX_LIT = 5_000
 """Maximum slices lit with a selection."""
 
-Rows = NDArray[np.int64]
-
 
 def has_gpu(trace: Trace) -> bool:
     """Whether anything ran on a device."""
@@ -51,17 +49,17 @@ def lit_with(trace: Trace, row: int) -> frozenset[int]:
     """The slices to light: launch and op of GPU work, op and work of a call, calls and work of an op."""
     if row < 0:
         return frozenset()
-    found = links(trace)
+    linked = links(trace)
     kind = int(trace.slices.kind[row])
     if kind in GPU_WORK:
-        rows = [found.launch_of(row), found.owner_of(row)]
+        rows = [linked.launch_of(row), linked.owner_of(row)]
     elif kind == Kind.RUNTIME:
-        rows = [found.owner_of(row), *found.kernels_of(row)[:MAX_LIT].tolist()]
+        rows = [linked.owner_of(row), *linked.kernels_of(row)[:MAX_LIT].tolist()]
     else:
         first, last = _launches_below(trace, row)
-        below = found.launches[first:last][:MAX_LIT]
-        work = found.work[found.bounds[first] : found.bounds[last]][:MAX_LIT]
-        rows = [*below.tolist(), *work.tolist()]
+        below = linked.launches[first:last][:MAX_LIT]
+        activities = linked.work[linked.bounds[first] : linked.bounds[last]][:MAX_LIT]
+        rows = [*below.tolist(), *activities.tolist()]
     return frozenset(rows) - {-1, row}
 
 
@@ -92,14 +90,14 @@ def kernel_from(trace: Trace, row: int, direction: int, moment: float) -> int:
     starts = trace.remember("starts of GPU work", lambda: start[gpu])
     if is_gpu_work(trace, row):
         low, high = np.searchsorted(starts, [start[row], start[row] + 1])
-        place = int(low + np.flatnonzero(gpu[low:high] == row)[0]) + direction
+        index = int(low + np.flatnonzero(gpu[low:high] == row)[0]) + direction
     else:
         below = sorted((r for r in lit_with(trace, row) if is_gpu_work(trace, r)), key=lambda r: int(start[r]))
         if below:
             return below[0]
         moment = float(start[row]) if row >= 0 else moment
-        place = int(np.searchsorted(starts, moment)) - (direction < 0)
-    return int(gpu[place]) if 0 <= place < len(gpu) else -1
+        index = int(np.searchsorted(starts, moment)) - (direction < 0)
+    return int(gpu[index]) if 0 <= index < len(gpu) else -1
 
 
 def step_of(trace: Trace, row: int) -> int | None:
@@ -112,18 +110,18 @@ def step_of(trace: Trace, row: int) -> int | None:
 
 def dur_of_step(trace: Trace, number: int) -> int:
     """How long a step took on the CPU, in ns."""
-    found = steps(trace)
-    index = int(found.labelled(number)[0])
-    return int(found.end[index] - found.start[index])
+    known = steps(trace)
+    index = int(known.labelled(number)[0])
+    return int(known.end[index] - known.start[index])
 
 
 def first_of_step(trace: Trace, number: int) -> int:
     """The first GPU activity of a step, or the slice of the step itself when it has none."""
-    work = work_of_step(trace, number)
-    if len(work):
-        return int(work[0])
-    found = steps(trace)
-    return int(found.row[found.labelled(number)[0]])
+    activities = work_of_step(trace, number)
+    if len(activities):
+        return int(activities[0])
+    known = steps(trace)
+    return int(known.row[known.labelled(number)[0]])
 
 
 def longest_between(trace: Trace, start: int, end: int) -> int:
@@ -134,7 +132,7 @@ def longest_between(trace: Trace, start: int, end: int) -> int:
     return int(rows[np.argmax(slices.dur[rows])]) if len(rows) else -1
 
 
-def slices_named(trace: Trace, text: str) -> Rows:
+def slices_named(trace: Trace, text: str) -> Int64:
     """Slices whose name contains a text, without regard to case, in order of their start."""
     wanted = text.casefold()
     if not wanted:

@@ -14,9 +14,9 @@ from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
 from tracetui.cli.run import request_of
 from tracetui.ui.app import TraceApp
+from tracetui.ui.recording.recording_form import ChoiceField, RecordingForm
 from tracetui.ui.recording.recording_options import command_line, options_of
 from tracetui.ui.recording.recording_screen import RecordingScreen
-from tracetui.ui.recording.run_form import Choice, RunForm
 from tracetui.ui.recording.workload_picker import WorkloadPicker
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
@@ -53,10 +53,10 @@ async def test_from_the_list_to_a_form(folder, size):
 
 
 def has_every_parameter_with_its_default(app, size):
-    assert isinstance(app.screen, RunForm)
+    assert isinstance(app.screen, RecordingForm)
     shown = [field for field in app.screen.query(".field") if field.region]
     assert [field.value for field in app.screen.query(Input)][:4] == ["1024", "32", "64", "3"]
-    assert [field.value for field in app.screen.query(Choice)][:5] == ["no", "auto", "bf16", "no", "no"]
+    assert [field.value for field in app.screen.query(ChoiceField)][:5] == ["no", "auto", "bf16", "no", "no"]
     assert len(shown) == 10 or size[1] < 24, "three parameters, six options, and the one that unfolds the rest"
     assert said(app, "#command") == "tracetui run linear"
     for hint in ("enter record", "esc back"):
@@ -95,7 +95,7 @@ async def test_values_and_options_are_chosen_by_keys(recordings, folder):
             # Escape cancels it and keeps the form, then goes back from screen to screen.
             await pilot.press("escape")
             await settle(pilot)
-            assert isinstance(app.screen, RunForm) and said(app, "#command") == words
+            assert isinstance(app.screen, RecordingForm) and said(app, "#command") == words
             await pilot.press("escape", "escape")
             await pilot.pause()
         first = recordings[0][0]
@@ -106,7 +106,7 @@ async def test_rarer_options_are_folded(recordings, folder):
     app = TraceApp([str(folder)])
     async with app.run_test(size=(80, 24)) as pilot:
         await form(app, pilot, row=1)
-        field = app.screen.query_one("#field-option-shapes", Choice)
+        field = app.screen.query_one("#field-option-shapes", ChoiceField)
         assert not field.region
         await pilot.press("up")
         assert app.focused is app.screen.query_one("#field-more")
@@ -129,13 +129,13 @@ async def test_what_is_refused_in_the_form(recordings, folder):
             await keys(pilot, *(["up", "space"] if app.focused is app.screen.query(Input).first() else ["space"]))
             assert bool(app.screen.query_one("#field-option-wait").region) == is_shown
         await keys(pilot, "down", "right", "enter")
-        assert isinstance(app.screen, RunForm)
+        assert isinstance(app.screen, RecordingForm)
         assert said(app, "#trouble").strip() == "--mode and --backend say how to compile; add --compile."
         await pilot.press("escape", "escape")
         await form(app, pilot)
         await pilot.press("x", "enter")
         await pilot.pause()
-        assert isinstance(app.screen, RunForm)
+        assert isinstance(app.screen, RecordingForm)
         assert "whole number" in said(app, "#trouble")
         assert recordings[0] == []
 
@@ -145,7 +145,7 @@ async def test_long_forms_fit_on_a_small_terminal(folder):
     async with app.run_test(size=(80, 24)) as pilot:
         await settle(pilot)
         for name in ("attention", "fused_mlp", "split_stack"):
-            await app.push_screen(RunForm(name, registry.built_in(name)))
+            await app.push_screen(RecordingForm(name, registry.built_in(name)))
             await pilot.pause()
             assert not any(field.region for field in app.screen.query(".folded .field"))
             assert app.screen.query_one("#fields").max_scroll_y == 0
@@ -183,7 +183,7 @@ async def test_a_recording_fails_is_cancelled_and_is_opened(recordings, folder):
             await pilot.press("enter")
             await settle_recording(app, pilot)
             await part(app, pilot, recordings[1])
-            assert isinstance(app.screen, RunForm)
+            assert isinstance(app.screen, RecordingForm)
             assert app.screen.query(Input).first().value.endswith("2"), "the form is kept"
         await pilot.press("enter")
         await settle_recording(app, pilot)
@@ -201,7 +201,7 @@ async def it_has_stages_times_and_remarks(app, pilot, _):
     assert "1.500 s" in stages
     assert "▸ recording" in stages
     assert "2/5" in stages
-    assert "No GPU [red]here�[0m" in str(app.screen.query_one("#told", Static).render())
+    assert "No GPU [red]here�[0m" in str(app.screen.query_one("#notes", Static).render())
     assert said(app, "#log") == "[bold]hello"
     assert "linear" in said(app, "#what")
     await escape_cancels_it(app, pilot, _)
@@ -210,7 +210,7 @@ async def it_has_stages_times_and_remarks(app, pilot, _):
 async def a_failure_is_told_until_it_was_read(app, pilot, ending):
     ending.put_nowait(Outcome(None, Failure("oom", "Not enough memory.", "Try a smaller --batch.")))
     await settle(pilot)
-    assert "Not enough memory. Try a smaller --batch." in str(app.screen.query_one("#told", Static).render())
+    assert "Not enough memory. Try a smaller --batch." in str(app.screen.query_one("#notes", Static).render())
     assert "esc back" in said(app, "#keys")
     await pilot.press("escape")
     await pilot.pause()
@@ -225,7 +225,7 @@ async def test_ctrl_c_leaves_the_form_and_copies_nothing(folder):
     app = TraceApp([str(folder)])
     async with app.run_test(size=(100, 30)) as pilot:
         await form(app, pilot)
-        assert isinstance(app.screen, RunForm)
+        assert isinstance(app.screen, RecordingForm)
         await pilot.press("ctrl+c")
         assert app.return_code == 0 and not app.is_running
     assert app.clipboard == ""

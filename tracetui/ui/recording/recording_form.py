@@ -22,17 +22,17 @@ from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.recording.recording_options import COMPARE, FOLDED, MORE, command_line, common, requests
 from tracetui.ui.recording.recording_screen import RecordingScreen
-from tracetui.ui.widgets.bar import Bar, Part
+from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.hints_bar import HintsBar
 from workloads.api import Param, Value, Workload
 from workloads.recording.launcher import BadRequest, Request
 
-FIELD = 20
+MIN_FIELD_CELLS = 20
 """Cells of a field; one with longer values takes more."""
 YES_NO = ("no", "yes")
 
 
-class Choice(Widget, can_focus=True):
+class ChoiceField(Widget, can_focus=True):
     """One of a few values, on one line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -41,7 +41,7 @@ class Choice(Widget, can_focus=True):
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"choice--value"}
     DEFAULT_CSS = """
-    Choice {
+    ChoiceField {
         height: 1;
         .choice--value { background: $panel; color: $foreground; }
         &:focus .choice--value { background: $primary; color: $background; text-style: bold; }
@@ -53,19 +53,19 @@ class Choice(Widget, can_focus=True):
     class Changed(Message):
         """Another value was taken."""
 
-        def __init__(self, choice: Choice) -> None:
+        def __init__(self, choice: ChoiceField) -> None:
             super().__init__()
             self.choice = choice
 
         @property
-        def control(self) -> Choice:
+        def control(self) -> ChoiceField:
             """The field, for `@on` selectors."""
             return self.choice
 
     def __init__(self, values: Sequence[str], value: str, *, id: str) -> None:
         super().__init__(id=id)
         self.values = tuple(values)
-        self.set_reactive(Choice.value, value)
+        self.set_reactive(ChoiceField.value, value)
 
     def action_turn(self, by: int) -> None:
         """Take the next value, going round at the ends."""
@@ -83,7 +83,7 @@ class Choice(Widget, can_focus=True):
         return Strip([Segment(f"‹ {self.value} ›", style)]).adjust_cell_length(self.size.width, self.rich_style)
 
 
-class RunForm(Overlay["str | list[str]"]):
+class RecordingForm(Overlay["str | list[str]"]):
     """The fields of a recording; dismissed with the path of the trace, or those of two to compare, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -93,7 +93,7 @@ class RunForm(Overlay["str | list[str]"]):
         command("escape", "give_up", "Back to the list", "", "back"),
     ]
     DEFAULT_CSS = """
-    RunForm {
+    RecordingForm {
         #fields { height: 1fr; overflow-y: auto; padding: 1 1; }
         #fields Horizontal { height: 1; }
         #fields .folded { display: none; }
@@ -131,12 +131,12 @@ class RunForm(Overlay["str | list[str]"]):
     def on_mount(self) -> None:
         """Fill in the words."""
         summary = f"  {clean(self._workload.summary)}"
-        self.query_one("#title", Bar).parts = (Part(clean(self._called), "strong"), Part(summary))
+        self.query_one("#title", Bar).parts = (BarPart(clean(self._called), "strong"), BarPart(summary))
         for key, param in self._fields.items():
-            self.query_one(f"#name-{key}", Bar).parts = (Part(clean(param.name)),)
-            self.query_one(f"#about-{key}", Bar).parts = (Part(clean(param.help), "dim"),)
+            self.query_one(f"#name-{key}", Bar).parts = (BarPart(clean(param.name)),)
+            self.query_one(f"#about-{key}", Bar).parts = (BarPart(clean(param.help), "dim"),)
         self.query(".field").first().focus()
-        self._say_command()
+        self._show_command()
 
     @property
     def given(self) -> dict[str, Value]:
@@ -153,9 +153,9 @@ class RunForm(Overlay["str | list[str]"]):
         try:
             asked = self.requests()
         except BadRequest as error:
-            self._complain(str(error))
+            self._show_trouble(str(error))
             return
-        self._complain("")
+        self._show_trouble("")
         self.app.push_screen(RecordingScreen(asked), self._recorded)
 
     def requests(self) -> list[Request]:
@@ -181,12 +181,12 @@ class RunForm(Overlay["str | list[str]"]):
         self.action_record()
 
     @on(Input.Changed)
-    @on(Choice.Changed)
-    def _say_command(self) -> None:
+    @on(ChoiceField.Changed)
+    def _show_command(self) -> None:
         words = command_line(self._called, self.given, self.options)
-        self.query_one("#command", Bar).parts = (Part(clean(" ".join(words)), "dim"),)
+        self.query_one("#command", Bar).parts = (BarPart(clean(" ".join(words)), "dim"),)
 
-    @on(Choice.Changed, f"#field-{MORE.name}")
+    @on(ChoiceField.Changed, f"#field-{MORE.name}")
     def _unfold(self) -> None:
         is_open = self._text_of(MORE.name) == "yes"
         for row in self.query(".folded"):
@@ -200,8 +200,8 @@ class RunForm(Overlay["str | list[str]"]):
         if paths:
             self.dismiss(paths[:2] if len(paths) > 1 else paths[0])
 
-    def _complain(self, words: str) -> None:
-        self.query_one("#trouble", Bar).parts = (Part(clean(words), "warn"),)
+    def _show_trouble(self, words: str) -> None:
+        self.query_one("#trouble", Bar).parts = (BarPart(clean(words), "warn"),)
 
     @property
     def _fields(self) -> dict[str, Param]:
@@ -212,31 +212,31 @@ class RunForm(Overlay["str | list[str]"]):
 
     def _changed(self, fields: Mapping[str, Param]) -> dict[str, Value]:
         texts = {key: self._text_of(key) for key in fields}
-        return {param.name: texts[key] for key, param in fields.items() if texts[key] != shown(param)}
+        return {param.name: texts[key] for key, param in fields.items() if texts[key] != default_text(param)}
 
     def _text_of(self, key: str) -> str:
         field = self.query_one(f"#field-{key}")
-        return field.value.strip() if isinstance(field, Input | Choice) else ""
+        return field.value.strip() if isinstance(field, Input | ChoiceField) else ""
 
 
 def field_of(param: Param, key: str) -> Widget:
     """The field of a parameter: a list of values where they are known, else a line to type in."""
-    values = choices(param)
+    values = listed_values(param)
     field: Widget
     if values:
-        field = Choice(values, shown(param), id=f"field-{key}")
-        field.styles.width = max(FIELD, max(map(len, values)) + len("‹  › "))
+        field = ChoiceField(values, default_text(param), id=f"field-{key}")
+        field.styles.width = max(MIN_FIELD_CELLS, max(map(len, values)) + len("‹  › "))
     else:
-        field = Input(shown(param), compact=True, id=f"field-{key}")
+        field = Input(default_text(param), compact=True, id=f"field-{key}")
         field.cursor_blink = False
     return field.add_class("field")
 
 
-def choices(param: Param) -> tuple[str, ...]:
+def listed_values(param: Param) -> tuple[str, ...]:
     """Every value of a parameter as text; none where there are too many to list."""
     return YES_NO if isinstance(param.default, bool) else tuple(map(str, param.choices))
 
 
-def shown(param: Param) -> str:
+def default_text(param: Param) -> str:
     """The default as text."""
     return YES_NO[param.default] if isinstance(param.default, bool) else str(param.default)

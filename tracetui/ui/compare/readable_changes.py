@@ -22,8 +22,8 @@ SHORT = {"fused into": "fused", "split into": "split", "cannot tell": "noise"}
 def readable_changes(table: Table) -> Table:
     """Kernels or operators with the sign before their mark, which is one word."""
     mark, saves = table["mark"], table["saves_us"]
-    told = [signed(str(mark.cell(row)), saves.cell(row)) for row in range(len(table))]
-    made = _with(table, texts("mark", [f"{each[:2]}{SHORT.get(each[2:], each[2:])}" for each in told], mark.help))
+    marks = [signed(str(mark.cell(row)), saves.cell(row)) for row in range(len(table))]
+    made = _with(table, texts("mark", [f"{each[:2]}{SHORT.get(each[2:], each[2:])}" for each in marks], mark.help))
     return with_calls(made) if "calls_a" in table else made
 
 
@@ -32,8 +32,8 @@ def with_calls(table: Table) -> Table:
     before, after = table["calls_a"], table["calls_b"]
     words = []
     for row in range(len(table)):
-        told = [cell(column, column.cell(row)) for column in (before, after)]
-        words.append(told[0] if told[0] == told[1] else " → ".join(told))
+        counts = [cell(column, column.cell(row)) for column in (before, after)]
+        words.append(counts[0] if counts[0] == counts[1] else " → ".join(counts))
     width = max(map(len, words), default=0)
     return _with(table, texts("calls_a", [word.rjust(width) for word in words], before.help))
 
@@ -52,11 +52,11 @@ def readable_totals(table: Table) -> Table:
     columns = [texts("measure", [words(str(row["measure"])) for row in rows], table["measure"].help)]
     for column in table.columns[1:]:
         if column.name in ("a", "a_scatter", "b", "b_scatter", "difference"):
-            told = [_amount(row[column.name], str(row["unit"] or "")) for row in rows]
-            columns.append(texts(column.name, told, column.help))
+            amounts = [_amount(row[column.name], str(row["unit"] or "")) for row in rows]
+            columns.append(texts(column.name, amounts, column.help))
         elif column.name == "change":
-            told = [None if row["change"] == "unknown" else str(row["change"]) for row in rows]
-            columns.append(texts("change", told, column.help))
+            amounts = [None if row["change"] == "unknown" else str(row["change"]) for row in rows]
+            columns.append(texts("change", amounts, column.help))
         elif column.name != "unit":
             columns.append(column)
     return replace(table, columns=tuple(columns))

@@ -12,7 +12,7 @@ _EMPTY = "\x1b[H\x1b[J"
 """The cursor to the first cell, and nothing after it."""
 
 
-class TidyDriver(LinuxDriver):
+class TerminalDriver(LinuxDriver):
     """Empties its screen before it gives the terminal back, and takes the terminal once only.
 
     tmux, when its window has grown meanwhile, otherwise moves lines of the app above the prompt.

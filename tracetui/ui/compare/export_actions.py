@@ -13,28 +13,36 @@ from tracetui.drawing.text import comparison_text
 from tracetui.drawing.text.export import render
 from tracetui.model.quantities import count
 from tracetui.model.table import Table
-from tracetui.ui.base.clipboard import exports_folder, home_path, save
+from tracetui.ui.base.exports import (
+    MARKDOWN_ROWS,
+    ExportNotice,
+    copy_out,
+    exports_folder,
+    home_path,
+    reason,
+    save,
+    stem,
+)
 from tracetui.ui.compare.compare_list import CompareList
-from tracetui.ui.trace.export_actions import MARKDOWN_ROWS, Said, copy_out, reason, stem
 
 
-def send_change(app: App[object], panes: CompareList, told: Comparison) -> Said:
+def send_change(app: App[object], panes: CompareList, comparison: Comparison) -> ExportNotice:
     """Copy the current row as Markdown, with what is compared above it."""
     table = panes.table
     if table is None or panes.view.row < 0:
         return "There is no row to copy.", True
-    return copy_out(app, _markdown(told, panes, table.take(np.array([panes.view.row]))), "change.md", "The row")
+    return copy_out(app, _markdown(comparison, panes, table.take(np.array([panes.view.row]))), "change.md", "The row")
 
 
-def send_command(app: App[object], paths: tuple[str, str], told: Comparison) -> Said:
+def send_command(app: App[object], paths: tuple[str, str], comparison: Comparison) -> ExportNotice:
     """Copy the command line that opens the comparison again."""
     if "-" in paths:
         return "What came in through a pipe cannot be opened again: there is no command to copy.", True
-    text = shlex.join(["tracetui", "open", *map(_written, paths, (told.a, told.b))])
+    text = shlex.join(["tracetui", "open", *map(_written, paths, (comparison.a, comparison.b))])
     return copy_out(app, text, "command.txt", text)
 
 
-def export_changes(panes: CompareList, told: Comparison) -> Said:
+def export_changes(panes: CompareList, comparison: Comparison) -> ExportNotice:
     """Write the listed rows to a CSV file, and the first of them as Markdown beside it."""
     table, order = panes.table, panes.view.order
     if table is None or len(order) == 0:
@@ -42,22 +50,23 @@ def export_changes(panes: CompareList, told: Comparison) -> Said:
     by = f"-by-{panes.arrangement.by}" if panes.arrangement.by else ""
     name = (
         "-".join(
-            stem(side.name) if not side.scope else f"{stem(side.trace.label)}#{side.scope}" for side in (told.a, told.b)
+            stem(side.name) if not side.scope else f"{stem(side.trace.label)}#{side.scope}"
+            for side in (comparison.a, comparison.b)
         )
         + f"-{panes.pane}{by}"
     )
     try:
-        path = save(render(table.take(order), told.a.trace, panes.pane, "csv"), f"{name}.csv")
-        save(_markdown(told, panes, table.take(order[:MARKDOWN_ROWS])), f"{path.stem}.md")
+        path = save(render(table.take(order), comparison.a.trace, panes.pane, "csv"), f"{name}.csv")
+        save(_markdown(comparison, panes, table.take(order[:MARKDOWN_ROWS])), f"{path.stem}.md")
     except OSError as error:
         return f"The table could not be written to {home_path(exports_folder())}: {reason(error)}.", True
     return f"{count(len(order))} row{'' if len(order) == 1 else 's'} written to {home_path(path)}, as .md too", False
 
 
-def _markdown(told: Comparison, panes: CompareList, table: Table) -> str:
+def _markdown(comparison: Comparison, panes: CompareList, table: Table) -> str:
     if panes.arrangement.by:
-        return render(table, told.a.trace, panes.pane, "md")
-    return comparison_text.as_markdown(told, [comparison_text.Shown(panes.pane, table, None)])
+        return render(table, comparison.a.trace, panes.pane, "md")
+    return comparison_text.as_markdown(comparison, [comparison_text.Shown(panes.pane, table, None)])
 
 
 def _written(path: str, side: Side) -> str:

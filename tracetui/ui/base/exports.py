@@ -1,0 +1,131 @@
+"""What leaves the app: text to the clipboard and to a file, whose path is named, and pictures of the screen.
+
+The escape sequence that asks a terminal to copy (OSC 52) is dropped by some terminals and by tmux as it
+comes, so inside tmux its paste buffer is loaded as well, and a file always gets the text.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_data_path
+from textual.app import App
+
+from tracetui.files import write_numbered, write_whole
+from tracetui.safe_text import clean, clean_lines
+
+MONOSPACE = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono'"
+"""Fonts that may be there already; `monospace` follows them wherever they stand."""
+
+_FETCHED = re.compile(r"@font-face\s*\{[^}]*\}\s*|<!--.*?-->\s*", re.DOTALL)
+
+
+MARKDOWN_ROWS = 200
+"""So many rows of a pane are written as Markdown: about what a comment holds."""
+
+_REMEDY = "XDG_DATA_HOME names another folder"
+
+ExportNotice = tuple[str, bool]
+"""A sentence for the user, and whether it is a warning."""
+
+
+def exports_folder() -> Path:
+    """Where copies and exported panes go."""
+    return user_data_path("tracetui", appauthor=False) / "exports"
+
+
+def save(text: str, name: str) -> Path:
+    """Write text to a file among the exports and return its path; where the name is taken, it gets a number.
+
+    Raises: OSError when it cannot be written; then there is no part of it.
+    """
+    return write_numbered(_path(name), clean_lines(text))
+
+
+def save_copy(text: str, name: str) -> Path:
+    """Write what was copied to a file among the exports, which holds the last copy, as the clipboard does.
+
+    Raises: OSError when it cannot be written; then there is no part of it.
+    """
+    path = _path(name)
+    write_whole(path, clean_lines(text))
+    return path
+
+
+def _path(name: str) -> Path:
+    folder = exports_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / re.sub(r"[^\w.#-]+", "_", name)
+
+
+def load_tmux_buffer(text: str) -> bool:
+    """Hand text to the tmux that the app runs in, if any; True when tmux took it."""
+    if not os.environ.get("TMUX"):
+        return False
+    try:
+        done = subprocess.run(
+            ["tmux", "load-buffer", "-w", "-"],
+            input=text.encode(),
+            capture_output=True,
+            timeout=2,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def home_path(path: Path) -> str:
+    """A path as a person types it, with `~` for the home folder."""
+    home = str(Path.home())
+    text = str(path)
+    return "~" + text[len(home) :] if text.startswith(home + os.sep) else text
+
+
+def stem(label: str) -> str:
+    """The name of a trace without folder and suffixes."""
+    return Path(label).name.split(".json")[0] or "trace"
+
+
+def reason(error: OSError) -> str:
+    """Why a file could not be written, and what helps, in words."""
+    said = error.strerror or str(error)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT):
+        said += f" ({_REMEDY})"
+    return said
+
+
+def copy_out(app: App[object], text: str, name: str, what: str) -> ExportNotice:
+    """Hand text to the clipboard and a file of this name, and say where it is; `what` begins the sentence."""
+    app.copy_to_clipboard(text)
+    destinations = ["clipboard (OSC 52)"]
+    if load_tmux_buffer(text):
+        destinations.append("tmux buffer")
+    try:
+        destinations.append(home_path(save_copy(text, name)))
+    except OSError as error:
+        return f"{what} is in: {', '.join(destinations)}; no file could be written: {reason(error)}", True
+    return f"{what} is in: {', '.join(destinations)}", False
+
+
+def save_picture(app: App[Any], label: str) -> ExportNotice:
+    """Write the screen as it is to an SVG file, named after what is shown and the time."""
+    name = f"{stem(label)}-{datetime.now():%Y%m%d-%H%M%S}.svg"
+    try:
+        path = save(self_contained(app.export_screenshot(title=clean(label))), name)
+    except OSError as error:
+        return f"The picture could not be written to {home_path(exports_folder())}: {reason(error)}.", True
+    return f"Picture of the screen written to {home_path(path)}", False
+
+
+def self_contained(svg: str) -> str:
+    """An SVG as Textual exports it, with fonts of the reader's own in place of those that would be fetched."""
+    # What follows the styles is the screen: its words are left alone, whatever they are.
+    head, end, screen = svg.partition("</style>")
+    return _FETCHED.sub("", head).replace("Fira Code", MONOSPACE) + end + screen
