@@ -28,6 +28,7 @@ def test_a_seed_opens_and_every_pane_of_it_can_be_made(path):
         properties.check_every_pane(trace)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("target", ["opening", "panes"])
 def test_all_that_was_kept_opens_or_is_refused(target):
     inputs = kept(target)
@@ -39,6 +40,7 @@ def test_all_that_was_kept_opens_or_is_refused(target):
             raise AssertionError(f"{name} of {target}.zip: {error!r}") from error
 
 
+@pytest.mark.full
 def test_every_pane_of_what_was_kept_can_be_made():
     for name, data in kept("panes").items():
         try:

@@ -25,6 +25,8 @@ from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.recent_traces import MAX_RECENT_TRACES
 from tracetui.ui.trace.trace_screen import TraceScreen
 
+pytestmark = pytest.mark.full
+
 TRACES, EVENTS = 20, 100_000
 ALONE = "TRACETUI_TEST_ALONE"
 """Is set in a process that runs one test and nothing else."""
