@@ -202,6 +202,25 @@ def test_ctrl_c_in_a_text_command(run, tmp_path):
     assert raw.written.replace(b"^C", b"").strip() == b""
 
 
+@pytest.mark.parametrize(("end", "code"), [("\x03", 130), ("\x1c", 131), (term, 143), (hup, 129)])
+def test_a_text_command_leaves_no_bar_and_shows_the_cursor(run, tmp_path, end, code):
+    endless = tmp_path / "endless.json"
+    os.mkfifo(endless)
+    raw = run("show", "kernels", str(endless))
+    event = '{"ph":"X","name":"a","pid":1,"tid":1,"ts":1,"dur":2},' * 10_000
+    with open(endless, "w") as pipe:
+        pipe.write('{"traceEvents": [')
+        while b"reading endless.json" not in raw.written:
+            pipe.write(event)
+            pipe.flush()
+            raw.wait_until_quiet(0.05)
+        raw.send(end) if isinstance(end, str) else end(raw)
+        assert raw.exit_code(SOON) == code
+    assert raw.written.rindex(b"\x1b[?25h") > raw.written.rindex(b"\x1b[?25l")
+    assert raw.written.rindex(b"\x1b[2K") > raw.written.rindex(b"reading endless.json")
+    assert b"Traceback" not in raw.written
+
+
 def test_suspended_and_brought_back(start):
     tmux = start(120, 40)
     # A shell with job control, whatever sh is.
