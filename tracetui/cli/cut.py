@@ -99,10 +99,10 @@ def wanted_part(options: argparse.Namespace) -> Wanted:
 def _summary(trace: Trace, kept: Kept, size: int) -> str:
     from tracetui.model.quantities import size as as_size
 
-    beside = f", {kept.beside:,} of them of other steps" if kept.beside else ""
+    neighbours = f", {kept.neighbours:,} of them of other steps" if kept.neighbours else ""
     sizes = f"{as_size(trace.size_bytes)} -> {as_size(size)}"
     lines = "; its lines are an array now" if ", lines" in trace.format else ""
-    return f"kept {kept.events:,} of {trace.events:,} events{beside}, {sizes}{lines}"
+    return f"kept {kept.events:,} of {trace.events:,} events{neighbours}, {sizes}{lines}"
 
 
 def _anonymizer(options: argparse.Namespace) -> Anonymizer | None:

@@ -21,9 +21,9 @@ FUSES = "what fuses?"
 
 
 def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
-    """Ask, then tell; returns the view string of the line that a person wants to see, None for the trace as it is.
+    """Ask, then show; returns the view string of the line that a person wants to see, None for the trace as it is.
 
-    Enter skips a question and ctrl+d all of them; who guesses nothing is told nothing.
+    Enter skips a question and ctrl+d all of them; without a guess nothing is shown.
     """
     workload = workload_of(name)
     if workload is None or not any(each.applies(outcome.about) for each in workload.expects):

@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record, tell where the trace is, ask for a guess, open it; or look up what it should show. Returns the exit code.
+    """Record, print the path, ask for a guess, open the trace; or look up what it should show. Returns the exit code.
 
     Raises: UsageError, CannotRun or RunFailed when there is no trace.
     """

@@ -1,6 +1,6 @@
 """`tracetui run WORKLOAD --compare`: record several variants one after the other, then compare them.
 
-Two are told in sentences, of more each is held against the first in one table; JSON has each beside the one before it.
+Two are compared in sentences, more in one table, each with the first; JSON compares each with the one before it.
 
 Standard output is the paths of the traces, a line each as soon as it is there; what the comparison says goes to
 standard error. A variant that cannot run here, or fails, does not keep the others from being recorded."""
@@ -34,7 +34,7 @@ MAX_NAMES = 6
 
 
 @dataclass(frozen=True)
-class Take:
+class RecordedVariant:
     """One variant and what became of it."""
 
     request: Request
@@ -68,10 +68,10 @@ class Operands:
 
 @dataclass(frozen=True)
 class Statement:
-    """What is said of two variants."""
+    """What the comparison of two variants says."""
 
-    a: Take
-    b: Take
+    a: RecordedVariant
+    b: RecordedVariant
     sentences: Sequence[str]
 
 
@@ -84,20 +84,20 @@ def run(options: argparse.Namespace) -> int:
     if options.verify:
         for request in requests:
             require_promises(request.workload)
-    takes = list(record_all(requests, options))
-    recorded = [take for take in takes if take.outcome.path]
-    is_enough = len(recorded) > 1 and not ends(takes[-1].outcome)
+    variants = list(record_all(requests, options))
+    recorded = [variant for variant in variants if variant.outcome.path]
+    is_enough = len(recorded) > 1 and not ends(variants[-1].outcome)
     is_opened = options.open and not (options.verify or options.json) and run_command.has_terminal()
-    is_told = is_enough and not is_opened
-    said = statements(recorded) if is_told and (options.json or len(recorded) == 2) else []
+    is_printed = is_enough and not is_opened
+    compared = statements(recorded) if is_printed and (options.json or len(recorded) == 2) else []
     if options.json:
-        print(json.dumps(document(takes, said), indent=2))
+        print(json.dumps(document(variants, compared), indent=2))
     if not is_enough:
-        return _give_up(takes)
-    lines = beside(recorded) if is_told and len(recorded) > 2 else told(said)
+        return _give_up(variants)
+    lines = table_lines(recorded) if is_printed and len(recorded) > 2 else statement_lines(compared)
     for line in [f"tracetui: {operands_sentence(recorded)}", *lines]:
         print(clean(line), file=sys.stderr)
-    return (open_all([str(take.path) for take in recorded]) if is_opened else 0) or exit_code(takes)
+    return (open_all([str(variant.path) for variant in recorded]) if is_opened else 0) or exit_code(variants)
 
 
 def requests_of(options: argparse.Namespace) -> list[Request]:
@@ -114,8 +114,8 @@ def requests_of(options: argparse.Namespace) -> list[Request]:
         raise UsageError(str(error)) from error
 
 
-def record_all(requests: Sequence[Request], options: argparse.Namespace) -> Iterator[Take]:
-    """Record one after the other, telling the path of each; ends early after a mistake and after ctrl+c."""
+def record_all(requests: Sequence[Request], options: argparse.Namespace) -> Iterator[RecordedVariant]:
+    """Record one after the other and print the path of each; ends early after a mistake and after ctrl+c."""
     remarks: set[str] = set()
     for number, request in enumerate(requests, 1):
         outcome = run_command.record(request, options, f"{number}/{len(requests)}", remarks)
@@ -128,25 +128,25 @@ def record_all(requests: Sequence[Request], options: argparse.Namespace) -> Iter
         elif outcome.failure and not ends(outcome):
             run_command.tell_details(outcome.failure, options)
             print(f"tracetui: {clean(f'{request.variant}: {outcome.failure}')}", file=sys.stderr)
-        yield Take(request, outcome, verification)
+        yield RecordedVariant(request, outcome, verification)
         if outcome.too_late or (outcome.failure and outcome.failure.is_shared):
             return
 
 
 def ends(outcome: Outcome) -> bool:
-    """Whether nothing is compared after it: a mistake in the command, or somebody stopped it."""
+    """Whether nothing is compared after it: a misvariant in the command, or somebody stopped it."""
     return outcome.is_cancelled or outcome.exit_code == UsageError.exit_code
 
 
-def operands(recorded: Sequence[Take]) -> Operands:
+def operands(recorded: Sequence[RecordedVariant]) -> Operands:
     """Which weights and inputs the variants share, by the digests in their traces."""
-    known = [dict(take.outcome.about.get("operands") or {}) for take in recorded]
+    known = [dict(variant.outcome.about.get("operands") or {}) for variant in recorded]
     names = sorted({name for each in known for name in each})
     same = [name for name in names if len({each.get(name) for each in known}) == 1]
     return Operands(same, [name for name in names if name not in same])
 
 
-def operands_sentence(recorded: Sequence[Take]) -> str:
+def operands_sentence(recorded: Sequence[RecordedVariant]) -> str:
     """The same as a sentence."""
     shared = operands(recorded)
     if shared.different:
@@ -154,7 +154,7 @@ def operands_sentence(recorded: Sequence[Take]) -> str:
         return f"Weights or inputs that are not the same in all variants: {in_words(shared.different)}.{same}"
     if shared.same:
         return f"The weights and inputs are the same in all variants: {in_words(shared.same)}."
-    return "Whether weights and inputs are the same in all variants cannot be told: none is known by name."
+    return "Whether weights and inputs are the same in all variants is not known: none has a name."
 
 
 def in_words(names: Sequence[str]) -> str:
@@ -163,28 +163,28 @@ def in_words(names: Sequence[str]) -> str:
     return f"{shown} and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else shown
 
 
-def statements(recorded: Sequence[Take]) -> list[Statement]:
-    """What is said of each variant beside the one before it.
+def statements(recorded: Sequence[RecordedVariant]) -> list[Statement]:
+    """What the comparison of each variant with the one before it says.
 
     Raises: TraceError for a trace that cannot be read.
     """
     # These load numpy, which a recording need not wait for.
     from tracetui.analysis.comparing.comparison import comparison
 
-    sides = read_sides([SideName(str(take.path)) for take in recorded])
+    sides = read_sides([SideName(str(variant.path)) for variant in recorded])
     pairs = zip(pairwise(recorded), pairwise(sides), strict=True)
     return [Statement(a, b, comparison(side_a, side_b).statement) for (a, b), (side_a, side_b) in pairs]
 
 
-def told(said: Sequence[Statement]) -> Iterator[str]:
+def statement_lines(statements: Sequence[Statement]) -> Iterator[str]:
     """The statements as lines, each below the command that says it again."""
-    for each in said:
+    for each in statements:
         yield f"tracetui compare {shlex.quote(str(each.a.path))} {shlex.quote(str(each.b.path))}"
         yield from (f"  {sentence}" for sentence in each.sentences)
 
 
-def beside(recorded: Sequence[Take]) -> list[str]:
-    """Three variants or more in one table, each beside the first, and how to see a pair in full.
+def table_lines(recorded: Sequence[RecordedVariant]) -> list[str]:
+    """Three variants or more in one table, each compared with the first, and how to see a pair in full.
 
     Raises: TraceError for a trace that cannot be read.
     """
@@ -192,66 +192,66 @@ def beside(recorded: Sequence[Take]) -> list[str]:
     from tracetui.cli.compare import several_shown
     from tracetui.drawing.text.several_text import as_plain
 
-    names = [SideName(str(take.path)) for take in recorded]
+    names = [SideName(str(variant.path)) for variant in recorded]
     return as_plain(several_shown(read_sides(names), names)).splitlines()
 
 
-def document(takes: Sequence[Take], said: Sequence[Statement]) -> dict[str, object]:
+def document(variants: Sequence[RecordedVariant], compared: Sequence[Statement]) -> dict[str, object]:
     """Everything for a script: each variant with its outcome, what they share, and each beside the one before it."""
-    recorded = [take for take in takes if take.outcome.path]
+    recorded = [variant for variant in variants if variant.outcome.path]
     common = operands(recorded) if len(recorded) > 1 else Operands((), ())
     return {
-        "variants": [_document(take) for take in takes],
+        "variants": [_document(variant) for variant in variants],
         "operands": {"same": list(common.same), "different": list(common.different)},
         "comparisons": [
             {"a": each.a.name, "b": each.b.name, "paths": [str(each.a.path), str(each.b.path)]}
             | {"statement": list(each.sentences)}
-            for each in said
+            for each in compared
         ],
     }
 
 
-def exit_code(takes: Sequence[Take]) -> int:
-    """What is told to a shell when enough was recorded to compare: a failure before a broken promise."""
-    if any(take.outcome.exit_code == RunFailed.exit_code for take in takes):
+def exit_code(variants: Sequence[RecordedVariant]) -> int:
+    """The exit code when enough was recorded to compare: a failure before a broken promise."""
+    if any(variant.outcome.exit_code == RunFailed.exit_code for variant in variants):
         return RunFailed.exit_code
-    broken = any(take.verification and not take.verification.holds for take in takes)
+    broken = any(variant.verification and not variant.verification.holds for variant in variants)
     return run_command.DOES_NOT_HOLD if broken else 0
 
 
 def open_all(paths: list[str]) -> int:
     """Open the first two beside each other in the app; the others are in its list of traces."""
-    # Textual takes a third of a second to import.
+    # Textual variants a third of a second to import.
     from tracetui.ui.app import compare
 
     return compare(SideName(paths[0]), SideName(paths[1]), paths[2:])
 
 
-def _give_up(takes: Sequence[Take]) -> int:
+def _give_up(variants: Sequence[RecordedVariant]) -> int:
     """Say why there is no comparison; returns the exit code of what stopped it.
 
     Raises: UsageError, CannotRun or RunFailed for everything else.
     """
-    last = takes[-1].outcome
+    last = variants[-1].outcome
     if last.is_cancelled:
         print(f"tracetui: {clean(str(last.failure or 'Cancelled.'))}", file=sys.stderr)
         return 128 + (last.stopped_by or signal.SIGINT)
     if last.exit_code == UsageError.exit_code:
-        raise UsageError(f"{takes[-1].name}: {last.failure}")
-    recorded = [take.name for take in takes if take.outcome.path]
+        raise UsageError(f"{variants[-1].name}: {last.failure}")
+    recorded = [variant.name for variant in variants if variant.outcome.path]
     reason = f"Only {recorded[0]} was recorded" if recorded else "No variant was recorded"
-    cannot_run = all(take.outcome.exit_code in (0, CannotRun.exit_code) for take in takes)
+    cannot_run = all(variant.outcome.exit_code in (0, CannotRun.exit_code) for variant in variants)
     raise (CannotRun if cannot_run else RunFailed)(f"{reason}: there is nothing to compare.")
 
 
 def _verified(request: Request, outcome: Outcome, options: argparse.Namespace) -> Verification:
-    """What the variant's workload promises, looked up in its trace and told."""
+    """What the variant's workload promises, looked up in its trace and printed."""
     verification = verify(require_promises(request.workload), outcome)
     if not options.json:
         print_verification(verification)
     return verification
 
 
-def _document(take: Take) -> dict[str, object]:
-    more = {"verification": verify_document(take.verification)} if take.verification else {}
-    return {"variant": take.name, **run_command.document(take.outcome), **more}
+def _document(variant: RecordedVariant) -> dict[str, object]:
+    more = {"verification": verify_document(variant.verification)} if variant.verification else {}
+    return {"variant": variant.name, **run_command.document(variant.outcome), **more}

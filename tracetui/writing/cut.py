@@ -11,8 +11,8 @@ from tracetui.errors import UsageError
 from tracetui.importers.store import Container, Store
 from tracetui.model.trace import Trace
 from tracetui.writing.anonymizing.events import Anonymizer
-from tracetui.writing.choice import Choice, Fate
 from tracetui.writing.container import Sink, write_events
+from tracetui.writing.event_filter import Decision, EventFilter
 from tracetui.writing.selection import Wanted, select
 from tracetui.writing.stacks import without_stack
 
@@ -22,8 +22,8 @@ class Kept:
     """How much of a trace was written."""
 
     events: int
-    beside: int
-    """Slices of other steps among them, for the numbers at the borders."""
+    neighbours: int
+    """Slices of other steps among them, on which the numbers at the borders rest."""
 
 
 class Cut:
@@ -41,8 +41,8 @@ class Cut:
             raise UsageError(
                 f"Nothing of {trace.label} is left: no slice, instant or counter is in what was asked for."
             )
-        self._beside = selection.beside
-        self._choice = Choice(trace, trace.store, wanted, selection)
+        self._neighbours = selection.neighbours
+        self._filter = EventFilter(trace, trace.store, wanted, selection)
 
     def write(self, sink: Sink, progress: Callable[[int], None] = lambda _: None) -> Kept:
         """Write it as a whole file; `progress` hears after every block how many events have been gone through.
@@ -52,7 +52,7 @@ class Cut:
         events = self._events(progress)
         container = self._container()
         count = write_events(sink, container, events)
-        return Kept(count, self._beside)
+        return Kept(count, self._neighbours)
 
     def _container(self) -> Container:
         container = self._store.container
@@ -65,17 +65,17 @@ class Cut:
         return container
 
     def _events(self, progress: Callable[[int], None]) -> Iterator[bytes]:
-        fates = self._choice.fates
-        for first, events in self._store.raw(fates != Fate.DROPPED):
+        decisions = self._filter.decisions
+        for first, events in self._store.raw(decisions != Decision.DROPPED):
             progress(first)
-            fate = fates[first : first + len(events)]
-            kept = [events[row] for row in np.flatnonzero(fate != Fate.DROPPED).tolist()]
-            undecided = fate[fate != Fate.DROPPED] == Fate.UNDECIDED
+            decision = decisions[first : first + len(events)]
+            kept = [events[row] for row in np.flatnonzero(decision != Decision.DROPPED).tolist()]
+            undecided = decision[decision != Decision.DROPPED] == Decision.UNDECIDED
             if undecided.any():
                 kept = [
                     event
                     for event, is_open in zip(kept, undecided.tolist(), strict=True)
-                    if not is_open or self._choice.keeps(event)
+                    if not is_open or self._filter.keeps(event)
                 ]
             if not self._wanted.stacks:
                 kept = [without_stack(event) for event in kept]

@@ -24,10 +24,10 @@ def wanted_flows(trace: Trace, kept: Bool) -> Bool:
     wanted = np.where(row >= 0, kept[row], False) if len(kept) else np.zeros(len(flows), bool)
     starts, others = np.flatnonzero(flows.phase == _START), np.flatnonzero(flows.phase != _START)
     _, family = np.unique(np.stack([flows.key, flows.id]), axis=1, return_inverse=True) if len(flows) else (0, row)
-    place = latest(family[starts], flows.time[starts], family[others], flows.time[others])
+    start = latest(family[starts], flows.time[starts], family[others], flows.time[others])
     arrow = np.full(len(flows), -1, np.int64)
     arrow[starts] = np.arange(len(starts))
-    arrow[others] = place
+    arrow[others] = start
     whole = np.ones(len(starts) + 1, bool)
     torn = arrow[~wanted]
     whole[torn[torn >= 0]] = False
@@ -41,8 +41,8 @@ def _rows_at(trace: Trace, lane: Int64, moment: Int64) -> Int64:
     for number in distinct(lane).tolist():
         first, last = trace.lanes[number].first, trace.lanes[number].last
         mine = np.flatnonzero(lane == number)
-        place = np.searchsorted(slices.start[first:last], moment[mine], side="right") - 1
-        row[mine] = np.where(place >= 0, first + place, -1)
+        index = np.searchsorted(slices.start[first:last], moment[mine], side="right") - 1
+        row[mine] = np.where(index >= 0, first + index, -1)
     over = np.flatnonzero(row >= 0)
     while len(over):
         over = over[slices.end[row[over]] < moment[over]]

@@ -1,6 +1,6 @@
 """What of a trace is wanted: some steps or a stretch of time, some lanes, with or without stacks.
 
-A selection is made of the columns of the trace alone; which bytes of the file these are is the matter of `choice`.
+A selection is made of the columns of the trace alone; `event_filter` says which bytes of the file these are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tracetui.importers.columns import MEMORY_INSTANTS
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Kind, LaneKind, Trace
 from tracetui.writing.flow_ends import wanted_flows
-from tracetui.writing.step_reach import overlapping, steps_reach
+from tracetui.writing.step_slices import overlapping, step_slices
 
 Range = tuple[float | None, float | None]
 """A first and a last value; an end that is None is open."""
@@ -59,7 +59,7 @@ class Selection:
     """One for each of `Trace.counters`."""
     spans: tuple[Int64, Int64]
     """Starts and ends in ns of the stretches of time that were asked for; disjoint, ascending."""
-    beside: int
+    neighbours: int
     """How many of the slices belong to other steps and are there for the numbers at the borders."""
 
     def is_empty(self, trace: Trace) -> bool:
@@ -74,10 +74,10 @@ def select(trace: Trace, wanted: Wanted) -> Selection:
 
     Raises: UsageError when the trace has no such step.
     """
-    beside = 0
+    neighbours = 0
     if wanted.steps is not None:
-        reach = steps_reach(trace, numbered(trace, wanted.steps))
-        slices, spans, beside = reach.own | reach.beside, reach.spans, int(reach.beside.sum())
+        needed = step_slices(trace, numbered(trace, wanted.steps))
+        slices, spans, neighbours = needed.own | needed.neighbours, needed.spans, int(needed.neighbours.sum())
     else:
         low, high = wanted.window or (None, None)
         start, end = -np.inf if low is None else low, np.inf if high is None else high
@@ -91,9 +91,9 @@ def select(trace: Trace, wanted: Wanted) -> Selection:
         slices=slices,
         instants=_instants(trace, spans, lanes, wanted.memory),
         flows=wanted_flows(trace, slices),
-        counters=tuple(_counter(trace, place, spans, wanted) for place in range(len(trace.counters))),
+        counters=tuple(_counter(trace, index, spans, wanted) for index in range(len(trace.counters))),
         spans=spans,
-        beside=beside,
+        neighbours=neighbours,
     )
 
 
@@ -130,8 +130,8 @@ def numbered(trace: Trace, wanted: Range) -> Int64:
 
 def within(spans: tuple[Int64, Int64], moment: Int64) -> Bool:
     """Which moments lie in one of the spans."""
-    place = np.searchsorted(spans[0], moment, side="right") - 1
-    return np.asarray((place >= 0) & (moment < spans[1][place]))
+    index = np.searchsorted(spans[0], moment, side="right") - 1
+    return np.asarray((index >= 0) & (moment < spans[1][index]))
 
 
 def _lanes(trace: Trace, wanted: Wanted) -> Bool:
@@ -161,9 +161,9 @@ def _instants(trace: Trace, spans: tuple[Int64, Int64], lanes: Bool, memory: boo
     return np.asarray(mask)
 
 
-def _counter(trace: Trace, place: int, spans: tuple[Int64, Int64], wanted: Wanted) -> Bool:
+def _counter(trace: Trace, index: int, spans: tuple[Int64, Int64], wanted: Wanted) -> Bool:
     """The samples within the spans, and the last one before each, which holds until then."""
-    counter = trace.counters[place]
+    counter = trace.counters[index]
     if not _named(f"{counter.process} {counter.name}", wanted):
         return np.zeros(len(counter.time), bool)
     mask = within(spans, counter.time)

@@ -19,15 +19,15 @@ from tracetui.model.intervals import Bool
 from tracetui.model.trace import Trace
 from tracetui.writing.selection import Selection, Wanted, within
 
-_OF_THREADS = ("thread_name", "thread_sort_index")
-_MADE, _DELETED = "N", "D"
-"""Phases with which the life of an object begins and ends: where both are in the file, both are kept."""
-_MOMENTS = "Vvc()"
-"""Phases without a picture here, which are kept by their time."""
+_THREAD_METADATA = ("thread_name", "thread_sort_index")
+_CREATED, _DELETED = "N", "D"
+"""Phases with which an object is created and deleted: where both are in the file, both are kept."""
+_TIMED_PHASES = "Vvc()"
+"""Phases that are not drawn here, which are kept by their time."""
 
 
-class Fate(IntEnum):
-    """What becomes of an event."""
+class Decision(IntEnum):
+    """Whether an event is written."""
 
     UNDECIDED = 0
     """To be decided by its content."""
@@ -35,8 +35,8 @@ class Fate(IntEnum):
     KEPT = 2
 
 
-class Head(msgspec.Struct, gc=False):
-    """What decides about an event that is in no column."""
+class EventHead(msgspec.Struct, gc=False):
+    """The fields by which an event that is in no column is decided about."""
 
     ph: str = ""
     name: str | None = None
@@ -46,21 +46,21 @@ class Head(msgspec.Struct, gc=False):
     id: Number = None
 
 
-_head = msgspec.json.Decoder(Head)
+_head = msgspec.json.Decoder(EventHead)
 
 
-class Choice:
-    """Tells for every event of a file whether it is kept."""
+class EventFilter:
+    """Decides for every event of a file whether it is kept."""
 
     def __init__(self, trace: Trace, store: Store, wanted: Wanted, selection: Selection) -> None:
         self._wanted = wanted
         self._spans = selection.spans
         self._origin = trace.origin_us * 1000
-        self._seen: set[bytes] = set()
-        self._made: set[tuple[str, str | None, Number]] = set()
-        self._processes, self._threads = _places(trace, selection)
-        self.fates = _fates(trace, store, wanted, selection)
-        """A `Fate` for each event."""
+        self._seen_metadata: set[bytes] = set()
+        self._created: set[tuple[str, str | None, Number]] = set()
+        self._processes, self._threads = _kept_lanes(trace, selection)
+        self.decisions = _decisions(trace, store, wanted, selection)
+        """A `Decision` for each event."""
 
     def keeps(self, event: bytes) -> bool:
         """Decide about an undecided event; metadata that says the same a second time is not kept."""
@@ -72,33 +72,33 @@ class Choice:
             return False
         phase = head.ph[:1]
         if phase == "M":
-            fresh = event not in self._seen
-            self._seen.add(event)
+            fresh = event not in self._seen_metadata
+            self._seen_metadata.add(event)
             return fresh and self._names_kept(head)
         process = lane_text(head.pid)
         if not phase or process not in self._processes:
             return False
-        if phase == _MADE:
-            self._made.add((process, head.name, head.id))
+        if phase == _CREATED:
+            self._created.add((process, head.name, head.id))
             return True
         if phase == _DELETED:
-            return (process, head.name, head.id) in self._made or self._is_timely(head)
-        return phase in _MOMENTS and self._is_timely(head)
+            return (process, head.name, head.id) in self._created or self._is_timely(head)
+        return phase in _TIMED_PHASES and self._is_timely(head)
 
-    def _names_kept(self, head: Head) -> bool:
+    def _names_kept(self, head: EventHead) -> bool:
         process = lane_text(head.pid)
-        if head.name in _OF_THREADS:
+        if head.name in _THREAD_METADATA:
             return (process, lane_text(head.tid)) in self._threads
         return process in self._processes
 
-    def _is_timely(self, head: Head) -> bool:
+    def _is_timely(self, head: EventHead) -> bool:
         moment = number_of(head.ts) * 1000 - self._origin
         if not np.isfinite(moment):
             return not self._wanted.timed
         return bool(within(self._spans, np.array([moment], np.int64))[0])
 
 
-def _places(trace: Trace, selection: Selection) -> tuple[set[str], set[tuple[str, str]]]:
+def _kept_lanes(trace: Trace, selection: Selection) -> tuple[set[str], set[tuple[str, str]]]:
     """Processes and threads on which something is kept."""
     used = np.zeros(len(trace.lanes), bool)
     used[trace.slices.lane[selection.slices]] = True
@@ -108,23 +108,23 @@ def _places(trace: Trace, selection: Selection) -> tuple[set[str], set[tuple[str
     return {pid for pid, _ in threads} | {counter.pid for counter, mask in counted if mask.any()}, threads
 
 
-def _fates(trace: Trace, store: Store, wanted: Wanted, selection: Selection) -> NDArray[np.uint8]:
-    fates = np.full(trace.events, Fate.KEPT if wanted.everything else Fate.UNDECIDED, np.uint8)
+def _decisions(trace: Trace, store: Store, wanted: Wanted, selection: Selection) -> NDArray[np.uint8]:
+    decisions = np.full(trace.events, Decision.KEPT if wanted.everything else Decision.UNDECIDED, np.uint8)
     if wanted.everything:
-        return fates
+        return decisions
 
     def decide(event: NDArray[np.integer], kept: Bool) -> None:
-        fates[event] = np.where(kept, Fate.KEPT, Fate.DROPPED)
+        decisions[event] = np.where(kept, Decision.KEPT, Decision.DROPPED)
 
     decide(trace.slices.event, selection.slices)
     decide(trace.instants.event, selection.instants)
     decide(trace.flows.event, selection.flows)
     for counter, mask in zip(trace.counters, selection.counters, strict=True):
         # A sample may have several series: one that is wanted is enough.
-        fates[counter.event] = np.maximum(fates[counter.event], np.where(mask, Fate.KEPT, Fate.DROPPED))
+        decisions[counter.event] = np.maximum(decisions[counter.event], np.where(mask, Decision.KEPT, Decision.DROPPED))
     begins, ends = store.pairs
-    fates[ends] = fates[begins]
+    decisions[ends] = decisions[begins]
     if not trace.is_torch:
         left_out = trace.instants.event[~selection.instants]
-        fates[left_out] = Fate.UNDECIDED
-    return fates
+        decisions[left_out] = Decision.UNDECIDED
+    return decisions

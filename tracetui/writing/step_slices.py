@@ -28,13 +28,13 @@ _ON_DEVICE = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC)
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class StepSlices:
     """Which slices of a trace some of its steps need; masks with an entry for every slice."""
 
     own: Bool
     """What the steps hold, and what encloses that."""
-    beside: Bool
-    """What belongs to other steps, or to none, and is needed for the numbers at the borders; never `own` as well."""
+    neighbours: Bool
+    """Slices of other steps, or of none, that the numbers at the borders rest on; never `own` as well."""
     spans: tuple[Int64, Int64]
     """Starts and ends in ns of the stretches in which the steps or their GPU work ran; disjoint, ascending."""
 
@@ -49,26 +49,26 @@ class _Run:
     """The GPU work that they launched, in order of its start."""
 
 
-def steps_reach(trace: Trace, picked: Int64) -> Reach:
+def step_slices(trace: Trace, picked: Int64) -> StepSlices:
     """What some of `steps(trace)` need; `picked` are their indices, ascending."""
     runs = _runs(trace, picked)
-    own, beside = np.zeros((2, len(trace.slices)), bool)
+    own, neighbours = np.zeros((2, len(trace.slices)), bool)
     for run in runs:
         _hold(trace, run, own)
         _hold_outlasting(trace, run, own)
         _hold_device_lanes(trace, run, own)
     for run in runs:
         if len(run.work):
-            _add_neighbours(trace, run, beside)
-            _add_idle_before(trace, run, beside)
-            _add_doing(trace, run, own, beside)
-    _add_named(trace, own, beside)
-    _add_some_work(trace, own | beside, runs[0].start, beside)
-    _add_end(trace, own | beside, beside)
-    _add_work_of_calls(trace, own | beside, beside)
+            _add_neighbours(trace, run, neighbours)
+            _add_idle_before(trace, run, neighbours)
+            _add_doing(trace, run, own, neighbours)
+    _add_named(trace, own, neighbours)
+    _add_some_work(trace, own | neighbours, runs[0].start, neighbours)
+    _add_end(trace, own | neighbours, neighbours)
+    _add_work_of_calls(trace, own | neighbours, neighbours)
     others = np.delete(steps(trace).row, picked)
-    own[others] = beside[others] = False
-    return Reach(own, beside & ~own, _spans(trace, runs))
+    own[others] = neighbours[others] = False
+    return StepSlices(own, neighbours & ~own, _spans(trace, runs))
 
 
 def _runs(trace: Trace, picked: Int64) -> list[_Run]:
@@ -80,20 +80,20 @@ def _runs(trace: Trace, picked: Int64) -> list[_Run]:
     ]
 
 
-def _add_some_work(trace: Trace, kept: Bool, moment: int, beside: Bool) -> None:
+def _add_some_work(trace: Trace, kept: Bool, moment: int, neighbours: Bool) -> None:
     """The work nearest to a moment where none is kept: without any a trace knows no zeros, only that it has no GPU."""
     gpu, launch = links(trace).gpu, links(trace).launch
     if len(gpu) and not kept[gpu].any():
         row = gpu[np.argmin(np.abs(trace.slices.start[gpu] - moment))]
-        beside[row] = True
-        beside[launch[row]] |= bool(launch[row] >= 0)
+        neighbours[row] = True
+        neighbours[launch[row]] |= bool(launch[row] >= 0)
 
 
-def _add_work_of_calls(trace: Trace, kept: Bool, beside: Bool) -> None:
+def _add_work_of_calls(trace: Trace, kept: Bool, neighbours: Bool) -> None:
     """The work of every call that is kept, which would look lost otherwise."""
     found = links(trace)
     launch = found.launch[found.work]
-    beside[found.work[kept[launch]]] = True
+    neighbours[found.work[kept[launch]]] = True
 
 
 def _spans(trace: Trace, runs: list[_Run]) -> tuple[Int64, Int64]:
@@ -145,7 +145,7 @@ def _hold_device_lanes(trace: Trace, run: _Run, own: Bool) -> None:
             own[rows] |= np.searchsorted(mine, slices.end[rows]) > np.searchsorted(mine, slices.start[rows])
 
 
-def _add_neighbours(trace: Trace, run: _Run, beside: Bool) -> None:
+def _add_neighbours(trace: Trace, run: _Run, neighbours: Bool) -> None:
     """Work of others that ran, was queued or ended last before the steps' own, and every call that launched it."""
     slices, found = trace.slices, links(trace)
     device = lane_numbers(trace).process[slices.lane]
@@ -160,7 +160,7 @@ def _add_neighbours(trace: Trace, run: _Run, beside: Bool) -> None:
     calls = calls[calls >= 0]
     # A call that launched several counts by the first of them.
     near = np.concatenate([near, gpu[np.isin(launch, calls)]])
-    beside[near] = beside[calls] = True
+    neighbours[near] = neighbours[calls] = True
 
 
 def _before(trace: Trace, run: _Run, gpu: Int64, lane: int) -> Int64:
@@ -179,7 +179,7 @@ def _before(trace: Trace, run: _Run, gpu: Int64, lane: int) -> Int64:
     return found
 
 
-def _add_idle_before(trace: Trace, run: _Run, beside: Bool) -> None:
+def _add_idle_before(trace: Trace, run: _Run, neighbours: Bool) -> None:
     """What the launching thread was in while the device stood idle before the steps' first work.
 
     And what that thread told a stream to wait for since the launch before.
@@ -188,44 +188,44 @@ def _add_idle_before(trace: Trace, run: _Run, beside: Bool) -> None:
     overhead = _lanes_of(trace, LaneKind.OVERHEAD)
     for gap in np.flatnonzero((idle.start < run.start) & np.isin(idle.after, run.work)).tolist():
         thread = slices.lane == slices.lane[idle.launch[gap]]
-        beside |= overlapping(trace, int(idle.start[gap]), run.start) & (thread | overhead)
+        neighbours |= overlapping(trace, int(idle.start[gap]), run.start) & (thread | overhead)
     waits = stream_waits(trace)
     for lane in distinct(slices.lane[run.work]).tolist() if len(waits) else ():
         work = run.work[slices.lane[run.work] == lane]
         called = launch[work[np.argmin(slices.start[launch[work]])]]
-        here = beside & (slices.lane == lane) & (launch >= 0)
+        here = neighbours & (slices.lane == lane) & (launch >= 0)
         since = slices.start[launch[np.flatnonzero(here)]]
         since = since[since < slices.start[called]]
         between = (slices.start[waits] >= since.max(initial=0)) & (slices.start[waits] < slices.start[called])
-        beside[waits[between & (slices.lane[waits] == slices.lane[called])]] = True
+        neighbours[waits[between & (slices.lane[waits] == slices.lane[called])]] = True
 
 
-def _add_doing(trace: Trace, run: _Run, own: Bool, beside: Bool) -> None:
+def _add_doing(trace: Trace, run: _Run, own: Bool, neighbours: Bool) -> None:
     """What the launching thread was in during gaps that come after the steps have ended on the CPU."""
     parent = trace.slices.parent
     rows = distinct(doing(trace)[np.isin(idleness(trace).after, run.work)])
     while len(rows := rows[rows >= 0]):
-        beside[rows[~own[rows]]] = True
+        neighbours[rows[~own[rows]]] = True
         rows = distinct(parent[rows])
 
 
-def _add_named(trace: Trace, own: Bool, beside: Bool) -> None:
+def _add_named(trace: Trace, own: Bool, neighbours: Bool) -> None:
     """The ops that calls and work of the steps name by id, and what torch's table adds to calls that name none."""
     slices, found, named = trace.slices, links(trace), named_ops(trace)
     ops = named[own]
-    beside[ops[ops >= 0]] = True
+    neighbours[ops[ops >= 0]] = True
     if not found.trusted:
         return
     lone, twin = twins(trace, named)
     twin = twin[own[lone]]
-    beside[twin] = True
+    neighbours[twin] = True
     work = slices.of_kind(Kind.SYNC, *GPU_WORK)
     work = work[np.isin(named[work], twin)]
     launch = found.launch[work]
-    beside[work] = beside[launch[launch >= 0]] = True
+    neighbours[work] = neighbours[launch[launch >= 0]] = True
 
 
-def _add_end(trace: Trace, kept: Bool, beside: Bool) -> None:
+def _add_end(trace: Trace, kept: Bool, neighbours: Bool) -> None:
     """What comes next where a wait for the device would be the last of all, and so be taken for the profiler's own."""
     slices, found = trace.slices, links(trace)
     waits = np.union1d(sync_calls(trace), flush(trace))
@@ -236,4 +236,4 @@ def _add_end(trace: Trace, kept: Bool, beside: Bool) -> None:
     if slices.start[launches].max() < last and not kept[flush(trace)].any():
         later = waits if (slices.start[waits] > last).any() else found.launches
         later = later[slices.start[later] > last]
-        beside[later[np.argsort(slices.start[later], kind="stable")][:1]] = True
+        neighbours[later[np.argsort(slices.start[later], kind="stable")][:1]] = True
