@@ -80,6 +80,9 @@ def test_a_file_is_cut_off_where_its_last_event_begins(read, block, last, kept):
     assert times(found) == list(range(last))
     assert layout.truncated_at == len(HEADER) + 1 + last * (SIZE + 1)
     assert (layout.is_within_event, layout.is_closed, layout.dropped) == (True, False, 0)
+    # What is whole is read strictly, and the rest holds nothing.
+    assert [piece.is_tolerant for piece in found] == [False] * (len(found) - 1) + [True]
+    assert not found[-1].events
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -212,6 +215,18 @@ def test_what_follows_an_array_is_told_at_its_byte(read, block):
     assert times(found) == list(range(20))
     assert [(odd.offset, odd.text) for odd in layout.oddities] == [(len(whole) + 3, "and more")]
     assert (layout.dropped, layout.examples[0][0]) == (1, len(whole) + 3)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_what_follows_arrays_in_an_array_is_told_at_its_byte(read, block):
+    """Such a file ended in an error that is no sentence."""
+    text = "[[" + ",".join(EVENTS) + "],[" + ",".join(EVENTS) + "]]"
+    found, layout = read(text + " and more", block)
+    assert times(found) == list(range(20)) * 2
+    # The second array is told at the bracket that ends the first one.
+    assert [odd.offset for odd in layout.oddities] == [1, text.index("]"), len(text) + 1]
+    assert layout.oddities[-1].text == "and more"
+    assert read(text, block)[1].dropped == 0
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -10,6 +10,7 @@ An array of events is not the end of a file: `top_level` finds where events go o
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
@@ -303,9 +304,11 @@ class BlockReader:
 
     def _ended(self, start: int, end: int) -> Cut | None:
         """The block of an array that ends before `end`; brackets that stand close are left to the tolerant path."""
-        if end - start < FEW and _STRAY_BRACKET.match(self._buffer, end, self._fill):
-            return None if self._eof else self._cut_loosely(start)
-        return Cut(self._strict(start, end), end, has_ended=True)
+        if end - start >= FEW or not _STRAY_BRACKET.match(self._buffer, end, self._fill):
+            # What ends there may be an array of arrays.
+            with contextlib.suppress(Malformed):
+                return Cut(self._strict(start, end), end, has_ended=True)
+        return None if self._eof else self._cut_loosely(start)
 
     def _cut(self, start: int) -> Cut | None:
         """The events that are whole in the buffer, None when the first does not end before the file."""
