@@ -105,7 +105,7 @@ def test_linear_compiled_loses_its_transposition(recorded):
     new = [row["name"] for row in told.ops.rows() if row["kind"] == "compile" and row["mark"] == "new"]
     assert {"TorchDynamo Cache Lookup", "Torch-Compiled Region"} <= set(new)
     said = " ".join(found["comparisons"][0]["statement"])
-    assert f"torch.compile adds {len(new)} rows" in said
+    assert f"torch.compile adds {len(new)} entries" in said
     assert "the view ops t, transpose" in said
     assert claims_what_noise_allows(told)
 

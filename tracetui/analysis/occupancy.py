@@ -25,7 +25,7 @@ QUERY = re.compile(r"occupancy(max|available)", re.IGNORECASE)
 
 WHY = (
     "cuBLAS and others ask how many blocks of a candidate kernel fit on a multiprocessor to choose grid and "
-    "split-K: a query marks a heavyweight launch that configures itself, costs about a microsecond and puts "
+    "split-K: a query marks a heavy launch that is sized at run time, costs about a microsecond and puts "
     "nothing on the GPU."
 )
 

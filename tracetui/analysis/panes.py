@@ -64,7 +64,9 @@ class Pane:
     def _made(self, trace: Trace, step: int | None, by: str | None) -> Table:
         table = marked(trace, self.name, self.make(trace, step, by))
         if len(table) == 0 and not trace.is_torch:
-            return replace(table, note=f"This is no trace of the PyTorch profiler: nothing to list under {self.name}.")
+            return replace(
+                table, note=f"This is not a trace of the PyTorch profiler: nothing to list under {self.name}."
+            )
         return table
 
 

@@ -317,7 +317,7 @@ def test_other_devices_are_told_in_every_form_before_the_results(form):
 
 def test_the_sides_are_called_by_what_they_are_here():
     made = report(side(STEADY), [assertion("cpu_ops > 0")], side(cpu_only()))
-    assert made.unfair == ("Only this trace put work on a GPU: the CPU times are of different work.",)
+    assert made.unfair == ("Only this trace ran anything on a GPU: the CPU times measure different things.",)
     made = report(side(STEADY, "all"), [assertion("cpu_ops > 0")], side(STEADY))
     assert made.unfair[0].startswith("A part of the baseline is a step, one of this trace the whole capture")
 

@@ -114,7 +114,7 @@ def test_as_text(capsys, files):
 def test_of_another_program_there_are_no_factors(capsys, files, tmp_path):
     other = write(played(eager(9), eager(9)), tmp_path / "other.json")
     text = printed(capsys, files[0], other, files[1])
-    assert "* B: These are not the same program: of A's GPU time 0 % has a counterpart in B, " in text
+    assert "* B: These are different programs: of A's GPU time 0 % has a match in B, " in text
     assert re.search(r"^kernels +5 +18 +4 ÷1\.25$", text, re.MULTILINE)
 
 

@@ -160,7 +160,7 @@ def test_advice_is_true():
     both = advice(limits, 10_000, 384, 168, 200_000)
     assert both.endswith("2 blocks per SM instead of 1")
     assert "registers fewer and" in both
-    assert advice(limits, 53, 256, 32, 0) == "1,003 blocks more fill the GPU once: 8 per SM on 132 SMs, now 53"
+    assert advice(limits, 53, 256, 32, 0) == "1,003 more blocks would fill the GPU once: 8 per SM on 132 SMs, now 53"
     assert advice(limits, 10_000, 32, 16, 0) == "blocks of 64 threads instead of 32: 100 % instead of 50 %"
     assert advice(limits, 10_000, 256, 32, 0) == ""
 

@@ -198,7 +198,7 @@ def test_the_op_that_loses_most_against_the_roofline_is_told_with_its_share():
         kernel("k", 20_000, 400_000, correlation=1),
     ]
     finding = one(make_trace(events, [H100]), "far-from-roofline")
-    assert finding.title == "aten::add is far from what the device could do"
+    assert finding.title == "aten::add is far below the roofline"
     assert finding.evidence.startswith(
         "1 call with [[8192, 8192], [1, 1]], 400.0 µs, 20 % of the bandwidth; 319.9 µs more"
     )
@@ -225,7 +225,7 @@ def test_a_cold_first_step_names_what_it_alone_paid_for():
     trace = make_trace([*steps, *ops, *lazy, *work, *early])
     finding = one(trace, "cold-step")
     assert finding.evidence.startswith("step 5 took 50.0 µs, the others 11.0 µs; 35.0 µs more of it in aten::empty")
-    assert "the GPU stood still for 37.5 µs" in finding.evidence
+    assert "the GPU was idle for 37.5 µs" in finding.evidence
     assert "cold-step" in ids(trace, 5)
     assert "cold-step" not in ids(trace, 6)
 

@@ -119,7 +119,7 @@ def test_without_totals_the_curve_counts_from_the_start_and_says_so() -> None:
     assert table["since_start"].values.tolist() == [-64, 36, 26]
     assert table["total_allocated"].nulls().all()
     assert table["lifetime_us"].nulls().all()
-    assert "rose by at most 36 B" in table.note
+    assert "grew by at most 36 B" in table.note
     assert "no running totals" in table.note
     assert [row["at_peak"] for row in rows(trace, by="op")] == [None]
     (curve,) = memory_curves(trace)

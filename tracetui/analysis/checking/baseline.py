@@ -54,10 +54,12 @@ def reach(sample: Float64 | None) -> float:
 
 
 ONE_EACH = (
-    "Of one part on each side nothing is known about how much it scatters, and {share} % is assumed. "
-    "Record several steps, or say with --tolerance what is too much."
+    "With one part on each side the noise is unknown, and {share} % is assumed. "
+    "Record several steps, or set the allowed difference with --tolerance."
 )
-SCATTERS = "It differs by {amount} and scatters by {noise}: record more steps, or allow more with --tolerance."
+SCATTERS = (
+    "The difference of {amount} is within the noise of {noise}: record more steps, or allow more with --tolerance."
+)
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def lacking(side: Side, name: str) -> str:
         return f"{gap[:1].upper()}{gap[1:]}."
     if name in SHAPE_MEASURES:
         return NO_SHAPES
-    return f"Nothing of it was recorded in the {side.part_kind}{'' if len(side) == 1 else 's'}."
+    return f"It was not recorded in the {side.part_kind}{'' if len(side) == 1 else 's'}."
 
 
 def _absent(side: Side, name: str) -> str:
@@ -209,7 +209,7 @@ def _unused(side: Side) -> dict[str, Measure]:
     """Families of work and causes of gaps, of each of which there was nothing."""
     nothing = np.zeros(len(side))
     found = {f"{each.name.lower()}_us": f"Sum of GPU durations: {each.name.lower()}." for each in GPU_FAMILIES}
-    causes = {f"idle_{word.lower().replace(' ', '_')}_us": f"Gaps put down to: {word.lower()}." for word in WORDS}
+    causes = {f"idle_{word.lower().replace(' ', '_')}_us": f"Gaps attributed to: {word.lower()}." for word in WORDS}
     return {name: Measure(name, nothing, help, "us") for name, help in {**found, **causes}.items()}
 
 

@@ -142,7 +142,7 @@ MARKERS_LINE = "step_markers"
 """A line that the summary has only where there are some."""
 WARNINGS_LINE = "doubts"
 """The line that counts the checks of the trace that found something."""
-NOTHING_THERE = "Nothing of it was recorded."
+NOTHING_THERE = "It was not recorded."
 
 
 class Unknown(Exception):

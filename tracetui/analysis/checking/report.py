@@ -120,7 +120,7 @@ def _remarks(side: Side, used: Mapping[str, tuple[str, ...]]) -> list[str]:
         checks = "; ".join(f"{check.name} ({_some(names)})" for check, names in bad[:MAX_NAMED_WARNINGS])
         more = f"; {len(bad) - MAX_NAMED_WARNINGS} more" if len(bad) > MAX_NAMED_WARNINGS else ""
         title = side.trace.label
-        said.append(f"Numbers of {title} may be doubtful, as `tracetui show health` says: {checks}{more}.")
+        said.append(f"Numbers of {title} have warnings, see `tracetui show health`: {checks}{more}.")
     return said
 
 

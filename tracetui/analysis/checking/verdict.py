@@ -191,7 +191,7 @@ def whole_file(trace: Trace) -> CheckOutcome | None:
     """That nothing of a file is lost, as an assertion of its own, where something is; None where nothing is."""
     if not (loss := trace.quality.loss):
         return None
-    why = f"{trace.label} {loss}; all numbers are those of a part."
+    why = f"{trace.label} {loss}; all numbers cover only a part."
     return CheckOutcome("the file is whole", Status.MISSING, (), why)
 
 

@@ -49,7 +49,7 @@ def advice(limits: Limits, blocks: int, threads: int, registers: int, shared: in
         return ""
     room = limits.sms * active
     if blocks < room:
-        return f"{room - blocks:,} blocks more fill the GPU once: {active} per SM on {limits.sms} SMs, now {blocks:,}"
+        return f"{room - blocks:,} more blocks would fill the GPU once: {active} per SM on {limits.sms} SMs, now {blocks:,}"
     if min(allowed[2:]) == active:
         return _other_blocks(limits, threads, registers, shared)
     wanted = active + 1
@@ -57,7 +57,7 @@ def advice(limits: Limits, blocks: int, threads: int, registers: int, shared: in
     less = _less_shared(limits, shared, wanted) if allowed[1] < wanted else 0
     if fewer is None or less is None:
         return ""
-    parts = [f"{fewer} registers fewer"] if fewer else []
+    parts = [f"{fewer} fewer registers"] if fewer else []
     parts += [f"{size(less)} less shared memory"] if less else []
     return f"{' and '.join(parts)}: {wanted} blocks per SM instead of {active}"
 

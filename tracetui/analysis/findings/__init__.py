@@ -59,7 +59,7 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
 )
 """All rules; among findings of equal severity and cost the earlier comes first."""
 
-NO_FINDINGS = "No rule found anything worth a word here."
+NO_FINDINGS = "No rule found anything to report."
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:

@@ -89,7 +89,7 @@ def _dead_window(trace: Trace, every: Steps) -> str:
         return ""
     gap = mine[np.argmax(idle.dur[mine])]
     around = _owner(trace, int(idle.launch[gap]))
-    return f"the GPU stood still for {duration(int(idle.dur[gap]))}" + (f" before {around} launched" if around else "")
+    return f"the GPU was idle for {duration(int(idle.dur[gap]))}" + (f" before {around} launched" if around else "")
 
 
 def _owner(trace: Trace, launch: int) -> str:
@@ -120,7 +120,7 @@ def view_tax(scope: Scope) -> Iterator[Finding]:
         "Views cost CPU time and launch nothing",
         f"{scope.per_step(len(rows), 'call')}, {duration(cost)} of their own, {scope.share(cost)}; most often "
         f"{most_common(scope.trace, rows)}",
-        "t, view, transpose and the like only write new sizes and strides. They matter where the CPU is what limits; "
+        "t, view, transpose and the like only write new sizes and strides. They matter where the CPU is the bottleneck; "
         "torch.compile removes them.",
         int(rows[np.argmax(own)]),
         cost,
@@ -138,7 +138,7 @@ def stalled_thread(scope: Scope) -> Iterator[Finding]:
     yield Finding(
         "stalled-thread",
         scope.weigh(cost),
-        "The CPU stood still in the middle of nothing",
+        "A CPU thread was not running",
         f"{counted(len(rows), 'call')} of views took {duration(cost)}, {scope.share(cost)}; the longest, "
         f"{scope.trace.name_of(worst)}, {duration(int(own.max()))}",
         "A view takes a microsecond. Here the thread was not running: another thread held the GIL, the process was "
@@ -201,7 +201,7 @@ def profiler_events(scope: Scope) -> Iterator[Finding]:
     yield Finding(
         "profiler",
         Severity.NOTE,
-        "Part of this is the profiler itself",
+        "Part of the recorded time is the profiler's own",
         "; ".join(evidence),
         "It flushes its buffers and loads modules while it records, and waits for the device at the end. Leave these "
         "out when you add up; a warm-up step or two in the schedule keeps the first of them out of the trace.",

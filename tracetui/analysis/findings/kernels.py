@@ -33,7 +33,7 @@ MIN_ALIGNED_ELEMENTS = 4
 _ADVICE = {
     "memory": "Every byte is moved at that rate at best: read and write less. Fuse the op with its neighbours "
     "(torch.compile, or a fused form such as scaled_dot_product_attention), use smaller types, keep inputs contiguous.",
-    "compute": "The matrix units could do more: see tile, alignment and waves of its kernel, try max-autotune, larger "
+    "compute": "The Tensor Cores (Matrix Cores on AMD) could do more: see tile, alignment and waves of its kernel, try max-autotune, larger "
     "or rounder shapes, or a lower precision.",
 }
 
@@ -54,7 +54,7 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
     yield Finding(
         "far-from-roofline",
         min(scope.weigh(cost), Severity.MINOR),
-        f"{row['op']} is far from what the device could do",
+        f"{row['op']} is far below the roofline",
         f"{counted(int(row['calls'] or 0), 'call')} with {row['input_shapes']}, "
         f"{duration(1000 * float(row['total_us'] or 0))}, "
         f"{rounded_percent(float(row['peak_pct'] or 0))} of the {'bandwidth' if row['bound'] == 'memory' else 'peak'}; "
@@ -131,8 +131,8 @@ def tiny_kernels(scope: Scope) -> Iterator[Finding]:
         "Small kernels in a row that could be fewer",
         f"{scope.per_step(count, 'kernel')} in {counted(len(runs), 'run')} of up to {int((last - first).max()):,}, "
         f"median {duration(float(np.median(slices.dur[members])))}, {duration(cost)} together, {scope.share(cost)}; "
-        f"{duration(int(spent.sum()))} from the first of a run to its last, with what lies between",
-        "Each is read from and written to memory and launched on its own. torch.compile fuses them; by hand, write "
+        f"{duration(int(spent.sum()))} from the first kernel of a run to its last, gaps included",
+        "Each kernel reads and writes memory and is launched on its own. torch.compile fuses them; by hand, write "
         "the expression as one kernel or use a fused op.",
         int(rows[first[longest]]),
         cost,

@@ -22,9 +22,9 @@ from tracetui.model.quantities import counted, duration, rounded_percent
 _ADVICE = {
     "overhead": "The CPU cannot launch kernels as fast as the GPU runs them. Launch fewer and larger ones: "
     "torch.compile, mode='reduce-overhead' or CUDA graphs, a larger batch, fused ops.",
-    "host-stall": "The CPU is away for long at a time. See in the Gaps pane what it does then, and move that out of "
+    "host-stall": "The CPU does something else for long stretches. See in the Gaps pane what it does, and move that out of "
     "the step: load data ahead, synchronise less, compile before.",
-    "dependency": "Work was queued and did not run: it waited for another stream, a peer or a copy. See which event "
+    "dependency": "GPU activity was queued and did not run: it waited for another stream, a peer or a copy. See which event "
     "the stream waits for, and start what it waits for earlier.",
 }
 _STALLS = {
@@ -57,7 +57,7 @@ def untrusted(scope: Scope) -> Iterator[Finding]:
         Severity.MAJOR,
         "Some numbers of this trace are wrong",
         counts,
-        f"{wrong[0].effect} The Health pane says which columns are touched; these carry a ~.",
+        f"{wrong[0].effect} The Health pane lists the affected columns; they are marked with ~.",
         row,
     )
 
@@ -90,7 +90,7 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
     yield Finding(
         "exposed-communication",
         scope.weigh(said.exposed_comm),
-        "Communication that no computation hides",
+        "Exposed communication",
         f"{duration(said.exposed_comm)}, {rounded_percent(said.exposed_comm_pct)} of the time from the "
         f"first kernel to the last; {counted(len(rows), 'collective kernel')}",
         "A collective lasts until the slowest rank has come: compare ranks before blaming the network. Overlap it with "
@@ -118,7 +118,7 @@ def _lead_in(scope: Scope) -> str:
     waited = int(scope.trace.slices.start[scope.work[0]]) - begin
     if waited * 10 < int(scope.trace.slices.dur[row]):
         return ""
-    return f"; before the first kernel another {duration(waited)} of the step passed, which count in no gap"
+    return f"; before the first kernel another {duration(waited)} of the step passed, which counts in no gap"
 
 
 def _split(said: Verdict) -> str:

@@ -103,11 +103,11 @@ def _share(doubt: Doubt | None) -> float:
 def _note(trace: Trace) -> str:
     bad = doubtful(trace)
     if not bad:
-        return "Nothing makes the numbers of this trace doubtful."
+        return "No check found a problem with the numbers of this trace."
     wrong = sum(check.severity == CheckSeverity.WRONG for check in bad)
-    words = [f"{wrong} found numbers wrong"] if wrong else []
-    words += [f"{len(bad) - wrong} found some doubtful"] if len(bad) > wrong else []
-    return f"Of {len(CHECKS)} checks {' and '.join(words)}; other panes mark the columns with ~."
+    words = [f"{wrong} found wrong numbers"] if wrong else []
+    words += [f"{len(bad) - wrong} raised warnings"] if len(bad) > wrong else []
+    return f"Of {len(CHECKS)} checks {' and '.join(words)}; other panes mark the affected columns with ~."
 
 
 CUT = "Every complete event could be read as it stands; the file is cut off, or damaged, behind them."

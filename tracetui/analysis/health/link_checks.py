@@ -99,7 +99,7 @@ LINK_CHECKS = (
         "work without launch",
         CheckSeverity.DOUBT,
         without_launch,
-        "It is in no step, has no delay, and its op is unknown or a guess; sums over the whole trace hold it.",
+        "It is in no step, has no delay, and its op is unknown or a guess; sums over the whole trace include it.",
         (*_UNLINKED, "steps.kernels", "steps.gpu_busy_us", "steps.gpu_idle_us", "gaps.cause"),
     ),
     Check(

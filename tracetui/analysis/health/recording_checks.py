@@ -135,14 +135,14 @@ FILE_CHECKS = (
         "file cut off",
         CheckSeverity.WRONG,
         cut_off,
-        "The rest of the recording is missing: counts and sums are those of a part.",
+        "The rest of the recording is missing: counts and sums cover only a part.",
         _EVERYTHING,
     ),
     Check(
         "damaged packing",
         CheckSeverity.WRONG,
         damaged,
-        "What is behind the damage is missing: counts and sums may be those of a part.",
+        "What follows the damage is missing: counts and sums may cover only a part.",
         _EVERYTHING,
     ),
     Check(
@@ -159,7 +159,7 @@ FILE_CHECKS = (
         "loading stopped",
         CheckSeverity.WRONG,
         stopped,
-        "The rest of the file was not read: counts and sums are those of a part.",
+        "The rest of the file was not read: counts and sums cover only a part.",
         _EVERYTHING,
     ),
     Check(
@@ -177,7 +177,7 @@ FILE_CHECKS = (
         "They have no duration, or end where their lane ends: times in them are too short or too long.",
         ("ops.cpu_total_us", "ops.self_cpu_us"),
     ),
-    Check("unmatched ends", CheckSeverity.NOTE, stray_ends, "They close nothing and are left out."),
+    Check("unmatched ends", CheckSeverity.NOTE, stray_ends, "They end no slice and are left out."),
     Check(
         "negative durations", CheckSeverity.DOUBT, negative, "They count as 0.", ("kernels.dur_us", "ops.cpu_total_us")
     ),
@@ -185,7 +185,7 @@ FILE_CHECKS = (
         "impossible ends",
         CheckSeverity.WRONG,
         clipped,
-        "They end far behind everything else and were cut at the end of the trace; their time is not true.",
+        "They end long after everything else and were cut at the end of the trace; their durations are wrong.",
         ("kernels.dur_us", "summary.value", "steps.gpu_busy_us"),
     ),
     Check(
@@ -194,9 +194,14 @@ FILE_CHECKS = (
         overlaps,
         "On a thread slices must nest; these are drawn a row lower, and their time counts in no parent.",
     ),
-    Check("empty elements", CheckSeverity.NOTE, empty, "They stand among the events, such as {}, and say nothing."),
-    Check("skipped phases", CheckSeverity.NOTE, skipped_phases, "They have no picture here."),
-    Check("unknown categories", CheckSeverity.NOTE, unknown_categories, "They are drawn, and are in no list."),
+    Check("empty elements", CheckSeverity.NOTE, empty, "They are no events, such as {}, and are ignored."),
+    Check("skipped phases", CheckSeverity.NOTE, skipped_phases, "They are not shown."),
+    Check(
+        "unknown categories",
+        CheckSeverity.NOTE,
+        unknown_categories,
+        "They are drawn on the timeline, and are in no pane.",
+    ),
 )
 """In the order in which they are asked."""
 

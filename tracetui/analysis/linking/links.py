@@ -22,7 +22,9 @@ NO_GPU = (
     "There is no GPU activity in this trace. Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] "
     "on a machine with a GPU."
 )
-NOT_TORCH = "This is no trace of the PyTorch profiler: it holds no GPU activity, and only lanes and names can be read."
+NOT_TORCH = (
+    "This is not a trace of the PyTorch profiler: it holds no GPU activity, and only lanes and names can be read."
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -271,7 +271,7 @@ def _note(trace: Trace, allocations: Allocator, rows: Int64) -> str:
         parts.append("The trace holds no running totals: since_start counts from the start of the recording.")
     failed = int(allocations.failed[rows].sum())
     if failed:
-        parts.append(f"{failed:,} allocations failed for want of memory.")
+        parts.append(f"{failed:,} allocations failed: out of memory.")
     return " ".join(parts)
 
 
@@ -281,8 +281,8 @@ def _peak_words(trace: Trace, allocations: Allocator, device: int, event: int) -
     at = chain_of(trace, int(causes(trace).op[event]))
     where = f"{when} in {at}" if at else when
     if allocations.total[event] == NULL:
-        return f"{allocations.devices[device]} rose by at most {size(allocations.since_start[event])}, {where}."
+        return f"{allocations.devices[device]} grew by at most {size(allocations.since_start[event])}, {where}."
     old = int(allocations.total[event]) - int(allocations.bytes[allocations.alive_at(event)].sum())
     known = (allocations.partner[allocations.device == device] >= 0).any() and old > 0
-    before = f", {size(old)} of it older than the recording" if known else ""
-    return f"{allocations.devices[device]} was fullest with {size(allocations.total[event])} {where}{before}."
+    before = f", {size(old)} of it allocated before the recording" if known else ""
+    return f"{allocations.devices[device]} peaked at {size(allocations.total[event])} {where}{before}."

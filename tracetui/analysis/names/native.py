@@ -410,7 +410,7 @@ def _is_log(name: ParsedName) -> bool:
 
 
 def _unlisted(name: ParsedName) -> Decoded:
-    """A kernel of PyTorch that no table lists: it is at least named after its operator."""
+    """A PyTorch kernel of an unlisted kind: it is at least named after its operator."""
     op = operator_of(name.base)[0] or snake(name.base)
     types = [kind for kind in map(cpp_type, name.arguments) if kind in FLOATS]
     return Decoded(

@@ -36,20 +36,22 @@ _VIEWS = frozenset(
     {"view", "t", "transpose", "permute", "expand", "unsqueeze", "squeeze", "reshape", "slice", "select", "split"}
     | {"_unsafe_view", "clone", "detach", "alias", "as_strided", "unbind"}
 )
+_COMMON_NOUNS = {"driver": "the driver", "ROCm runtime": "the ROCm runtime"}
+"""Libraries that a sentence names with an article."""
 _NOUNS = {
     "gemm": "matrix product",
-    "gemv": "product of a matrix and a vector",
+    "gemv": "matrix-vector product",
     "convolution": "convolution",
     "attention": "attention kernel",
-    "gemm helper": "step around a matrix product",
-    "convolution helper": "step around a convolution",
+    "gemm helper": "helper kernel of a matrix product",
+    "convolution helper": "helper kernel of a convolution",
     "dot": "dot product",
     "solve": "triangular solve",
-    "blas": "operation on vectors",
+    "blas": "vector operation",
     "norm": "normalisation",
-    "pytorch": "kernel of PyTorch that no table lists",
+    "pytorch": "PyTorch kernel of an unlisted kind",
     "reduction": "reduction",
-    "persistent reduction": "reduction of rows that stay in one block",
+    "persistent reduction": "reduction that keeps each row in one block",
     "pointwise": "elementwise operation",
     "copy": "copy of elements",
     "gather": "gather",
@@ -63,8 +65,8 @@ _NOUNS = {
     "fused": "generated kernel",
     "split scan": "generated scan",
     "rnn": "step of a recurrent network",
-    "memset": "fill of memory by the driver",
-    "memcpy": "copy by the driver",
+    "memset": "memory fill",
+    "memcpy": "memory copy",
     "loss": "loss",
     "sort": "sort",
     "unknown": "kernel",
@@ -222,13 +224,14 @@ def _as_sentence(text: str) -> str:
 
 def _subject(decoded: Decoded, name: ParsedName) -> str:
     if decoded.operation == "unknown":
-        return "A kernel whose name says nothing that is known here"
+        return "A kernel with an unknown name"
     noun = _NOUNS.get(decoded.operation, decoded.operation)
     kind = _types(decoded)
     words = " ".join(part for part in (kind, noun) if part)
-    if decoded.op and decoded.op not in (decoded.operation, name.base):
+    if decoded.op and decoded.op not in (decoded.operation, name.base, *noun.split()):
         words += f" ({decoded.op})"
-    return f"{_article(words)} {words}" + (f" by {decoded.library}" if decoded.library else "")
+    library = _COMMON_NOUNS.get(decoded.library or "", decoded.library)
+    return f"{_article(words)} {words}" + (f" by {library}" if library else "")
 
 
 def _article(words: str) -> str:
@@ -245,7 +248,7 @@ def _details(decoded: Decoded) -> str:
         told.append(f"tiles of {decoded.tile[0]}x{decoded.tile[1]} {_unit(decoded)}" if len(decoded.tile) > 1 else "")
         if len(decoded.tile) > 2:
             told.append(
-                f"heads of {decoded.tile[2]}" if decoded.operation == "attention" else f"{decoded.tile[2]} deep"
+                f"heads of {decoded.tile[2]}" if decoded.operation == "attention" else f"{decoded.tile[2]} along K"
             )
     if decoded.head and len(decoded.tile) < 3:
         told.append(f"heads of {decoded.head}")
@@ -284,13 +287,14 @@ def _clauses(decoded: Decoded) -> list[str]:
         product = decoded.operation in ("gemm", "gemv")
         clauses.append(_LAYOUTS.get(decoded.layout, decoded.layout.upper()) if product else decoded.layout.upper())
     if decoded.split_k:
-        clauses.append("the depth is split over blocks (split-K)")
+        clauses.append("K is split over blocks (split-K)")
     if decoded.epilogue:
         clauses.append(f"{' and '.join(decoded.epilogue)} added")
     if decoded.flags:
         clauses.append(", ".join(decoded.flags))
+    units = "Matrix Cores" if decoded.vendor == "AMD" else "Tensor Cores"
     if decoded.tensor_core and decoded.operation in ("gemm", "convolution", "attention"):
-        clauses.append("on matrix units")
+        clauses.append(f"on {units}")
     elif decoded.tensor_core is False and decoded.operation in ("gemm", "convolution"):
-        clauses.append("without matrix units")
+        clauses.append(f"without {units}")
     return clauses

@@ -185,7 +185,7 @@ def test_torch_compile_counts_apart():
     a, b = cpu(us("aten::linear", 3, us("aten::addmm", 30))), cpu(*compiled(us("aten::addmm", 30)))
     text = said(a, b)
     assert "Operators per step 2 → 1 (and 2 of torch.compile); gone: linear (" in text
-    assert "torch.compile adds 3 rows (80" in text
+    assert "torch.compile adds 3 entries (80" in text
     assert "torch.compile" not in said(a, cpu(us("aten::addmm", 30)))
     again = said(b, cpu(*compiled(us("aten::addmm", 30), us("aten::mm", 30))))
     assert "Operators per step 1 → 2 (and 2 of torch.compile); new: mm (" in again

@@ -31,7 +31,7 @@ def endless(us: int) -> Trace:
 def test_an_impossible_duration_is_said_before_the_times():
     lines = said(endless(300), endless(5))
     assert lines[0] == (
-        f"Doubtful in A, as health says: {PAST} (1 of 8). A stream runs one after another, so it cannot have taken "
+        f"Warning about A (health): {PAST} (1 of 8). A stream runs one after another, so it cannot have taken "
         "that long: GPU time is too high, gaps are missing."
     )
     assert lines[1].startswith("GPU")
@@ -52,10 +52,10 @@ def framed(trace_events: list[Event]) -> Trace:
 
 def test_python_frames_of_both_are_said_last():
     lines = said(framed(played(eager(), eager())), framed(played(eager(3), eager(3))))
-    assert lines[-1].startswith("Doubtful in A and B, as health says: python frames (40 of ")
+    assert lines[-1].startswith("Warning about A and B (health): python frames (40 of ")
     assert lines[0].startswith("GPU time")
     alone = said(framed(played(eager(), eager())), trace_of(eager(3), eager(3)))
-    assert "Python frames were recorded in A alone, which makes its CPU slower." in alone
+    assert "Python frames were recorded only in A, which makes its CPU slower." in alone
     assert not any("Doubtful" in line for line in alone)
 
 
@@ -69,5 +69,5 @@ def test_what_touches_nothing_that_is_compared_is_not_said():
 def test_the_real_one(shared_trace):
     wrong = load(str(shared_trace("edge/e17_impossible_kernel_duration.json")))
     right = load(str(shared_trace("d16_b300_tiny.json.gz")))
-    assert said(wrong, right)[0].startswith(f"Doubtful in A, as health says: {PAST} (1 of 42). ")
+    assert said(wrong, right)[0].startswith(f"Warning about A (health): {PAST} (1 of 42). ")
     assert not any("Doubtful" in line for line in said(right, right, "all", ""))

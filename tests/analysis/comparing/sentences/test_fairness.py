@@ -102,10 +102,10 @@ def test_a_cut_file_and_frames_on_one_side():
 
 def test_steps_beside_a_whole_capture():
     lines = said(tutorial.mlp(), tutorial.mlp(tutorial.COMPILED), "", "all").splitlines()
-    assert lines[0] == "A part of A is a step, one of B the whole capture: their sums do not compare."
+    assert lines[0] == "A part of A is a step, one of B the whole capture: their sums cannot be compared."
     assert lines[1] == "GPU time: 701 µs for a step of A, 1,925 µs for the capture of B."
     assert lines[2].startswith("CPU time: 106 µs for a step of A, ")
-    assert lines[-1] == "B is one capture: noise is known of A alone."
+    assert lines[-1] == "B is one capture: noise is known only for A."
     # What differs by as many parts as there are is no change.
     assert not [word for word in ("fast", "less", "much", "Kernels", "became") if f" {word} " in " ".join(lines)]
     assert "do not compare" not in said(*two_steps())
@@ -117,14 +117,14 @@ def two_steps() -> tuple[Trace, Trace]:
 
 def test_one_side_without_a_gpu():
     a = make_trace([step(1, 0, 1000), op("aten::mm", 10, 900), step(2, 1000, 1000), op("aten::mm", 1010, 900)])
-    assert first(said(a, tutorial.mlp())) == "Only B put work on a GPU: the CPU times are of different work."
+    assert first(said(a, tutorial.mlp())) == "Only B ran anything on a GPU: the CPU times measure different things."
     assert first(said(tutorial.mlp(), a)).startswith("Only A put work on a GPU")
     assert "Only" not in said(*two_steps())
 
 
 def test_one_step_beside_several():
     text = said(*two_steps(), "2", "")
-    assert text.splitlines()[-1] == "A is one step: noise is known of B alone."
+    assert text.splitlines()[-1] == "A is one step: noise is known only for B."
     assert "noise unknown" not in text
     one_each = said(*two_steps(), "2", "3")
     assert "(one step each, noise unknown)" in first(one_each)

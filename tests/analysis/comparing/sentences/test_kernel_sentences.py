@@ -74,11 +74,11 @@ def test_fewer_and_larger_kernels_are_told_with_their_calls():
     assert "larger" not in text([product(), *one], [product(), *many])
 
 
-def test_that_little_has_a_counterpart_is_told():
+def test_that_little_has_a_match_is_told():
     others = [Call(f"my::op{number}", work=(Work(f"kernel_{number}", 90_000),)) for number in range(6)]
     there = text([product(), *others, *eager(2)], [product(), *eager(2)])
-    assert "Of A's GPU time 36 % has a counterpart in B, of B's 100 % one in A." in there
-    assert "counterpart" not in text([product(), *others[:3], *eager(2)], [product(), *eager(2)])
+    assert "Of A's GPU time 36 % has a match in B, of B's 100 % has one in A." in there
+    assert "has a match" not in text([product(), *others[:3], *eager(2)], [product(), *eager(2)])
 
 
 def test_one_kernel_that_became_several_is_one_row():

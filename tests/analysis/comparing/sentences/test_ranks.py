@@ -41,7 +41,7 @@ def test_two_ranks_of_one_job_are_said_first():
 def test_within_one_rank_a_collective_may_be_slower():
     lines = said(recorded(0), recorded(0, waits=900_000))
     assert not any("rank" in line for line in lines)
-    assert any("GPU work slower: " in line and "AllReduce" in line for line in lines)
+    assert any("GPU activity slower: " in line and "AllReduce" in line for line in lines)
 
 
 def test_what_is_no_collective_is_told_of_ranks_too():

@@ -24,7 +24,7 @@ def test_the_mlp_compiled():
     assert "Kernels per step 5 → 4: gelu and mul became triton_poi_fused__unsafe_view_gelu_mul_0" in text
     assert "96.0 MiB less memory traffic" in text
     assert "3 GEMMs are the same kernels, as expected: the compiler calls cuBLAS for them." in text
-    assert "torch.compile adds 5 rows (80.1 µs of CPU time per step): Torch-Compiled Region, " in text
+    assert "torch.compile adds 5 entries (80.1 µs of CPU time per step): Torch-Compiled Region, " in text
     assert "Operators gone: linear, matmul, and the view ops t, transpose, as_strided" in text
     assert "CPU time per step" in text.splitlines()[1]
     # The one kernel that saves memory traffic says so already.
@@ -43,7 +43,7 @@ def test_turned_round_every_kernel_is_named():
 
 def test_a_kernel_by_hand_needs_no_compiler():
     text = said(tutorial.mlp(), tutorial.mlp(FUSED))
-    assert "_geglu_tanh_forward_kernel stands where gelu and mul stood (" in text
+    assert "_geglu_tanh_forward_kernel runs where gelu and mul ran (" in text
     assert "compile" not in text
 
 
@@ -54,7 +54,7 @@ def test_a_product_and_a_sum_are_fused_in_the_dispatcher_only():
     assert "The GEMM is the same kernel, as expected" in text
     assert "times as much" in text.splitlines()[1]
     assert text.count("Memcpy") == 1
-    assert "Memory traffic per step, the least that shapes imply, 192.0 → 160.0 MiB: 17 % less." in text
+    assert "Minimum memory traffic per step, from tensor shapes, 192.0 → 160.0 MiB: 17 % less." in text
     assert "copies first" not in said(tutorial.mlp(), tutorial.mlp(COMPILED))
 
 
@@ -68,10 +68,10 @@ def test_a_linear_layer_costs_more_cpu_and_the_same_gpu():
 
 def test_one_large_kernel_instead_of_many():
     text = said(tutorial.split_stack(), tutorial.combined())
-    assert "Kernels per step 36 → 5, larger ones instead of many: tanh<f32> vec4 16 → 1 calls (64.0 → " in text
+    assert "Kernels per step 36 → 5, fewer and larger: tanh<f32> vec4 16 → 1 calls (64.0 → " in text
     assert "Less CPU time in launch calls (36 → 5, 180 → 25.0 µs), tanh (16 → 1 calls, " in text
-    assert "The GPU stands still for 41 % → 6 % of its time; most of the change is in gaps put down to " in text
-    assert "What holds it back: overhead-bound → memory-bound." in text
+    assert "The GPU is idle for 41 % → 6 % of its time; most of the change is in gaps attributed to " in text
+    assert "Bottleneck: overhead-bound → memory-bound." in text
     assert "became" not in text
 
 
@@ -82,7 +82,7 @@ def test_idle_time_is_told_once():
     assert "stands still" not in puzzled
     # Here it is about the busy time; the gaps before a step are longer than what is idle in it, and no cause of that.
     busy = said(tutorial.combined(), tutorial.combined(COMPILED))
-    assert "The GPU stands still for 6 % → 13 % of its time." in busy
+    assert "The GPU is idle for 6 % → 13 % of its time." in busy
 
 
 def test_compiled_it_fuses_each_pair():
@@ -96,8 +96,8 @@ def test_attention():
     assert "Kernels and copies per step 6 → 5; gone: Memcpy DtoD (17" in text
     assert "larger" not in text
     text = said(tutorial.attention("naive"), tutorial.attention("flash"))
-    assert "Kernels and copies per step 6 → 1: FlashAttn fwd d64 stands where bmm, mul, copy_, " in text
-    assert "masked_fill_ and _softmax stood (6 → 1 kernel, " in text
+    assert "Kernels and copies per step 6 → 1: FlashAttn fwd d64 runs where bmm, mul, copy_, " in text
+    assert "masked_fill_ and _softmax ran (6 → 1 kernel, " in text
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,9 @@ def test_work_without_a_launch_is_named(shared_trace):
     trace = load(str(shared_trace(PUZZLE)))
     text = said(trace, trace, "unfused[1]", "unfused[2]")
     assert "17 GPU activities of B without a launch record" in text
-    assert "torch.compile adds 2 rows (865 µs of CPU time per run): CompiledFunction, TorchDynamo Cache Lookup." in text
+    assert (
+        "torch.compile adds 2 entries (865 µs of CPU time per run): CompiledFunction, TorchDynamo Cache Lookup." in text
+    )
     assert "without a launch record" not in said(trace, trace, "unfused[1]", "fused[1]")
 
 
@@ -158,8 +160,8 @@ def test_a_kernel_that_became_many_is_weighed_with_all_of_them(shared_trace):
     trace = load(str(shared_trace(PUZZLE)))
     text = said(trace, trace, "fused[1]", "unfused[2]")
     assert "tanh became triton_per_fused_layer_norm_tanh_0_0d1d2d3d4d (2 → 16 kernels, 51.0 → 80.0 µs)" in text
-    assert "counterpart" not in text
-    assert "GPU work new" not in text
+    assert "has a match" not in text
+    assert "GPU activity new" not in text
 
 
 def one_kernel(name: str, *times: int, copy: bool = False) -> Trace:
@@ -180,8 +182,8 @@ def test_a_kernel_that_is_faster_or_slower_is_named():
         one_kernel("mul_kernel", 900_000, 901_000, 902_000),
         one_kernel("mul_kernel", 500_000, 501_000, 502_000),
     )
-    assert "GPU work faster: mul_kernel (901 → 501 µs)." in said(slow, fast)
-    assert "GPU work slower: mul_kernel (501 → 901 µs)." in said(fast, slow)
+    assert "GPU activity faster: mul_kernel (901 → 501 µs)." in said(slow, fast)
+    assert "GPU activity slower: mul_kernel (501 → 901 µs)." in said(fast, slow)
     restless = one_kernel("mul_kernel", 400_000, 900_000, 1_400_000)
     assert "GPU work" not in said(restless, fast)
     assert first(said(restless, fast)).endswith("cannot tell, the steps of one side differ by 1,000 µs.")

@@ -23,11 +23,11 @@ def is_told(a: Trace, b: Trace) -> bool:
 def test_numbers_stand_beside_each_other():
     lines = said(tutorial.split_stack(), tutorial.mlp())
     assert lines[0] == (
-        "These are not the same program: of A's GPU time 0 % has a counterpart in B, of B's 0 % one in A. "
-        "What follows are numbers of each, and no speed-up."
+        "These are different programs: of A's GPU time 0 % has a match in B, of B's 0 % one in A. "
+        "The numbers below describe each of them, and are no speed-up."
     )
     assert "Kernels per step: A 36, B 5." in lines
-    assert "What holds each back: A is overhead-bound, B is compute-bound." in lines
+    assert "Bottlenecks: A is overhead-bound, B is compute-bound." in lines
     assert not [claim for claim in CLAIMS for line in lines[1:] if claim in line]
 
 
@@ -57,7 +57,7 @@ def test_a_program_from_which_most_was_taken_out_is_the_same():
     large = [Call(f"my::op{n}", [[n, 8]], ["float"], work=(Work(f"kernel_{n}", 90_000),)) for n in range(30)]
     text = "\n".join(said(trace_of([*rest, *large] * 2, [*rest, *large] * 2), trace_of(rest * 2, rest * 2)))
     assert "not the same program" not in text
-    assert "has a counterpart in B, of B's 100 % one in A." in text
+    assert "has a match in B, of B's 100 % has one in A." in text
 
 
 def test_calls_of_the_same_names():
@@ -83,7 +83,7 @@ def test_real_strangers(shared_trace):
         for name in ("d06_h100_stack_mem.json.gz", "d07_mi300x_8rank_3steps_stack.json.gz")
     )
     lines = said(a, b)
-    assert lines[0].startswith("These are not the same program: of A's GPU time 0.1 % has a counterpart in B, ")
+    assert lines[0].startswith("These are different programs: of A's GPU time 0.1 % has a match in B, ")
     assert not [claim for claim in CLAIMS for line in lines[1:] if claim in line]
     names = "d01_v100_torch1.9_6steps_mem_occ.json.gz", "d02_v100_2020_array.json.gz"
     d01, d02 = (load(str(shared_trace(name))) for name in names)

@@ -119,7 +119,7 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
             numbers("self_cpu_b_us", right.own.median / 1000, "us", "CPU time outside of what it called, in B."),
             numbers("saves_us", saves / 1000, "us", "How much less that is in B."),
             numbers("change_pct", _percent(left.own.median, right.own.median), "%", "How much more, of A."),
-            numbers("noise_us", noise / 1000, "us", "By how much parts of one side differ: the larger of the two."),
+            numbers("noise_us", noise / 1000, "us", "Spread among the parts of one side; the larger of the two."),
             numbers("cpu_a_us", left.total.median / 1000, "us", "CPU time with what it called, in A."),
             numbers("cpu_b_us", right.total.median / 1000, "us", "CPU time with what it called, in B."),
             texts("fused_into", [into.get(row) for row in range(len(keys))], "The kernel that does its work in B."),

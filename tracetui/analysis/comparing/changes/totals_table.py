@@ -117,9 +117,9 @@ def note(a: Side, b: Side) -> str:
     """What a reader must know of any table of the two sides."""
     said = [side.remark for side in (a, b) if side.remark]
     if reason := _mixed(a, b):
-        said.append(f"{reason[0].upper()}{reason[1:]}: these numbers are of none of them.")
+        said.append(f"{reason[0].upper()}{reason[1:]}: a median describes none of them.")
     if len(a) == 1 and len(b) == 1:
-        said.append("There is one part on each side, so that noise is not known.")
+        said.append("Each side has one part, so noise is unknown.")
     return " ".join(dict.fromkeys(said))
 
 

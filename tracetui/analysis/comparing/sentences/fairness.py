@@ -26,7 +26,7 @@ from tracetui.model.quantities import counted, rounded_percent, time_scale
 from tracetui.model.trace import Trace
 
 RANK_METADATA_KEY = "distributedInfo"
-RANKS_WAIT = "a collective waits for the slowest rank, so the time in it says who waited, not what is slow"
+RANKS_WAIT = "a collective waits for the slowest rank, so its time shows who waited, not what is slow"
 
 
 class Rank(NamedTuple):
@@ -124,8 +124,8 @@ def unrelated_programs(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, s
         return ""
     one, other = names
     first, second = map(rounded_percent, shares)
-    held = f"of {one}'s GPU time {first} has a counterpart in {other}, of {other}'s {second}"
-    return f"These are not the same program: {held} one in {one}. What follows are numbers of each, and no speed-up."
+    held = f"of {one}'s GPU time {first} has a match in {other}, of {other}'s {second}"
+    return f"These are different programs: {held} one in {one}. The numbers below describe each of them, and are no speed-up."
 
 
 def separate_times(a: Side, b: Side, totals: Mapping[str, Total]) -> Iterator[str]:
@@ -141,7 +141,7 @@ def separate_times(a: Side, b: Side, totals: Mapping[str, Total]) -> Iterator[st
             yield f"{words.format(per(a, b))}: A {before:,g}, B {after:,g}."
     left, right = traits(a).verdict, traits(b).verdict
     if left and right and left != right:
-        yield f"What holds each back: A is {left}, B is {right}."
+        yield f"Bottlenecks: A is {left}, B is {right}."
 
 
 CONDITIONS = (*RECORDED, THREADS)
@@ -170,7 +170,7 @@ def unsure(a: Side, b: Side) -> list[str]:
     said = [*_on_the_same(traits(a), traits(b))]
     if 1 in (len(a), len(b)) and not len(a) == len(b) == 1:
         alone, other = ("A", "B") if len(a) == 1 else ("B", "A")
-        said.append(f"{alone} is one {(a if alone == 'A' else b).part_kind}: noise is known of {other} alone.")
+        said.append(f"{alone} is one {(a if alone == 'A' else b).part_kind}: noise is known only for {other}.")
     for name, side in (("A", a), ("B", b)):
         if count := side.inferred():
             what = f"{counted(count, 'GPU activity')} of {name}"
@@ -182,24 +182,24 @@ def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
     a, b = traits(one), traits(other)
     for name, side in zip(names, (a, b), strict=True):
         if side.cut:
-            yield f"{name} was not read to its end, so that some of its work may be missing."
+            yield f"{name} was not read to its end, so some of its GPU activity may be missing."
     yield from rank_sentences(one, other, names)
     if a.part_kind != b.part_kind:
         words = [
             f"the whole {each.part_kind}" if each.part_kind == CAPTURE else f"a {each.part_kind}" for each in (a, b)
         ]
-        yield f"A part of {names[0]} is {words[0]}, one of {names[1]} {words[1]}: their sums do not compare."
+        yield f"A part of {names[0]} is {words[0]}, one of {names[1]} {words[1]}: their sums cannot be compared."
     works = [bool(len(each.work()[0])) for each in (one, other)]
     if works[0] != works[1]:
-        yield f"Only {names[0] if works[0] else names[1]} put work on a GPU: the CPU times are of different work."
+        yield f"Only {names[0] if works[0] else names[1]} ran anything on a GPU: the CPU times measure different things."
     if a.devices and b.devices and a.devices != b.devices:
-        yield f"Different devices: {_devices(a)}, and {_devices(b)}; what follows need not come from the program."
+        yield f"Different devices: {_devices(a)}, and {_devices(b)}; differences may come from the hardware."
     if a.torch and b.torch and a.torch != b.torch:
         yield f"Different versions of PyTorch: {a.torch} and {b.torch}."
     yield from _on_others(a, b)
     if a.frames != b.frames:
         name = names[0] if a.frames else names[1]
-        yield f"Python frames were recorded in {name} alone, which makes its CPU slower."
+        yield f"Python frames were recorded only in {name}, which makes its CPU slower."
 
 
 def _devices(side: Traits) -> str:

@@ -91,7 +91,7 @@ def _common_words(shares: tuple[float, float]) -> Iterator[str]:
     """That little of the work has a counterpart: perhaps these are two programs."""
     if min(shares) < MIN_COMMON_PERCENT:
         first, second = map(rounded_percent, shares)
-        yield f"Of A's GPU time {first} has a counterpart in B, of B's {second} one in A."
+        yield f"Of A's GPU time {first} has a match in B, of B's {second} has one in A."
 
 
 def _telling(rows: Sequence[Row]) -> list[Row]:
@@ -133,11 +133,11 @@ def _counts(
     reasons = [list(map(_fusion, fused)), _rates(more), _changed(others)]
     for each in (each for each in reasons if each):
         if lead:
-            colon = ";" if each is reasons[2] else ", larger ones instead of many:" if larger else ":"
+            colon = ";" if each is reasons[2] else ", fewer and larger:" if larger else ":"
             yield f"{lead}{colon} {'; '.join(each)}."
             lead = ""
         else:
-            yield f"{'GPU work ' if each is reasons[2] else ''}{'; '.join(each)}."
+            yield f"{'GPU activity ' if each is reasons[2] else ''}{'; '.join(each)}."
     if lead:
         yield f"{lead}."
 
@@ -156,9 +156,9 @@ def _fusion(row: Row) -> str:
     saved = row["saved_bytes"]
     aside.append(f"{size(saved)} less memory traffic" if saved is not None and saved > 0 else "")
     subject = joined(ops) if 0 < len(ops) <= MAX_NAMED_OPS else listed(ops, MAX_NAMED_OPS) or row["from"]
-    verb = "stands where" if row["how"] == SAME_PLACE else "became"
+    verb = "runs where" if row["how"] == SAME_PLACE else "became"
     if row["how"] == SAME_PLACE:
-        return f"{row['into']} {verb} {subject} stood{in_brackets(*aside)}"
+        return f"{row['into']} {verb} {subject} ran{in_brackets(*aside)}"
     return f"{subject} {verb} {row['into']}{in_brackets(*aside)}"
 
 

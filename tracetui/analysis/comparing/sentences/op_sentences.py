@@ -321,6 +321,6 @@ def _compile(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
             listed([str(row["name"]) for row in mine]),
             f"{time_scale((spent,)).one(spent)} of CPU time{per(a, b)}",
         )
-        what = counted(len(mine), "row")
+        what = counted(len(mine), "entry")
         lead = f"torch.compile adds {what}" if mark == NEW else f"{what} of torch.compile gone"
         yield f"{lead} ({cost}): {names}."

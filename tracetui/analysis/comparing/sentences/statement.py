@@ -57,7 +57,7 @@ def warning_sentences(a: Side, b: Side, severity: CheckSeverity, names: tuple[st
         held = [index for index in (0, 1) if check in mine[index]]
         counts = dict.fromkeys(_count((a, b)[index], check) for index in held)
         whose = " and ".join(names[index] for index in held)
-        yield f"Doubtful in {whose}, as health says: {check.name} ({' and '.join(counts)}). {check.effect}"
+        yield f"Warning about {whose} (health): {check.name} ({' and '.join(counts)}). {check.effect}"
 
 
 def _of(side: Side, other: Side, severity: CheckSeverity) -> Iterator[Check]:

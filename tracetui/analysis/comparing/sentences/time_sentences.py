@@ -79,7 +79,7 @@ MIN_IDLE_CHANGE_POINTS = 2.0
 """Percentage points by which idle time must change to be told."""
 MIN_SYNC_SHARE = 0.1
 """Share of a step that is spent waiting for the GPU, from which on its whole duration is told too."""
-CAUSE_HELP_PREFIX = "Gaps put down to:"
+CAUSE_HELP_PREFIX = "Gaps attributed to:"
 """How the help of such a measure begins."""
 MAX_UNKNOWN_SHARE = 0.2
 """Share of the idle time without a known cause from which on none is named."""
@@ -118,7 +118,7 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
     yield from _idle(totals)
     left, right = traits(a).verdict, traits(b).verdict
     if left and right and left != right:
-        yield f"What holds it back: {left} → {right}."
+        yield f"Bottleneck: {left} → {right}."
     yield from _traffic(totals, per(a, b), saved)
 
 
@@ -172,7 +172,7 @@ def _gpu(totals: TotalsByName, gpu: Difference, per: str, parts: str, aside: str
     busy = totals["gpu_busy_us"].difference
     first = told(f"GPU{per}, from the first kernel to the last,", gpu, parts, aside)
     scale = time_scale((gpu.a.median, gpu.b.median))
-    return f"{first}; it works {scale.change(busy.a.median, busy.b.median)} of that."
+    return f"{first}; busy for {scale.change(busy.a.median, busy.b.median)} of that."
 
 
 def _waits(totals: TotalsByName) -> bool:
@@ -200,11 +200,11 @@ def _idle(totals: TotalsByName) -> Iterator[str]:
     share = _of(totals, "gpu_idle_pct")
     if share is None or share.change not in BEYOND_NOISE or abs(share.amount) < MIN_IDLE_CHANGE_POINTS:
         return
-    line = f"The GPU stands still for {rounded_percent(share.a.median)} → {rounded_percent(share.b.median)} of its time"
+    line = f"The GPU is idle for {rounded_percent(share.a.median)} → {rounded_percent(share.b.median)} of its time"
     if worst := _cause(totals):
         times = worst.difference.a.median, worst.difference.b.median
         word = worst.help.removeprefix(CAUSE_HELP_PREFIX).strip(" .")
-        yield f"{line}; most of the change is in gaps put down to {word} ({time_scale(times).change(*times)})."
+        yield f"{line}; most of the change is in gaps attributed to {word} ({time_scale(times).change(*times)})."
     elif _gpu_measure(totals) == "gpu_busy_us":
         yield f"{line}."
 
@@ -236,4 +236,4 @@ def _traffic(totals: TotalsByName, per: str, saved: float) -> Iterator[str]:
     if abs(-moved.amount - saved) > MAX_UNEXPLAINED_TRAFFIC * abs(moved.amount):
         before, after = moved.a.median, moved.b.median
         change = f"{size_change(before, after)}: {how_much(before, after)}"
-        yield f"Memory traffic{per}, the least that shapes imply, {change}."
+        yield f"Minimum memory traffic{per}, from tensor shapes, {change}."

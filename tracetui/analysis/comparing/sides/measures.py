@@ -153,7 +153,7 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
         mine = np.flatnonzero((cause == number) & (part >= 0))
         sums = _tally(part[mine], side, idle.dur[mine]) / 1000
         word = WORDS[number].lower()
-        yield Measure(f"idle_{word.replace(' ', '_')}_us", sums, f"Gaps put down to: {word}.", "us")
+        yield Measure(f"idle_{word.replace(' ', '_')}_us", sums, f"Gaps attributed to: {word}.", "us")
 
 
 def _is_inside(side: Side, idle: Idleness) -> Bool:
