@@ -151,7 +151,7 @@ def test_a_device_can_be_named_for_a_trace_that_is_silent():
 def test_advice_is_true():
     limits = limits_of(H100)
     assert limits is not None
-    assert advice(limits, 10_000, 256, 72, 0) == "8 registers fewer: 4 blocks per SM instead of 3"
+    assert advice(limits, 10_000, 256, 72, 0) == "8 fewer registers: 4 blocks per SM instead of 3"
     assert slow_active(256, 72, 0) == slow_active(256, 65, 0) == 3
     assert slow_active(256, 64, 0) == 4
     assert advice(limits, 10_000, 128, 32, 90_000) == "13.0 KiB less shared memory: 3 blocks per SM instead of 2"
@@ -159,7 +159,7 @@ def test_advice_is_true():
     assert slow_active(128, 32, 90_000 - 13 * 1024 + 128) == 2
     both = advice(limits, 10_000, 384, 168, 200_000)
     assert both.endswith("2 blocks per SM instead of 1")
-    assert "registers fewer and" in both
+    assert "fewer registers and" in both
     assert advice(limits, 53, 256, 32, 0) == "1,003 more blocks would fill the GPU once: 8 per SM on 132 SMs, now 53"
     assert advice(limits, 10_000, 32, 16, 0) == "blocks of 64 threads instead of 32: 100 % instead of 50 %"
     assert advice(limits, 10_000, 256, 32, 0) == ""

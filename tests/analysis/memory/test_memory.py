@@ -66,7 +66,7 @@ def test_by_op_says_who_held_the_peak_and_the_note_what_is_older() -> None:
         (None, 0, 0, 3_000, 0),
     ]
     assert table["at_peak_pct"].values[1] == pytest.approx(100 * 2_000 / 7_000)
-    assert "fullest with 6.8 KiB at 0.7 µs in ProfilerStep#1 ▸ aten::relu, 3.9 KiB of it older" in table.note
+    assert "peaked at 6.8 KiB at 0.7 µs in ProfilerStep#1 ▸ aten::relu, 3.9 KiB of it allocated before" in table.note
 
 
 def test_where_steps_overlap_the_backward_thread_allocates_in_the_step_of_its_forward_thread() -> None:

@@ -42,14 +42,15 @@ def advice_of(trace: Trace, row: int) -> str:
 
 
 def advice(limits: Limits, blocks: int, threads: int, registers: int, shared: int) -> str:
-    """A sentence such as `8 registers fewer: 3 blocks per SM instead of 2`, empty where nothing is left to raise."""
+    """A sentence such as `8 fewer registers: 3 blocks per SM instead of 2`, empty where nothing is left to raise."""
     allowed = _allowed(limits, threads, registers, shared)
     active = min(allowed)
     if active == 0 or blocks <= 0:
         return ""
     room = limits.sms * active
     if blocks < room:
-        return f"{room - blocks:,} more blocks would fill the GPU once: {active} per SM on {limits.sms} SMs, now {blocks:,}"
+        more = f"{room - blocks:,} more blocks would fill the GPU once"
+        return f"{more}: {active} per SM on {limits.sms} SMs, now {blocks:,}"
     if min(allowed[2:]) == active:
         return _other_blocks(limits, threads, registers, shared)
     wanted = active + 1

@@ -33,8 +33,8 @@ MIN_ALIGNED_ELEMENTS = 4
 _ADVICE = {
     "memory": "Every byte is moved at that rate at best: read and write less. Fuse the op with its neighbours "
     "(torch.compile, or a fused form such as scaled_dot_product_attention), use smaller types, keep inputs contiguous.",
-    "compute": "The Tensor Cores (Matrix Cores on AMD) could do more: see tile, alignment and waves of its kernel, try max-autotune, larger "
-    "or rounder shapes, or a lower precision.",
+    "compute": "The Tensor Cores (Matrix Cores on AMD) could do more: see tile, alignment and waves of its kernel, "
+    "try max-autotune, larger or rounder shapes, or a lower precision.",
 }
 
 

@@ -22,10 +22,10 @@ from tracetui.model.quantities import counted, duration, rounded_percent
 _ADVICE = {
     "overhead": "The CPU cannot launch kernels as fast as the GPU runs them. Launch fewer and larger ones: "
     "torch.compile, mode='reduce-overhead' or CUDA graphs, a larger batch, fused ops.",
-    "host-stall": "The CPU does something else for long stretches. See in the Gaps pane what it does, and move that out of "
-    "the step: load data ahead, synchronise less, compile before.",
-    "dependency": "GPU activity was queued and did not run: it waited for another stream, a peer or a copy. See which event "
-    "the stream waits for, and start what it waits for earlier.",
+    "host-stall": "The CPU does something else for long stretches. See in the Gaps pane what it does, and move that "
+    "out of the step: load data ahead, synchronise less, compile before.",
+    "dependency": "GPU activity was queued and did not run: it waited for another stream, a peer or a copy. See which "
+    "event the stream waits for, and start what it waits for earlier.",
 }
 _STALLS = {
     Cause.DATA_LOADING: "The step waits for its data. Give the DataLoader workers (num_workers, prefetch_factor, "

@@ -160,7 +160,7 @@ def test_turned_round_a_kernel_became_operators():
         f"Operators per step 3 → 12 (and 2 → 0 of torch.compile): {SOFTMAX} became _softmax, mul and masked_fill (1,"
         in text
     )
-    assert "3 rows of torch.compile gone (" in text
+    assert "3 entries of torch.compile gone (" in text
     assert "new: matmul (" in text
 
 

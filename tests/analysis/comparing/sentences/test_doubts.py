@@ -35,8 +35,8 @@ def test_an_impossible_duration_is_said_before_the_times():
         "that long: GPU time is too high, gaps are missing."
     )
     assert lines[1].startswith("GPU")
-    assert said(endless(5), endless(300))[0].startswith("Doubtful in B, ")
-    assert not any("Doubtful" in line for line in said(endless(5), endless(6)))
+    assert said(endless(5), endless(300))[0].startswith("Warning about B (health)")
+    assert not any("Warning about" in line for line in said(endless(5), endless(6)))
 
 
 def test_a_doubt_about_another_part_is_not_said():
@@ -56,7 +56,7 @@ def test_python_frames_of_both_are_said_last():
     assert lines[0].startswith("GPU time")
     alone = said(framed(played(eager(), eager())), trace_of(eager(3), eager(3)))
     assert "Python frames were recorded only in A, which makes its CPU slower." in alone
-    assert not any("Doubtful" in line for line in alone)
+    assert not any("Warning about" in line for line in alone)
 
 
 def test_what_touches_nothing_that_is_compared_is_not_said():
@@ -70,4 +70,4 @@ def test_the_real_one(shared_trace):
     wrong = load(str(shared_trace("edge/e17_impossible_kernel_duration.json")))
     right = load(str(shared_trace("d16_b300_tiny.json.gz")))
     assert said(wrong, right)[0].startswith(f"Warning about A (health): {PAST} (1 of 42). ")
-    assert not any("Doubtful" in line for line in said(right, right, "all", ""))
+    assert not any("Warning about" in line for line in said(right, right, "all", ""))

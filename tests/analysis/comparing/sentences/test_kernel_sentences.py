@@ -41,7 +41,7 @@ def test_a_kernel_that_is_gone_is_named():
 def test_as_many_kernels_as_before_are_not_counted():
     there = text([product(), *eager(2), extra("one_kernel")], [product(), extra("other_thing", 900), *eager(2)])
     assert "Kernels per step" not in there
-    assert "GPU work " in there
+    assert "GPU activity " in there
 
 
 def test_what_is_small_explains_nothing():
@@ -70,7 +70,7 @@ def test_fewer_and_larger_kernels_are_told_with_their_calls():
     many = [Call("aten::tanh", work=(Work("tanh_kernel", 20_000),))] * 8
     one = [Call("aten::tanh", work=(Work("tanh_kernel", 120_000),))]
     there = text([product(), *many], [product(), *one])
-    assert "larger ones instead of many: tanh_kernel 8 → 1 calls (160 → 120 µs)." in there
+    assert "fewer and larger: tanh_kernel 8 → 1 calls (160 → 120 µs)." in there
     assert "larger" not in text([product(), *one], [product(), *many])
 
 

@@ -32,7 +32,7 @@ def recorded(number: Any = 0, of: Any = 8, waits: int = 50_000, origin_ns: int =
 def test_two_ranks_of_one_job_are_said_first():
     lines = said(recorded(0), recorded(1, waits=900_000))
     assert lines[0] == (
-        "A and B are ranks 0 and 1 of one job of 8: a collective waits for the slowest rank, so the time in it says "
+        "A and B are ranks 0 and 1 of one job of 8: a collective waits for the slowest rank, so its time shows "
         "who waited, not what is slow."
     )
     assert not any("AllReduce" in line for line in lines)

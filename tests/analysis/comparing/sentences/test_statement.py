@@ -37,7 +37,7 @@ def test_turned_round_every_kernel_is_named():
         "triton_poi_fused__unsafe_view_gelu_mul_0 became gelu<bf16> vec4 and mul<bf16> vec4 (1 → 2 kernels, 89.8 → "
     )
     assert f"Kernels per step 4 → 5: {became}" in text
-    assert "5 rows of torch.compile gone (80.1 µs of CPU time per step): " in text
+    assert "5 entries of torch.compile gone (80.1 µs of CPU time per step): " in text
     assert "torch.compile adds" not in text
 
 
@@ -185,7 +185,7 @@ def test_a_kernel_that_is_faster_or_slower_is_named():
     assert "GPU activity faster: mul_kernel (901 → 501 µs)." in said(slow, fast)
     assert "GPU activity slower: mul_kernel (501 → 901 µs)." in said(fast, slow)
     restless = one_kernel("mul_kernel", 400_000, 900_000, 1_400_000)
-    assert "GPU work" not in said(restless, fast)
+    assert "GPU activity" not in said(restless, fast)
     assert first(said(restless, fast)).endswith("cannot tell, the steps of one side differ by 1,000 µs.")
 
 

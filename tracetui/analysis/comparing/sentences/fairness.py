@@ -125,7 +125,8 @@ def unrelated_programs(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, s
     one, other = names
     first, second = map(rounded_percent, shares)
     held = f"of {one}'s GPU time {first} has a match in {other}, of {other}'s {second}"
-    return f"These are different programs: {held} one in {one}. The numbers below describe each of them, and are no speed-up."
+    rest = "The numbers below describe each of them, and are no speed-up."
+    return f"These are different programs: {held} one in {one}. {rest}"
 
 
 def separate_times(a: Side, b: Side, totals: Mapping[str, Total]) -> Iterator[str]:
@@ -191,7 +192,8 @@ def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
         yield f"A part of {names[0]} is {words[0]}, one of {names[1]} {words[1]}: their sums cannot be compared."
     works = [bool(len(each.work()[0])) for each in (one, other)]
     if works[0] != works[1]:
-        yield f"Only {names[0] if works[0] else names[1]} ran anything on a GPU: the CPU times measure different things."
+        name = names[0] if works[0] else names[1]
+        yield f"Only {name} ran anything on a GPU: the CPU times measure different things."
     if a.devices and b.devices and a.devices != b.devices:
         yield f"Different devices: {_devices(a)}, and {_devices(b)}; differences may come from the hardware."
     if a.torch and b.torch and a.torch != b.torch:
