@@ -80,7 +80,7 @@ def test_the_row_says_why():
 def test_no_sentence_is_about_launches():
     text = "\n".join(said(partly(), partly(), "f[1]", "f[2]"))
     assert "launch calls" not in text
-    assert "put down to" not in text
+    assert "attributed to" not in text
     assert "4 GPU activities of B without a launch record" in text
     whole = trace_of(eager(20), [*compiled(), *EAGER_TAIL], steps=False)
     assert "launch calls (40 → 5, " in "\n".join(said(whole, whole, "f[1]", "f[2]"))
