@@ -94,14 +94,14 @@ def test_views_and_queries_are_counted_per_step_and_a_view_that_takes_a_millisec
     trace = make_trace([step(0, 0, MS), step(1, MS, 7 * MS), *views, *slow, *asked, *work])
     views_found, stalled = one(trace, "view-ops"), one(trace, "stalled-thread")
     assert views_found.evidence.startswith(
-        "80 calls (40 a step), 160.0 µs of their own, 2.0 % of the time of the steps"
+        "80 calls (40 a step), 160.0 µs of self time, 2.0 % of the time of the steps"
     )
     assert views_found.severity == Severity.MINOR
     assert stalled.cost == trace.slices.dur[stalled.row] == 5 * MS
     assert "1 call of views took 5.00 ms, 62.5 % of" in stalled.evidence
     assert one(trace, "occupancy-queries").evidence.startswith("4 queries (2.0 a step), 160 ns")
     assert "stalled-thread" not in ids(trace, 0)
-    assert one(trace, "view-ops", 0).evidence.startswith("40 calls, 80.0 µs of their own, 8.0 % of the time of step 0")
+    assert one(trace, "view-ops", 0).evidence.startswith("40 calls, 80.0 µs of self time, 8.0 % of the time of step 0")
 
 
 def test_small_elementwise_kernels_in_a_row_are_one_finding_and_a_product_ends_the_run():
@@ -162,7 +162,8 @@ def test_an_idle_gpu_is_a_finding_with_its_split_and_leads_to_the_longest_gap():
     finding = one(trace, "overhead-bound")
     assert finding.title == "Overhead-bound: GPU idle for 81 %"
     assert finding.evidence.startswith(
-        "from the first kernel to the last 120.0 µs idle: 83 % until the launch, 0.8 % in launch calls, 16 % waiting"
+        "120.0 µs idle between the first kernel and the last: "
+        "83 % before the launch call, 0.8 % inside it, 16 % after it; "
     )
     assert finding.evidence.endswith("the longest gap, 90.0 µs: operators")
     assert trace.name_of(finding.row) == "b"

@@ -118,7 +118,7 @@ def view_tax(scope: Scope) -> Iterator[Finding]:
         "view-ops",
         severity,
         "Views cost CPU time and launch nothing",
-        f"{scope.per_step(len(rows), 'call')}, {duration(cost)} of their own, {scope.share(cost)}; most often "
+        f"{scope.per_step(len(rows), 'call')}, {duration(cost)} of self time, {scope.share(cost)}; most often "
         f"{most_common(scope.trace, rows)}",
         "t, view, transpose and the like only write new sizes and strides. They matter where the CPU is the "
         "bottleneck; torch.compile removes them.",

@@ -58,7 +58,7 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
         f"{counted(int(row['calls'] or 0), 'call')} with {row['input_shapes']}, "
         f"{duration(1000 * float(row['total_us'] or 0))}, "
         f"{rounded_percent(float(row['peak_pct'] or 0))} of the {'bandwidth' if row['bound'] == 'memory' else 'peak'}; "
-        f"{duration(cost)} more than the least" + (f"; {counted(others, 'more op')} like that" if others else ""),
+        f"{duration(cost)} above the roofline" + (f"; {counted(others, 'more op')} like that" if others else ""),
         _ADVICE.get(str(row["bound"]), "See the Roofline pane."),
         int(table.slices[worst]),
         cost,

@@ -72,9 +72,7 @@ def idle_gpu(scope: Scope) -> Iterator[Finding]:
         f"{said.cause}-bound" if said.idle_pct >= STARVED else f"{said.cause}-gaps",
         scope.weigh(said.idle),
         f"{said.words[0].upper()}{said.words[1:]}: GPU idle for {rounded_percent(said.idle_pct)}",
-        f"from the first kernel to the last {_split(said)}"
-        + (f"; the longest gap, {_described(scope, largest)}" if largest >= 0 else "")
-        + _lead_in(scope),
+        _split(said) + (f"; the longest gap, {_described(scope, largest)}" if largest >= 0 else "") + _lead_in(scope),
         " ".join((_advice(said), *said.remarks)),
         int(idleness(scope.trace).after[largest]) if largest >= 0 else -1,
         said.idle,
@@ -121,11 +119,13 @@ def _lead_in(scope: Scope) -> str:
     return f"; before the first kernel another {duration(waited)} of the step passed, which counts in no gap"
 
 
-def _split(said: Verdict) -> str:
-    parts = [(said.cpu_late, "until the launch"), (said.in_launch, "in launch calls"), (said.waiting, "waiting")]
-    parts += [(said.unknown, "unknown")] if said.unknown else []
-    told = ", ".join(f"{rounded_percent(100 * part / max(said.idle, 1))} {word}" for part, word in parts)
-    return f"{duration(said.idle)} idle: {told}; {rounded_percent(said.late_pct)} of the kernels launched late"
+def _split(judged: Verdict) -> str:
+    """The idle time with its parts before, inside and after the launch call, and the share launched late."""
+    parts = [(judged.cpu_late, "before the launch call"), (judged.in_launch, "inside it"), (judged.waiting, "after it")]
+    parts += [(judged.unknown, "unknown")] if judged.unknown else []
+    shares = ", ".join(f"{rounded_percent(100 * part / max(judged.idle, 1))} {word}" for part, word in parts)
+    idle = f"{duration(judged.idle)} idle between the first kernel and the last"
+    return f"{idle}: {shares}; {rounded_percent(judged.late_pct)} of the kernels launched late"
 
 
 def _longest_gap(scope: Scope) -> int:

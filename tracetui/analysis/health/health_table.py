@@ -107,7 +107,7 @@ def _note(trace: Trace) -> str:
     wrong = sum(check.severity == CheckSeverity.WRONG for check in bad)
     words = [f"{wrong} found wrong numbers"] if wrong else []
     words += [f"{len(bad) - wrong} raised warnings"] if len(bad) > wrong else []
-    return f"Of {len(CHECKS)} checks {' and '.join(words)}; other panes mark the affected columns with ~."
+    return f"Of {len(CHECKS)} checks, {' and '.join(words)}; other panes mark the affected columns with ~."
 
 
 CUT = "Every complete event could be read as it stands; the file is cut off, or damaged, behind them."

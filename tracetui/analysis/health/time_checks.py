@@ -177,7 +177,7 @@ TIME_CHECKS = (
         "profiler overhead",
         CheckSeverity.NOTE,
         overhead,
-        "The profiler's own work, on a lane of its own; while it lasts the program may stand still.",
+        "Time of the profiler itself, on a lane of its own; the program may be stalled meanwhile.",
     ),
     Check("profiler's last wait", CheckSeverity.NOTE, own_flush, "It is left out of sync times and verdicts."),
 )
