@@ -201,7 +201,7 @@ def test_the_op_that_loses_most_against_the_roofline_is_told_with_its_share():
     finding = one(make_trace(events, [H100]), "far-from-roofline")
     assert finding.title == "aten::add is far below the roofline"
     assert finding.evidence.startswith(
-        "1 call with [[8192, 8192], [1, 1]], 400.0 µs, 20 % of the bandwidth; 319.9 µs more"
+        "1 call with [[8192, 8192], [1, 1]], 400.0 µs, 20 % of the bandwidth; 319.9 µs above the roofline"
     )
     fast = [*events[:2], kernel("k", 20_000, 100_000, correlation=1)]
     assert "far-from-roofline" not in ids(make_trace(fast, [H100]))
