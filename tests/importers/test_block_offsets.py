@@ -238,3 +238,30 @@ def test_a_damaged_line_is_told_at_its_byte_and_costs_itself(read, block, number
     assert times(found) == [other for other in range(20) if other != number]
     assert (layout.container, layout.dropped) == ("lines", 1)
     assert layout.examples[0][0] == number * (SIZE + 1)
+
+
+def test_what_looks_like_the_end_of_an_event_within_the_last_one_is_passed_over(read):
+    """The last comma between braces is within the arguments of the event that is cut off."""
+    text = "[" + ",".join(EVENTS[:5]) + ',{"ph":"X","args":{"deep":[{"a":1},{"b":2'
+    found, layout = read(text, 1 << 20)
+    assert [len(piece.events) for piece in found] == [5, 0]
+    assert [piece.is_tolerant for piece in found] == [False, True]
+    assert layout.truncated_at == 1 + 5 * (SIZE + 1)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize(
+    ("head", "header"),
+    [
+        ('me":"x"}, ', 'me":"x"},'),  # the bracket of the block is put on the byte in front of the event
+        ("some words [", "some words "),
+        ('some words {"traceEvents": [', 'some words {"traceEvents": '),
+        ("words " * 100 + "[", "words " * 100),
+    ],
+    ids=["end of an event", "array", "object", "longer than a block"],
+)
+def test_events_behind_something_else_are_read_from_their_byte_on(read, block, head, header):
+    found, layout = read(head + ",".join(EVENTS) + "]", block)
+    assert times(found) == list(range(20))
+    assert (layout.header.decode(), found[0].offset) == (header, len(header))
+    assert [odd.offset for odd in layout.oddities] == [0]
