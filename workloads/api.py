@@ -1,7 +1,7 @@
-"""What a workload is: a name, parameters, a function that prepares one step, and what its trace should show.
+"""The interface of a workload: a name, parameters, a function that prepares one step, and expectations of its trace.
 
-Only the standard library is imported here. `prepare` is a string and torch is imported inside the function it
-names, so that workloads can be listed where torch is missing; both happen in the recording child alone.
+Only the standard library is imported here. `prepare` is a string, and the function it names imports torch, so that
+workloads can be listed where torch is missing; only the child process calls it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 Value = int | float | str | bool
-"""What a parameter can be."""
+"""The value of a parameter."""
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 
@@ -24,9 +24,9 @@ Metric = Literal[
     "gpu_busy_pct",
     "slowest_to_fastest_step",
 ]
-"""What can be looked up in a trace:
+"""Measures of a trace that an expectation can name:
 
-`kernels_per_forward`      kernels, copies and fills that were launched inside the workload's label, per step
+`kernels_per_forward`      kernels, copies and fills launched inside the workload's label, per step
 `kernel_named`             whether a kernel has a name that matches a pattern
 `ops_per_step`             CPU operators per step
 `op_named`                 whether a CPU operator has a name that matches a pattern
@@ -37,11 +37,11 @@ Metric = Literal[
 
 
 class BadRequest(ValueError):
-    """What was asked for cannot be understood: no such workload, parameter, value or function."""
+    """The request is invalid: the workload, parameter, value or function does not exist."""
 
 
 class Unavailable(Exception):
-    """The workload was understood but cannot run on this device; the message says what is missing."""
+    """The workload exists but cannot run on this device; the message says what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class Param:
     choices: tuple[Value, ...] = ()
     minimum: float | None = None
     grows_memory: bool = False
-    """Whether a larger value needs more memory; such parameters are named when memory runs out."""
+    """Whether a larger value needs more memory; these parameters are named when memory runs out."""
 
     def read(self, given: Value) -> Value:
-        """The given value, or the text of one, as the type of the default.
+        """The given value, or the text of one, converted to the type of the default.
 
-        Raises: BadRequest that says what is accepted.
+        Raises: BadRequest that says which values are accepted.
         """
         value = converted(given, type(self.default), self.name)
         if self.choices and value not in self.choices:
@@ -71,79 +71,79 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """One thing to guess before looking, and to check in the recorded trace."""
+    """One expectation of the recorded trace: the user guesses it before looking, and `--verify` checks it."""
 
     text: str
-    """What is asked, for example `GPU kernels per forward`."""
+    """The question, for example `GPU kernels per forward`."""
     metric: Metric
     want: int | tuple[float, float] | str
-    """A number, an inclusive range, or a pattern for a metric that ends in `named`; `^$` wants no match."""
+    """A number, an inclusive range, or a pattern for a metric that ends in `named`; `^$` expects no match."""
     when: str = "cuda"
-    """Words that must all hold, see `applies`."""
+    """Conditions that must all hold, see `applies`."""
     why: str = ""
-    """Told after the guess."""
+    """The explanation, shown after the guess."""
     of: str = ""
     """The operator whose calls are counted."""
 
     def applies(self, about: Mapping[str, Any]) -> bool:
-        """Whether this holds for a recording, by what the recording says of itself (its `tracetui` entry).
+        """Whether the expectation applies to a recording, given its metadata (the entry `tracetui` of the trace).
 
-        `any` always holds; `cpu` and `cuda` name the kind of device; `eager` and `compile`, `cold` and `warm` say how
-        it ran; `torch=2.13` is the version, and any other `name=value` a parameter.
+        `any` always applies; `cpu` and `cuda` are kinds of device; `eager` and `compile`, `cold` and `warm` are options
+        of the recording; `torch=2.13` is the version, and any other `name=value` a parameter.
         """
         return all(_holds(word, about) for word in self.when.split())
 
 
 @dataclass(slots=True)
 class Prepared:
-    """A workload on its device, ready to be called."""
+    """A workload whose tensors are on the device, ready to be called."""
 
     step: Callable[[], object]
-    """One iteration; must not synchronise; the value is ignored."""
+    """One iteration; it must not synchronise, and its result is ignored."""
     label: str
-    """The annotation around each iteration, no suffix of an operator's name."""
+    """The annotation around each iteration; it must not be a suffix of an operator's name."""
     flops: float | None = None
     """Algorithmic floating-point operations of one step."""
     bytes: float | None = None
-    """Memory traffic of one step that no implementation can avoid."""
+    """Bytes of memory traffic of one step that no implementation can avoid."""
     check: Callable[[], None] | None = None
-    """Called once outside the profiler, before a trace is written; raises AssertionError for a wrong result."""
+    """Called once outside the profiler before the trace is written; raises AssertionError for a wrong result."""
     close: Callable[[], None] | None = None
     """Called after the last step."""
     operands: Mapping[str, Any] = field(default_factory=dict)
-    """Weights and inputs by name, tensors or modules, anything else counts for nothing: what recordings that are
-    compared must have in common."""
+    """Weights and inputs by name, as tensors or modules; other values are ignored. Recordings that are compared must
+    have the same ones."""
 
 
 class Context(Protocol):
-    """What a `prepare` function may ask of the recorder."""
+    """What a `prepare` function receives from the recorder."""
 
     @property
     def device(self) -> str:
-        """The device to put tensors on, for example `cpu` or `cuda:0`."""
+        """The device for tensors, for example `cpu` or `cuda:0`."""
 
     @property
     def dtype(self) -> Any:
-        """The `torch.dtype` that was asked for, or the workload's default."""
+        """The `torch.dtype` of `--dtype`, or the workload's default."""
 
     @property
     def seed(self) -> int:
-        """The seed, with which torch was seeded before `prepare`."""
+        """The seed; torch was seeded with it before `prepare`."""
 
     @property
     def compiled(self) -> bool:
         """Whether `--compile` was given."""
 
     def compile(self, step: Step) -> Step:
-        """The function compiled as the options say, or unchanged."""
+        """The function compiled according to the options, or unchanged without `--compile`."""
 
     def note(self, text: str) -> None:
-        """Tell the user a sentence."""
+        """Show the user a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A program worth profiling, as it is listed, chosen and configured without torch."""
+    """The description of a program to profile, with which it is listed, chosen and configured without torch."""
 
     name: str
     summary: str
@@ -151,19 +151,19 @@ class Workload:
     """`package.module:function`, called as `function(context, **params)` in the child; returns a `Prepared`."""
     params: tuple[Param, ...] = ()
     needs: tuple[str, ...] = ()
-    """`gpu`, `gpu>=9.0` (compute capability), `triton`, `compiler` (C++)."""
+    """Requirements: `gpu`, `gpu>=9.0` (compute capability), `triton`, `compiler` (C++)."""
     studies: Literal["overhead", "throughput"] = "throughput"
-    """Whether shapes are recorded by default: they cost time per operator, which a study of overhead would see."""
+    """The subject; shapes are recorded by default for throughput only, because they take time per operator."""
     dtype: str = "bf16"
     """The default data type, one of `options.DTYPES`; empty where it makes no difference."""
     lesson: str = ""
-    """What the trace teaches, to be shown after the guess."""
+    """The lesson of the trace, shown after the guess."""
     expects: tuple[Expect, ...] = ()
     see: tuple[str, ...] = ()
-    """Where the lesson comes from."""
+    """Sources of the lesson, as addresses."""
     variants: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    """Recordings worth comparing: a name and the options or parameters that differ. `workload` among them names another
-    workload that computes the same; `eager` and `compile` exist for all."""
+    """Recordings worth comparing: a name, and the options or parameters that differ. The key `workload` names another
+    workload that computes the same; `eager` and `compile` exist for all workloads."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """Every parameter with its given or default value.
@@ -179,17 +179,18 @@ class Workload:
 
     @property
     def growing(self) -> tuple[str, ...]:
-        """The parameters that scale the memory it needs."""
+        """The parameters that increase memory use."""
         return tuple(param.name for param in self.params if param.grows_memory)
 
 
 TRUE, FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+"""Texts that stand for true and for false."""
 
 
 def converted(given: Value, kind: type, name: str) -> Value:
     """A value, or the text of one, as a bool, int, float or str.
 
-    Raises: BadRequest when the text does not read as that type.
+    Raises: BadRequest where the text is not a value of that type.
     """
     if kind is bool:
         text = str(given).strip().casefold()
@@ -197,19 +198,19 @@ def converted(given: Value, kind: type, name: str) -> Value:
             raise BadRequest(f"{name} is true or false, not {given}.")
         return text in TRUE
     if kind not in (int, float, str):
-        raise BadRequest(f"{name} wants a {kind.__name__}, which cannot be given as text.")
+        raise BadRequest(f"{name} has the type {kind.__name__}, which cannot be given as text.")
     try:
         value: Value = kind(given)
     except ValueError:
-        raise BadRequest(f"{name} wants a {_WORDS[kind]}, not {given}.") from None
+        raise BadRequest(f"{name} must be a {_TYPE_NAMES[kind]}, not {given}.") from None
     return value
 
 
-_WORDS = {int: "whole number", float: "number", str: "text"}
+_TYPE_NAMES = {int: "whole number", float: "number", str: "text"}
 
 
 def _holds(word: str, about: Mapping[str, Any]) -> bool:
-    """Whether one word of `Expect.when` is true of a recording."""
+    """Whether one condition of `Expect.when` is true for a recording."""
     options, params = about.get("options") or {}, about.get("params") or {}
     name, is_pair, value = word.partition("=")
     if not is_pair:

@@ -1,6 +1,6 @@
-"""What can be told of this machine without torch: PyTorch's build, a GPU's driver, Triton, a C++ compiler.
+"""What is installed on this machine, found without importing torch: PyTorch's build, GPU driver, Triton, C++ compiler.
 
-Takes a few milliseconds and creates nothing on a GPU. Whether driver and torch fit together, only the child can tell.
+Takes a few milliseconds and creates no GPU context. Only the child can tell whether the driver works with PyTorch.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ _DRIVERS = (
     ("rocm", "libamdhip64.so", ("/dev/kfd",)),
     ("xpu", "libze_loader.so.1", ("/dev/dri/renderD*",)),
 )
-"""Kind of GPU, its driver's library, and the device files of which one must be there."""
+"""Kind of GPU, its driver's library, and patterns of device files of which one must exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What was found."""
+    """What is installed on a machine."""
 
     torch: str | None
     """The version of PyTorch, or None."""
     torch_gpu: str | None
     """The kind of GPU that PyTorch is built for, or None for the CPU alone."""
     driver: str | None
-    """The kind of GPU that has a driver here, or None."""
+    """The kind of GPU whose driver is installed, or None."""
     triton: bool
     compiler: str | None
     """The C++ compiler that torch.compile would use, or None."""
 
     @property
     def has_gpu(self) -> bool:
-        """Whether PyTorch will find a GPU, as far as can be seen."""
+        """Whether PyTorch is likely to find a GPU: the driver is of the kind that PyTorch is built for."""
         return self.driver is not None and self.driver == self.torch_gpu
 
 
-def look() -> Machine:
-    """Look at this machine and this Python."""
+def inspect_machine() -> Machine:
+    """What is installed on this machine and for this Python."""
     torch, torch_gpu = _torch()
     return Machine(torch, torch_gpu, gpu_driver(), triton_is_installed(), compiler())
 
 
-def reason_against(workload: Workload, machine: Machine) -> str | None:
-    """Why a workload cannot run here, in words, or None when it can."""
+def unavailable_reason(workload: Workload, machine: Machine) -> str | None:
+    """Why a workload cannot run on a machine, in words, or None where it can."""
     if machine.torch is None:
         return "PyTorch is not installed"
     for need in workload.needs:
@@ -61,14 +61,14 @@ def reason_against(workload: Workload, machine: Machine) -> str | None:
         if word == "triton" and not machine.triton:
             return "Triton is not installed"
         if word == "compiler" and machine.compiler is None:
-            return "no C++ compiler is here"
+            return "no C++ compiler was found"
         if word not in ("gpu", "triton", "compiler"):
-            return f"needs {need}, which this version cannot provide"
+            return f"needs {need}, which this version does not support"
     return None
 
 
 def gpu_driver() -> str | None:
-    """The kind of GPU whose driver and device files are here, or None."""
+    """The kind of GPU whose driver and device files exist, or None."""
     for kind, library, devices in _DRIVERS:
         if any(glob(pattern) for pattern in devices) and _loads(library):
             return kind
@@ -76,7 +76,7 @@ def gpu_driver() -> str | None:
 
 
 def triton_is_installed() -> bool:
-    """Whether Triton could be imported."""
+    """Whether Triton is installed."""
     return find_spec("triton") is not None
 
 
@@ -89,11 +89,11 @@ def _no_gpu(machine: Machine) -> str:
     if machine.driver is None:
         return "needs a GPU, and none was found"
     built = f"built for {machine.torch_gpu}" if machine.torch_gpu else "built for the CPU only"
-    return f"needs a GPU; a {machine.driver} driver is here, but PyTorch {machine.torch} is {built}"
+    return f"needs a GPU; a {machine.driver} driver is installed, but PyTorch {machine.torch} is {built}"
 
 
 def _torch() -> tuple[str | None, str | None]:
-    """PyTorch's version and the GPU it is built for, read from its `version.py`: importing it takes a second."""
+    """PyTorch's version and the kind of GPU it is built for, from its `version.py`: importing torch takes a second."""
     spec = find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         return None, None
@@ -101,10 +101,10 @@ def _torch() -> tuple[str | None, str | None]:
         text = Path(spec.submodule_search_locations[0], "version.py").read_text()
     except OSError:
         return "of unknown version", None
-    found = dict(re.findall(r"^(\w+)(?::[^=]+)? = '([^']+)'$", text, re.MULTILINE))
+    values = dict(re.findall(r"^(\w+)(?::[^=]+)? = '([^']+)'$", text, re.MULTILINE))
     builds = {"cuda": "cuda", "hip": "rocm", "xpu": "xpu"}
-    gpu = next((kind for key, kind in builds.items() if key in found), None)
-    return found.get("__version__", "of unknown version"), gpu
+    gpu = next((kind for key, kind in builds.items() if key in values), None)
+    return values.get("__version__", "of unknown version"), gpu
 
 
 def _loads(library: str) -> bool:

@@ -1,11 +1,12 @@
-"""Which workloads there are: the built-in ones, and those that other packages register.
+"""The list of workloads: built-in ones, and those that other packages register.
 
-A package adds its own with an entry point in the group `tracetui.workloads`, whose object is a Workload or several:
+A package registers workloads with an entry point in the group `tracetui.workloads`; its object is one Workload or a
+sequence of them:
 
     [project.entry-points."tracetui.workloads"]
     mine = "mypackage.profiles:WORKLOADS"
 
-Nothing here imports torch, and a package that cannot be loaded becomes a row that says why.
+Nothing here imports torch. A package that cannot be loaded becomes an entry that says why.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from workloads import machine
 from workloads.api import BadRequest, Workload
 from workloads.programs.user_function import is_path
 
-GROUP = "tracetui.workloads"
+ENTRY_POINT_GROUP = "tracetui.workloads"
+"""The group of entry points in which packages register workloads."""
 
 BUILT_IN = {
     "matmul_add": "workloads.programs.matmul_add:WORKLOAD",
@@ -30,41 +32,43 @@ BUILT_IN = {
     "split_stack": "workloads.programs.puzzlers:SPLIT_STACK",
     "combined": "workloads.programs.puzzlers:COMBINED",
 }
-"""Name and place of each, as in an entry point: what imports this module cannot reach torch through it."""
+"""Name and module of each, as in an entry point: what imports this module cannot reach torch through it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of the list of workloads."""
+    """One workload in the list."""
 
     name: str
-    """What `tracetui run` takes."""
+    """The name for `tracetui run`."""
     workload: Workload | None
-    """None where it could not be loaded."""
+    """The workload, None where it could not be loaded."""
     source: str
-    """The distribution it comes from; empty for a built-in one."""
+    """The distribution of the workload; empty for a built-in one."""
     reason: str
-    """Why it cannot run here; empty where it can, as far as can be told without torch."""
+    """Why the workload cannot run here, found out without torch; empty where it can."""
 
 
 def entries() -> list[Entry]:
-    """Every workload with whether it runs here, the built-in ones first."""
-    here = machine.look()
-    rows = [Entry(each.name, each, "", machine.reason_against(each, here) or "") for each in map(built_in, BUILT_IN)]
-    for source, found in _registered():
-        if isinstance(found, Broken):
-            rows.append(Entry(found.name, None, source, f"broken: {found.reason}"))
+    """All workloads, each with the reason why it cannot run here, the built-in ones first."""
+    here = machine.inspect_machine()
+    rows = [
+        Entry(each.name, each, "", machine.unavailable_reason(each, here) or "") for each in map(built_in, BUILT_IN)
+    ]
+    for source, registered in _registered():
+        if isinstance(registered, BrokenEntryPoint):
+            rows.append(Entry(registered.name, None, source, f"broken: {registered.reason}"))
             continue
-        taken = any(row.name == found.name for row in rows)
-        name = f"{source}:{found.name}" if taken else found.name
-        rows.append(Entry(name, found, source, machine.reason_against(found, here) or ""))
+        is_taken = any(row.name == registered.name for row in rows)
+        name = f"{source}:{registered.name}" if is_taken else registered.name
+        rows.append(Entry(name, registered, source, machine.unavailable_reason(registered, here) or ""))
     return rows
 
 
 def find(name: str) -> Workload:
-    """The workload with a name, or an unambiguous start of one; `DISTRIBUTION:NAME` is one that another's name hides.
+    """The workload with a name, or with an unambiguous start of one; `DISTRIBUTION:NAME` where the name is taken.
 
-    Raises: BadRequest that lists what there is, or says why it is broken.
+    Raises: BadRequest that lists the workloads, or says why this one cannot be loaded.
     """
     wanted = name.replace("-", "_")
     if wanted in BUILT_IN:
@@ -87,44 +91,44 @@ def built_in(name: str) -> Workload:
 
 
 def is_function(name: str) -> bool:
-    """Whether a name means a function of one's own: `path/to/file.py:fn`, or `package.module:fn` where no workload
-    has that name."""
-    place, colon, _ = name.rpartition(":")
+    """Whether a name means a user's function: `path/to/file.py:fn`, or `package.module:fn` where no workload has that
+    name."""
+    module, colon, _ = name.rpartition(":")
     if not colon:
         return False
-    return is_path(place) or not any(row.name == name for row in entries())
+    return is_path(module) or not any(row.name == name for row in entries())
 
 
 def _unknown(name: str, names: list[str], matching: list[str]) -> str:
     if matching:
-        return f"{name} is short for {' and '.join(matching)}; say which."
+        return f"{name} matches {' and '.join(matching)}: give the full name."
     close = get_close_matches(name, names, n=1)
     guess = f" Did you mean {close[0]}?" if close else ""
     return f"There is no workload {name}.{guess} There are {', '.join(names)}, and path/to/file.py:function."
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenEntryPoint:
     """An entry point that could not be loaded."""
 
     name: str
     reason: str
 
 
-def _registered() -> Iterable[tuple[str, Workload | Broken]]:
-    """The workloads of other packages, each with the distribution it comes from."""
-    # Costs 80 ms, which a recording of a built-in workload need not wait for.
+def _registered() -> Iterable[tuple[str, Workload | BrokenEntryPoint]]:
+    """The workloads of other packages, each with its distribution."""
+    # Takes 80 ms, for which a recording of a built-in workload need not wait.
     from importlib.metadata import entry_points
 
-    for point in entry_points(group=GROUP):
+    for point in entry_points(group=ENTRY_POINT_GROUP):
         source = point.dist.name if point.dist else "unknown"
         try:
             loaded = point.load()
-            found = [loaded] if isinstance(loaded, Workload) else list(loaded)
-            if not all(isinstance(each, Workload) for each in found):
-                raise TypeError(f"{point.value} is no Workload")
+            workloads = [loaded] if isinstance(loaded, Workload) else list(loaded)
+            if not all(isinstance(each, Workload) for each in workloads):
+                raise TypeError(f"{point.value} is not a Workload")
         except (Exception, SystemExit) as error:
-            # Other people's code may raise anything or call sys.exit, and must not take the list with it.
-            yield source, Broken(point.name, f"{type(error).__name__}: {error}")
+            # Code of other packages may raise anything or call sys.exit, which must not break the list.
+            yield source, BrokenEntryPoint(point.name, f"{type(error).__name__}: {error}")
             continue
-        yield from ((source, each) for each in found)
+        yield from ((source, each) for each in workloads)

@@ -70,7 +70,7 @@ def main() -> int:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="in this order (default: all)")
     parser.add_argument("--only", nargs="+", default=[], metavar="WORKLOAD", help="only these")
     options = parser.parse_args()
-    if options.device != "cpu" and not machine.look().has_gpu:
+    if options.device != "cpu" and not machine.inspect_machine().has_gpu:
         print("gpu: there is no GPU that PyTorch can use; --device cpu tries the parts without one.", file=sys.stderr)
         return NOTHING_HERE
     deadline = time.monotonic() + options.minutes * 60 if options.minutes else float("inf")

@@ -70,7 +70,7 @@ def main() -> int:
 
 def reason_against() -> str | None:
     """Why nothing can be measured here, in words."""
-    reason = machine.reason_against(WORKLOAD, machine.look())
+    reason = machine.unavailable_reason(WORKLOAD, machine.inspect_machine())
     if reason:
         return f"{WORKLOAD.name} cannot run here: {reason}"
     import torch

@@ -83,7 +83,7 @@ BEHAVIOUR = {"stubborn": STUBBORN, "deaf": DEAF, "has children": HAS_CHILDREN, "
 @pytest.mark.parametrize("source", BEHAVIOUR.values(), ids=BEHAVIOUR)
 def test_whatever_a_function_does_about_it(tmp_path, source):
     request = asked(own_function(tmp_path / "own.py", source), tmp_path / "x.json")
-    outcome, pid = asyncio.run(stopped_in("first call", request, grace=0.3, environment=LIGHT_TORCH))
+    outcome, pid = asyncio.run(stopped_in("first call", request, grace_s=0.3, environment=LIGHT_TORCH))
     assert outcome.failure.kind == "cancelled"
     assert is_gone(pid)
     assert not (tmp_path / "x.json").exists()

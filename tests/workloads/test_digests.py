@@ -12,7 +12,7 @@ from tests.support.workloads.sizes import ATTENTION, SMALL
 from workloads import registry
 from workloads.programs import fused_mlp
 from workloads.recording import digests as digests_module
-from workloads.recording.digests import ENOUGH, LETTERS, digests
+from workloads.recording.digests import DIGEST_LENGTH, MAX_HASHED_BYTES, digests
 from workloads.recording.launcher import record_now, variants_of
 from workloads.recording.planning import plan_variants
 from workloads.recording.preparation import RunContext, dtype_of
@@ -100,11 +100,11 @@ def test_no_more_is_hashed_than_a_moment_allows(torch, monkeypatch):
             hashed.append(len(data))
 
         def hexdigest(self):
-            return "0" * LETTERS
+            return "0" * DIGEST_LENGTH
 
     monkeypatch.setattr(digests_module, "hashlib", SimpleNamespace(sha256=Counter))
-    digests({"x": torch.zeros(2 * ENOUGH, dtype=torch.uint8)})
-    assert ENOUGH <= sum(hashed) < ENOUGH + 100
+    digests({"x": torch.zeros(2 * MAX_HASHED_BYTES, dtype=torch.uint8)})
+    assert MAX_HASHED_BYTES <= sum(hashed) < MAX_HASHED_BYTES + 100
 
 
 def prepared(request):

@@ -161,7 +161,8 @@ def test_a_python_that_cannot_run_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("out", "reason"), [("folder", "it is a folder"), ("file/x.json", "is no folder"), ("locked/x.json", "may not be")]
+    ("out", "reason"),
+    [("folder", "it is a folder"), ("file/x.json", "is not a folder"), ("locked/x.json", "is not writable")],
 )
 def test_a_destination_that_cannot_be_is_told_before_anything_runs(tmp_path, out, reason):
     (tmp_path / "folder").mkdir()

@@ -150,7 +150,7 @@ def test_a_chain_that_bites_its_tail():
     ],
 )
 def test_a_return_code_without_a_word(code, kind):
-    assert failures.of_exit(code, "compiling", "some\n\nlast words").kind == kind
+    assert failures.failure_of_exit_code(code, "compiling", "some\n\nlast words").kind == kind
 
 
 def test_the_end_of_a_log():
@@ -163,5 +163,5 @@ def test_a_crash_is_shown_from_where_it_says_fatal():
     log = "words\nFatal Python error: Segmentation fault\n\n" + "frame\n" * 100
     lines = failures.fatal_error(log).splitlines()
     assert lines[0] == "Fatal Python error: Segmentation fault"
-    assert len(lines) == failures.LOG_LINES
+    assert len(lines) == failures.MAX_LOG_LINES
     assert failures.fatal_error("words") == ""

@@ -135,33 +135,33 @@ def test_killed_at_any_moment(tmp_path, start, count, longest):
 
 
 @linux
-@pytest.mark.parametrize("which", ["guard", "recorder"])
+@pytest.mark.parametrize("which", ["supervisor", "recorder"])
 def test_whoever_else_is_killed(tmp_path, which):
     run = light(tmp_path, "import time\ndef step():\n    open('../there', 'w').close()\n    time.sleep(600)")
     run.wait_for((tmp_path / "there").exists)
-    guard, recorder = (pid for pid in sorted(run.processes()) if pid != run.process.pid)
-    os.kill(guard if which == "guard" else recorder, signal.SIGKILL)
+    supervisor, recorder = (pid for pid in sorted(run.processes()) if pid != run.process.pid)
+    os.kill(supervisor if which == "supervisor" else recorder, signal.SIGKILL)
     run.ended().failed(4, "The system killed the recording while making the first call")
 
 
 @linux
 def test_a_guard_ends_as_its_recorder_did(tmp_path):
-    """What a shell or a launcher sees of the recorder is what it would see without a guard."""
+    """What a shell or a launcher sees of the recorder is what it would see without a supervisor."""
     from workloads.recording.child import command
     from workloads.recording.request import Request
 
     (tmp_path / "own.py").write_text("import os\ndef step(): os.abort()")
-    leash, held = os.pipe()
+    parent_pipe, held = os.pipe()
     pipe = os.open(os.devnull, os.O_WRONLY)
     request = Request(f"{tmp_path / 'own.py'}:step", str(tmp_path / "x.json"))
     done = subprocess.run(
-        command(sys.executable, (pipe, leash), "token", request),
-        pass_fds=(pipe, leash),
+        command(sys.executable, (pipe, parent_pipe), "token", request),
+        pass_fds=(pipe, parent_pipe),
         env={**os.environ, **LIGHT_TORCH},
         capture_output=True,
         timeout=PATIENCE,
     )
-    for file in (leash, held, pipe):
+    for file in (parent_pipe, held, pipe):
         os.close(file)
     assert done.returncode == -signal.SIGABRT
     assert done.stderr.count(b"Fatal Python error") == 1

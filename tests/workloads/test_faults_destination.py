@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.workloads.children import needs_torch
 from tests.support.workloads.faults import light, own
-from workloads.recording.trace_file import LONGEST_NAME
+from workloads.recording.trace_file import MAX_NAME_BYTES
 
 pytestmark = pytest.mark.full
 
@@ -43,7 +43,7 @@ def small_disk(tmp_path):
 @needs_torch
 @pytest.mark.parametrize(
     ("calls", "said"),
-    [(50, "The trace could not be written in"), (2, "No space left on device. Name another place with -o.")],
+    [(50, "The trace could not be written in"), (2, "No space left on device. Choose another path with -o.")],
 )
 def test_a_disk_that_is_full(small_disk, tmp_path, calls, said):
     """While the profiler writes, and while its file is turned into the one to be kept."""
@@ -58,7 +58,7 @@ def test_a_disk_that_is_full(small_disk, tmp_path, calls, said):
 
 def test_a_disk_that_is_read_only_by_now(small_disk, tmp_path):
     source = FAST.format(1) + f"    import os; os.system('mount -o remount,ro {small_disk}')"
-    light(tmp_path, source).ended().failed(4, "Read-only file system. Name another place with -o.")
+    light(tmp_path, source).ended().failed(4, "Read-only file system. Choose another path with -o.")
 
 
 @needs_torch
@@ -72,7 +72,7 @@ def test_a_folder_that_may_not_be_written_to_any_more(tmp_path):
     if os.geteuid() == 0:
         pytest.skip("this user may write everywhere")
     source = FAST.format(1) + "    import os; os.chmod('../out', 0o500)"
-    light(tmp_path, source).ended().failed(4, "Permission denied. Name another place with -o.")
+    light(tmp_path, source).ended().failed(4, "Permission denied. Choose another path with -o.")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_folder_that_may_not_be_written_to_any_more(tmp_path):
         ("shutil.rmtree('../out')", "No such file or directory"),
         ("shutil.rmtree('../out'); open('../out', 'w').close()", "Not a directory"),
         ("os.mkdir('../out/x.json')", "it is a folder"),
-        ("os.mkfifo('../out/x.json')", "it is no plain file"),
+        ("os.mkfifo('../out/x.json')", "it is not a regular file"),
         ("os.mkdir('../out/x.txt')", "it is a folder"),
     ],
 )
@@ -101,7 +101,7 @@ def test_what_is_no_plain_file_is_refused_and_stays(tmp_path):
     # A name for it, lest a test that fails replaces the one of this machine.
     device.symlink_to(os.devnull)
     for path in (fifo, device):
-        light(tmp_path, FAST.format(1), out=str(path)).ended().failed(4, "cannot be written: it is no plain file")
+        light(tmp_path, FAST.format(1), out=str(path)).ended().failed(4, "cannot be written: it is not a regular file")
     assert stat.S_ISFIFO(fifo.stat().st_mode)
     assert stat.S_ISCHR(device.stat().st_mode)
 
@@ -109,9 +109,9 @@ def test_what_is_no_plain_file_is_refused_and_stays(tmp_path):
 @pytest.mark.parametrize(
     ("out", "said"),
     [
-        ("../out/" + "x" * (LONGEST_NAME + 1), "its name is longer than"),
+        ("../out/" + "x" * (MAX_NAME_BYTES + 1), "its name is longer than"),
         ("../out/" + "x" * 300 + "/x.json", "File name too long"),
-        ("own.py/x.json", "is no folder"),
+        ("own.py/x.json", "is not a folder"),
     ],
 )
 def test_a_name_that_cannot_be(tmp_path, out, said):
@@ -120,7 +120,7 @@ def test_a_name_that_cannot_be(tmp_path, out, said):
 
 @needs_torch
 def test_a_name_that_is_as_long_as_it_may_be(tmp_path):
-    name = "x" * (LONGEST_NAME - 8) + ".json.gz"
+    name = "x" * (MAX_NAME_BYTES - 8) + ".json.gz"
     ended = own(tmp_path, FAST.format(1), out=f"../out/{name}").ended()
     ended.left_nothing()
     assert (ended.code, list(ended.files)) == (0, [name])

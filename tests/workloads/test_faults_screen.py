@@ -95,7 +95,7 @@ def test_an_app_that_is_killed_takes_the_recording_with_it(tmp_path, number):
     raw = Raw(sys.executable, "-m", "tracetui", str(tmp_path))
     try:
         begin(raw)
-        assert len(raw.alive()) > 2, "the app, the guard and the recorder"
+        assert len(raw.alive()) > 2, "the app, the supervisor and the recorder"
         os.kill(raw.process.pid, number)
         raw.exit_code(SOON)
         raw.wait_until_gone(SOON)

@@ -39,7 +39,7 @@ FAILING = {
     "half a character": Fault("def step(): raise ValueError('a\\udcff\\x9b31mb')", "ValueError while making the first"),
     "a name that steers": Fault("def step(): raise type('\\x1b[31mE\\n', (Exception,), {})('odd')", "raised E while"),
     "recurses": Fault("def step(): step()", "RecursionError while making the first call"),
-    "leaves with 0": Fault("import os\ndef step(): os._exit(0)", "with exit code 0 and no word of why"),
+    "leaves with 0": Fault("import os\ndef step(): os._exit(0)", "with exit code 0 and no error message"),
     "aborts": Fault(
         "import os\ndef step(): os.abort()", "crashed while making the first call: SIGABRT", environment={}
     ),

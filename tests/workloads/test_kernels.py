@@ -29,7 +29,7 @@ LIMIT = 500.0
 NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
 
 needs_triton = pytest.mark.skipif(
-    machine.look().torch is None or not machine.triton_is_installed(), reason="needs torch and triton"
+    machine.inspect_machine().torch is None or not machine.triton_is_installed(), reason="needs torch and triton"
 )
 
 
@@ -97,7 +97,7 @@ def test_a_kernel_computes_what_torch_does_in_float64(interpreted, case):
 
 @pytest.mark.full
 @needs_triton
-@pytest.mark.skipif(not machine.look().has_gpu, reason="needs a GPU")
+@pytest.mark.skipif(not machine.inspect_machine().has_gpu, reason="needs a GPU")
 @pytest.mark.parametrize("case", kernel_results.CASES)
 def test_a_kernel_computes_the_same_on_a_gpu(computed, case):
     assert computed[case] == ""
@@ -139,7 +139,7 @@ def test_the_fused_mlp_is_listed_without_torch():
     ],
 )
 def test_what_the_fused_mlp_lacks(here, reason):
-    assert machine.reason_against(WORKLOAD, here) == reason
+    assert machine.unavailable_reason(WORKLOAD, here) == reason
 
 
 def test_a_gpu_without_triton(monkeypatch):

@@ -35,7 +35,7 @@ from workloads.recording.events import (
 from workloads.recording.exceptions import Cancel, Incomplete, NotWritten
 from workloads.recording.failures import Failure
 from workloads.recording.options import Options
-from workloads.recording.reporter import NOTES, Reporter
+from workloads.recording.reporter import MAX_NOTES, Reporter
 from workloads.recording.request import Request, file_name, tag
 
 SAID: list[Event] = [
@@ -86,14 +86,14 @@ def test_a_line_that_is_no_event_is_passed_over(line):
 
 def test_an_event_larger_than_the_pipe_arrives_whole():
     failure = Failed(Failure("error", "x", details="y" * 300_000))
-    lines = pipe_of(lambda reporter: reporter.say(failure))
+    lines = pipe_of(lambda reporter: reporter.send(failure))
     assert [from_line(line) for line in lines] == [failure]
 
 
 def test_a_line_that_a_signal_cut_short_spoils_no_other():
     def say(reporter):
         reporter._unfinished = True
-        reporter.say(Stage("building"))
+        reporter.send(Stage("building"))
 
     assert [from_line(line) for line in pipe_of(say)] == [None, Stage("building")]
 
@@ -104,7 +104,7 @@ def test_notes_are_flat_and_few():
             reporter.note("two\nlines \x1b[31mred\x1b[0m" + "." * 1000)
 
     lines = pipe_of(say)
-    assert len(lines) == NOTES
+    assert len(lines) == MAX_NOTES
     note = from_line(lines[0])
     assert isinstance(note, Note)
     assert note.text.startswith("two lines red..")
@@ -133,19 +133,19 @@ def test_progress_is_reported_sparingly():
 
 
 def test_the_heart_beats_except_while_it_would_be_recorded(monkeypatch):
-    monkeypatch.setattr(reporter_module, "BEAT", 0.01)
+    monkeypatch.setattr(reporter_module, "HEARTBEAT_INTERVAL_S", 0.01)
 
     beaten = threading.Event()
 
     def say(reporter):
-        tell = reporter.say
+        tell = reporter.send
 
         def noted(event):
             tell(event)
             if isinstance(event, Heartbeat):
                 beaten.set()
 
-        reporter.say = noted
+        reporter.send = noted
         with reporter.during("compiling"):
             reporter.start_heartbeat()
             assert beaten.wait(PATIENCE)
@@ -227,22 +227,22 @@ def written(path, content=TRACE):
 
 
 def test_what_a_file_holds(tmp_path):
-    contents = trace_file.look_through(written(tmp_path / "raw"))
-    assert (contents.steps, contents.gpu_work, contents.compiled_regions) == (2, 2, 1)
+    contents = trace_file.read_contents(written(tmp_path / "raw"))
+    assert (contents.steps, contents.gpu_activities, contents.compiled_regions) == (2, 2, 1)
 
 
 @pytest.mark.parametrize("content", [TRACE[:-1], TRACE[:40], b"[]", b"x"])
 def test_a_file_that_is_cut_off(tmp_path, content):
     with pytest.raises(Incomplete, match="free there"):
-        trace_file.look_through(written(tmp_path / "raw", content))
+        trace_file.read_contents(written(tmp_path / "raw", content))
 
 
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(NotWritten, match="folder does not exist"):
-        trace_file.look_through(tmp_path / "gone" / "raw")
+        trace_file.read_contents(tmp_path / "gone" / "raw")
     (tmp_path / "raw").touch()
     with pytest.raises(NotWritten):
-        trace_file.look_through(tmp_path / "raw")
+        trace_file.read_contents(tmp_path / "raw")
 
 
 @pytest.mark.parametrize("name", ["x.json", "x.json.gz"])
@@ -251,7 +251,7 @@ def test_a_file_keeps_its_content_and_gets_its_name(tmp_path, name, padding):
     out = tmp_path / name
     raw, part = trace_file.part_paths(out, "42")
     written(raw, b" " * padding + TRACE)
-    trace_file.keep(raw, part, out)
+    trace_file.pack(raw, part, out)
     data = part.read_bytes()
     assert [path.name for path in tmp_path.iterdir()] == [f"{name}.42.part"]
     content = json.loads(gzip.decompress(data) if name.endswith(".gz") else data)

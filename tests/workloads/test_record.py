@@ -129,7 +129,7 @@ def test_a_loop_that_ends_before_anything_is_recorded(loops):
 def test_a_loop_that_ends_while_it_is_recorded(loops):
     told, folder = loops
     assert told["short"] == [
-        "The loop ended after 3 steps: the trace holds 1 of 3, and the beginning of the next.",
+        "The loop ended after 3 steps: the trace holds 1 of 3, and the start of the next.",
     ]
     assert names(folder / "short.json.gz").count("aten::mm") == 1
 

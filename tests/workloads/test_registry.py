@@ -106,7 +106,7 @@ def test_a_name_may_be_short_when_only_one_begins_so(register):
     register()
     assert registry.find("split").name == "split_stack"
     assert registry.find("matmul-add").name == "matmul_add"
-    with pytest.raises(BadRequest, match="short for matmul_add and mlp"):
+    with pytest.raises(BadRequest, match="m matches matmul_add and mlp: give the full name"):
         registry.find("m")
     with pytest.raises(BadRequest, match="Did you mean attention"):
         registry.find("atention")
@@ -169,14 +169,14 @@ def test_what_means_a_function_of_ones_own(register):
     ],
 )
 def test_why_a_workload_cannot_run_here(needs, here, reason):
-    found = machine.reason_against(replace(PLAIN, needs=needs), here)
+    found = machine.unavailable_reason(replace(PLAIN, needs=needs), here)
     assert found is None if reason is None else reason in str(found)
 
 
 @pytest.mark.full
 def test_looking_at_this_machine_says_what_torch_says():
     torch = pytest.importorskip("torch")
-    here = machine.look()
+    here = machine.inspect_machine()
     assert here.torch == torch.__version__
     assert (here.torch_gpu == "cuda") == (torch.version.cuda is not None)
     assert here.has_gpu >= torch.cuda.is_available()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.recording.trace_file import numbered, put_in_place
+from workloads.recording.trace_file import numbered
 
 
 def test_names_are_numbered_before_their_suffixes() -> None:
@@ -34,9 +34,9 @@ def test_a_name_that_was_taken_meanwhile_is_left_alone(
     out.write_text("another's")
     (tmp_path / "x-2.json.gz").symlink_to("nothing")
     part.write_text("mine")
-    assert put_in_place(part, out, replace=False) == tmp_path / "x-3.json.gz"
+    assert move_to_destination(part, out, replace=False) == tmp_path / "x-3.json.gz"
     assert out.read_text() == "another's" and not part.exists()
     part.write_text("newer")
-    assert put_in_place(part, out, replace=True) == out
+    assert move_to_destination(part, out, replace=True) == out
     assert out.read_text() == "newer"
     assert not (tmp_path / "nothing").exists()

@@ -89,12 +89,12 @@ def test_parameters_are_what_the_signature_says(own, given, wanted):
     ("name", "given", "words"),
     [
         ("step", {}, r"step\(batch: 'int'.*wants batch"),
-        ("step", {"batch": "many"}, "batch wants a whole number, not many"),
+        ("step", {"batch": "many"}, "batch must be a whole number, not many"),
         ("step", {"batch": "1", "flag": "perhaps"}, "flag is true or false"),
         ("factory", {"width": "1"}, "There is no parameter width in factory"),
         ("factory", {"ctx": "1"}, "There is no parameter ctx"),
-        ("positional", {}, "wants a"),
-        ("tensor", {"x": "1"}, "x wants a list, which cannot be given as text"),
+        ("positional", {}, "requires a"),
+        ("tensor", {"x": "1"}, "x has the type list, which cannot be given as text"),
     ],
 )
 def test_parameters_that_do_not_fit(own, name, given, words):

@@ -1,8 +1,8 @@
-"""A function of one's own as a workload: `path/to/file.py:fn`, `package.module:fn`; in the child.
+"""A user's function as a workload: `path/to/file.py:fn`, `package.module:fn`; in the child.
 
-The function is one step, called again and again with the given parameters. A function whose return annotation is
-`Prepared` prepares a step instead, and a `Workload` or `Prepared` object is used as such; nothing else is guessed.
-What it computes is not compared with eager: a training step gives another result each time.
+The function is one step and is called repeatedly with the given parameters. A function whose return annotation is
+`Prepared` prepares a step instead, and a `Workload` or `Prepared` object is used directly. The result is not compared
+with eager mode's, because a training step gives a different result each time.
 """
 
 from __future__ import annotations
@@ -20,59 +20,59 @@ from typing import Any
 
 from workloads.api import BadRequest, Context, Prepared, Value, Workload, converted
 
-CONTEXT = ("ctx", "context")
-"""Names under which a function that returns a `Prepared` receives the context."""
+CONTEXT_NAMES = ("ctx", "context")
+"""Names of the parameter through which a function that returns a `Prepared` receives the context."""
 
 
-def is_path(place: str) -> bool:
-    """Whether what stands before the last colon is a file rather than a module."""
-    return place.endswith(".py") or os.sep in place or "/" in place
+def is_path(module_name: str) -> bool:
+    """Whether the text before the last colon is a file's path rather than a module's name."""
+    return module_name.endswith(".py") or os.sep in module_name or "/" in module_name
 
 
 def as_workload(name: str) -> Workload:
-    """The description of a function that has none of its own."""
+    """The description of a user's function, which has none itself."""
     return Workload(name, "your own function", "workloads.programs.user_function:prepare", dtype="")
 
 
 def label(name: str) -> str:
-    """The annotation around each step, for example `train.step`: with a dot, so that it is no operator's name."""
-    place, _, attribute = name.rpartition(":")
-    module = Path(place).stem if is_path(place) else place.rpartition(".")[2]
+    """The annotation around each step, for example `train.step`; the dot keeps it apart from names of operators."""
+    module_name, _, attribute = name.rpartition(":")
+    module = Path(module_name).stem if is_path(module_name) else module_name.rpartition(".")[2]
     return f"{module}.{attribute}"
 
 
 def load(name: str) -> object:
-    """Import the module and find the attribute in it, dots allowed.
+    """Import the module and return its attribute, which may contain dots.
 
-    Raises: BadRequest that names what is missing; whatever the module raises.
+    Raises: BadRequest that names what is missing; any exception of the module.
     """
-    place, _, attribute = name.rpartition(":")
-    if not place or not attribute:
+    module_name, _, attribute = name.rpartition(":")
+    if not module_name or not attribute:
         raise BadRequest(f"{name} is not of the form path/to/file.py:function or package.module:function.")
-    module = _load_file(Path(place)) if is_path(place) else _load_module(place)
-    found: object = module
+    module = _load_file(Path(module_name)) if is_path(module_name) else _load_module(module_name)
+    target: object = module
     for part in attribute.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             own = _own_names(module)
             has = f"it has {', '.join(own)}" if own else "it defines no function"
-            raise BadRequest(f"{place} has no {attribute}; {has}.")
-        found = getattr(found, part)
-    if not callable(found) and not isinstance(found, Workload | Prepared):
-        raise BadRequest(f"{name} is a {type(found).__name__}, and neither a function nor a Workload.")
-    return found
+            raise BadRequest(f"{module_name} has no {attribute}; {has}.")
+        target = getattr(target, part)
+    if not callable(target) and not isinstance(target, Workload | Prepared):
+        raise BadRequest(f"{name} is a {type(target).__name__}, and neither a function nor a Workload.")
+    return target
 
 
 def arguments(function: Any, given: Mapping[str, Value]) -> dict[str, Value]:
-    """The parameters as the function's annotations and defaults want them.
+    """The parameters converted to the types of the function's annotations and defaults.
 
-    Raises: BadRequest that shows the signature when they do not fit.
+    Raises: BadRequest that shows the signature where the function does not accept them.
     """
     signature, hints = _signature(function)
     accepted = {
         name: parameter
         for name, parameter in signature.parameters.items()
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        and not (name in CONTEXT and is_factory(function))
+        and not (name in CONTEXT_NAMES and is_factory(function))
     }
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
     shown = f"{getattr(function, '__name__', 'it')}{signature}"
@@ -84,26 +84,27 @@ def arguments(function: Any, given: Mapping[str, Value]) -> dict[str, Value]:
     positional_only = [name for name, each in signature.parameters.items() if each.kind is each.POSITIONAL_ONLY]
     missing = [name for name, each in accepted.items() if each.default is each.empty and name not in values]
     if missing or positional_only:
-        raise BadRequest(f"{shown} wants {', '.join(missing + positional_only)}; give -p NAME=VALUE for each.")
+        raise BadRequest(f"{shown} requires {', '.join(missing + positional_only)}: give -p NAME=VALUE for each.")
     return values
 
 
 def prepare(function: Any, name: str, params: Mapping[str, Value], context: Context) -> Prepared:
-    """Make a step of the function, or let it make one."""
+    """The step that calls the function, or that the function itself prepares."""
     if is_factory(function):
-        own = {each: context for each in CONTEXT if each in inspect.signature(function).parameters}
+        own = {each: context for each in CONTEXT_NAMES if each in inspect.signature(function).parameters}
         prepared = function(**own, **params)
         if not isinstance(prepared, Prepared):
-            raise BadRequest(f"{name} says that it returns a Prepared, and returned a {type(prepared).__name__}.")
+            returned = type(prepared).__name__
+            raise BadRequest(f"{name} is annotated to return a Prepared, and returned a {returned}.")
         return prepared
     step = context.compile(function)
-    # What its module holds: tensors and modules among it are its weights and inputs, as a rule.
-    held = dict(getattr(inspect.unwrap(function), "__globals__", {}))
-    return Prepared(step=lambda: step(**params), label=name, operands=held)
+    # Tensors and modules among the globals of the function's file are usually its weights and inputs.
+    file_globals = dict(getattr(inspect.unwrap(function), "__globals__", {}))
+    return Prepared(step=lambda: step(**params), label=name, operands=file_globals)
 
 
 def is_factory(function: Any) -> bool:
-    """Whether the return annotation says that it prepares a step."""
+    """Whether the function prepares a step, by its return annotation."""
     try:
         returns = inspect.signature(function).return_annotation
     except (ValueError, TypeError):
@@ -112,17 +113,17 @@ def is_factory(function: Any) -> bool:
 
 
 def _load_file(path: Path) -> types.ModuleType:
-    """Import a file under its own name, so that what it guards with `__main__` does not run."""
+    """Import a file under its own name, so that code under `if __name__ == "__main__"` does not run."""
     if not path.is_file():
         raise BadRequest(f"{path} does not exist.")
     sys.path.insert(0, str(path.resolve().parent))
     name = path.stem
     if name in sys.modules or name in sys.stdlib_module_names:
-        # A file called `random.py` must not take the place of the real one.
+        # A file called `random.py` must not replace the standard library's.
         name = f"{name}_of_user"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise BadRequest(f"{path} is no Python file.")
+        raise BadRequest(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -134,14 +135,14 @@ def _load_module(name: str) -> types.ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # Only the module itself is a mistake in the command; what it imports in vain is told as missing.
+        # Only a missing module NAME is an error of the command; a missing import inside it is reported as missing.
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            raise BadRequest(f"There is no module {name}, neither here nor installed.") from error
+            raise BadRequest(f"There is no module {name} in the current folder or installed.") from error
         raise
 
 
 def _own_names(module: types.ModuleType) -> list[str]:
-    """What the module itself defines and could be run."""
+    """The names that the module itself defines and that can be recorded."""
     return [
         name
         for name, value in vars(module).items()
@@ -152,7 +153,7 @@ def _own_names(module: types.ModuleType) -> list[str]:
 
 
 def _signature(function: Any) -> tuple[inspect.Signature, dict[str, Any]]:
-    """The signature, and the annotations as types where they can be understood."""
+    """The signature, and the annotations as types where they can be resolved."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
@@ -165,7 +166,7 @@ def _signature(function: Any) -> tuple[inspect.Signature, dict[str, Any]]:
 
 
 def _kind(parameter: inspect.Parameter | None, hints: Mapping[str, Any]) -> type:
-    """The type that a parameter's text is turned into: by annotation, else by default, else text."""
+    """The type of a parameter: of its annotation, else of its default, else text."""
     if parameter is None:
         return str
     hint = hints.get(parameter.name)

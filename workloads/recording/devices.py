@@ -1,4 +1,4 @@
-"""The device of a recording, in the child: chosen once, never exchanged for another without a word."""
+"""The device of a recording, in the child; chosen once, and never replaced by another without a note to the user."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from workloads.recording.exceptions import NoDevice
 if TYPE_CHECKING:
     import torch
 
-CPU_BUILD_HINT = "this PyTorch is built for the CPU only; install one for this GPU, see https://pytorch.org"
+CPU_BUILD_HINT = "this PyTorch is built for the CPU only; install a build for this GPU, see https://pytorch.org"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a workload runs and how to wait for it."""
+    """The device that a workload runs on, and how to wait for it."""
 
     device: str
     """For example `cpu` or `cuda:0`."""
     name: str
     activities: tuple[torch.profiler.ProfilerActivity, ...]
-    """What the profiler can record of it."""
+    """The kinds of activity that the profiler can record on it."""
     synchronize: Callable[[], None]
-    remark: str = ""
-    """What the user must know about this choice."""
+    note: str = ""
+    """A sentence for the user about this choice; empty where there is none."""
 
     @property
     def kind(self) -> str:
-        """The device without its number."""
+        """The kind of device, for example `cuda`."""
         return self.device.partition(":")[0]
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the profiler sees kernels on it."""
+        """Whether the profiler records kernels on it."""
         return self.kind in ("cuda", "xpu")
 
 
 def choose(wanted: str) -> Target:
-    """The device that was asked for, with a context on it; `auto` is the accelerator where there is one.
+    """The requested device, with a context created on it; `auto` is the accelerator where there is one.
 
-    Raises: NoDevice when it is absent, BadRequest when the text names none.
+    Raises: NoDevice where it does not exist, BadRequest where the text is not a device.
     """
     import torch
 
@@ -54,13 +54,14 @@ def choose(wanted: str) -> Target:
     except RuntimeError:
         raise BadRequest(f"--device is auto, cpu, cuda or cuda:N, not {wanted}.") from None
     if device.type == "cpu":
-        return _cpu(_remark() if wanted == "auto" else "")
+        return _cpu(_cpu_note() if wanted == "auto" else "")
     if not _is_available(device.type):
-        raise NoDevice(f"There is no {device.type} device: {_reason(device.type)}.")
+        raise NoDevice(f"There is no {device.type} device: {_unavailable_reason(device.type)}.")
     backend: Any = getattr(torch, device.type)
     number = device.index or 0
     if number >= backend.device_count():
-        raise NoDevice(f"There is no {device}: this machine has {backend.device_count()} of them, counted from 0.")
+        have = f"{backend.device_count()} {device.type} device{'s' * (backend.device_count() != 1)}"
+        raise NoDevice(f"There is no {device}: this machine has {have}, numbered from 0.")
     name = f"{device.type}:{number}"
     if device.type != "mps":
         backend.set_device(number)
@@ -68,14 +69,14 @@ def choose(wanted: str) -> Target:
     backend.synchronize()
     profiler: Any = torch.profiler
     supported = profiler.supported_activities()
-    remark = ""
+    note = ""
     if device.type == "mps":
-        remark = "The profiler records no kernels on this GPU: the trace holds what the CPU did."
-    return Target(name, _name(device.type, number), tuple(supported), backend.synchronize, remark)
+        note = "The profiler records no kernels on this GPU: the trace shows CPU activity only."
+    return Target(name, _name(device.type, number), tuple(supported), backend.synchronize, note)
 
 
 def current() -> Target:
-    """The accelerator that torch has, with the number that is set on it, or the CPU; nothing is set here."""
+    """The accelerator that torch currently uses, with its index, or the CPU; nothing is changed."""
     import torch
 
     kind = _accelerator()
@@ -87,8 +88,8 @@ def current() -> Target:
     return Target(f"{kind}:{number}", _name(kind, number), tuple(profiler.supported_activities()), backend.synchronize)
 
 
-def require(workload: Workload, target: Target) -> None:
-    """Check what the workload needs.
+def require_needs(workload: Workload, target: Target) -> None:
+    """Check that the device and software that a workload needs are available.
 
     Raises: Unavailable that names what is missing.
     """
@@ -105,16 +106,16 @@ def require(workload: Workload, target: Target) -> None:
         if word == "triton" and not triton_is_installed():
             raise ModuleNotFoundError("No module named 'triton'", name="triton")
         if word == "triton" and os.environ.get("TRITON_INTERPRET", "0") != "0":
-            # It would compute on the CPU and copy, and the trace would show that as the kernel.
+            # Triton's interpreter computes on the CPU, and the trace would show copies instead of the kernel.
             raise Unavailable(f"{workload.name} would be interpreted on the CPU: unset TRITON_INTERPRET.")
         if word == "compiler" and compiler() is None:
-            raise Unavailable(f"{workload.name} needs a C++ compiler, and none is there.")
+            raise Unavailable(f"{workload.name} needs a C++ compiler, and none was found.")
         if word not in ("gpu", "triton", "compiler"):
-            raise Unavailable(f"{workload.name} needs {need}, which this recorder does not know.")
+            raise Unavailable(f"{workload.name} needs {need}, which this recorder does not support.")
 
 
 def describe(target: Target) -> dict[str, Any] | None:
-    """The GPU in facts, or None on the CPU."""
+    """Properties of the GPU for the metadata of a trace, or None on the CPU."""
     import torch
 
     if target.kind != "cuda":
@@ -129,21 +130,21 @@ def describe(target: Target) -> dict[str, Any] | None:
 
 
 def free_memory(target: Target | None) -> str:
-    """The GPU's memory in words, for a message."""
+    """The total and free memory of the GPU, in words for a message."""
     if target is None or target.kind != "cuda":
-        return "how much the device has is not known"
+        return "the memory of the device is unknown"
     import torch
 
     try:
         free, total = torch.cuda.mem_get_info(target.device)
     except RuntimeError:
-        # After some failures the device answers nothing any more.
-        return "how much the device has it does not say"
+        # After some failures every call to the device fails.
+        return "the device no longer reports its memory"
     return f"the GPU has {total / 2**30:,.1f} GiB, of which {free / 2**30:,.1f} GiB are free"
 
 
 def driver_version() -> str | None:
-    """The version of NVIDIA's kernel driver, or None."""
+    """The version of NVIDIA's driver, or None."""
     try:
         words = Path("/proc/driver/nvidia/version").read_text().split()
     except OSError:
@@ -163,36 +164,36 @@ def _is_available(kind: str) -> bool:
     return bool(backend is not None and hasattr(backend, "is_available") and backend.is_available())
 
 
-def _cpu(remark: str) -> Target:
+def _cpu(note: str) -> Target:
     import platform
 
     from torch.profiler import ProfilerActivity
 
     name = platform.processor() or platform.machine()
-    return Target("cpu", name, (ProfilerActivity.CPU,), lambda: None, remark)
+    return Target("cpu", name, (ProfilerActivity.CPU,), lambda: None, note)
 
 
-def _remark() -> str:
-    """Why the CPU was chosen."""
+def _cpu_note() -> str:
+    """A note on why the CPU was chosen."""
     driver = gpu_driver()
     if driver is None:
-        return "No GPU here: recording on the CPU."
-    return f"Recording on the CPU although a {driver.upper()} driver is here: {_reason('cuda')}."
+        return "No GPU was found: recording on the CPU."
+    return f"Recording on the CPU although a {driver.upper()} driver is installed: {_unavailable_reason('cuda')}."
 
 
-def _reason(kind: str) -> str:
-    """Why torch has no such device."""
+def _unavailable_reason(kind: str) -> str:
+    """Why torch does not have a kind of device, in words."""
     import torch
 
     if kind == "cuda" and torch.version.cuda is None and torch.version.hip is None:
-        return CPU_BUILD_HINT if gpu_driver() else "no GPU driver is here, and this PyTorch is built for the CPU only"
+        return CPU_BUILD_HINT if gpu_driver() else "there is no GPU driver, and this PyTorch is built for the CPU only"
     if kind == "cuda":
         cuda: Any = torch.cuda
         try:
             cuda.init()
         except (RuntimeError, AssertionError) as error:
             return next(iter(str(error).splitlines()), type(error).__name__).rstrip(".")
-    return f"PyTorch {torch.__version__} finds none"
+    return f"PyTorch {torch.__version__} found none"
 
 
 def _name(kind: str, number: int) -> str:

@@ -1,6 +1,6 @@
-"""What the recording child says on its pipe, one JSON object in a line, and how it is read back.
+"""The events that the child sends to its parent through the pipe: one JSON object per line.
 
-The child writes and the parent reads; a line that is no event, cut short by a kill, is passed over.
+The child writes and the parent reads; a line that is not an event, for example one cut short by a kill, is skipped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from workloads.recording.failures import Failure
 
 STARTING = "starting Python"
-"""The stage before the child says anything."""
+"""The stage before the first event of the child."""
 
 STAGES = (
     STARTING,
@@ -27,12 +27,12 @@ STAGES = (
     "recording",
     "writing trace",
 )
-"""Stages in the order of a warm recording; `compiling` takes the place of `first call`, and some may be left out."""
+"""Stages in the order of a warm recording; `compiling` replaces `first call`, and some stages may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The child runs."""
+    """The child process has started."""
 
     pid: int
     python: str
@@ -40,21 +40,21 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What it will run on."""
+    """The device of the recording."""
 
     device: str
     """For example `cpu` or `cuda:0`."""
     name: str
     torch: str
     activities: Sequence[str] = ()
-    """What the profiler will record, for example `CPU`, `CUDA`."""
+    """The kinds of activity that the profiler will record, for example `CPU`, `CUDA`."""
     threads: int = 0
     """CPU threads that torch uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage begins; `total` is its number of parts, 0 where that is unknown."""
+    """A stage has started; `total` is its number of parts, 0 where unknown."""
 
     name: str
     total: int = 0
@@ -62,7 +62,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class StageDone:
-    """A stage ended."""
+    """A stage has ended."""
 
     name: str
     seconds: float
@@ -70,7 +70,7 @@ class StageDone:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Parts of a stage that are done."""
+    """How many parts of a stage are done."""
 
     stage: str
     done: int
@@ -87,7 +87,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The child lives, and has been in this stage for so long."""
+    """The child is alive; `seconds` is the time it has spent in this stage."""
 
     stage: str
     seconds: float
@@ -95,12 +95,12 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The trace is written and in its place."""
+    """The trace was written to its destination."""
 
     path: str
     bytes: int
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What the trace says of itself under `tracetui`."""
+    """The metadata of the recording, which the trace has under the key `tracetui`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +112,14 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """The last line of what the child, torch or the workload printed, as plain text; made by the parent."""
+    """The last line that the child, torch or the workload printed, as plain text; created by the parent."""
 
     text: str
 
 
 Event = Hello | Device | Stage | StageDone | Progress | Note | Heartbeat | Result | Failed | LogLine
 
-_SPOKEN: dict[str, type[Event]] = {
+_EVENT_TYPES: dict[str, type[Event]] = {
     "hello": Hello,
     "device": Device,
     "stage": Stage,
@@ -130,10 +130,10 @@ _SPOKEN: dict[str, type[Event]] = {
     "result": Result,
     "error": Failed,
 }
-_NAMES = {kind: name for name, kind in _SPOKEN.items()}
+_EVENT_NAMES = {kind: name for name, kind in _EVENT_TYPES.items()}
 
 
-_SORTS: dict[str, type | tuple[type, ...]] = {
+_FIELD_TYPES: dict[str, type | tuple[type, ...]] = {
     "str": str,
     "int": int,
     "float": (float, int),
@@ -141,28 +141,30 @@ _SORTS: dict[str, type | tuple[type, ...]] = {
     "Sequence[str]": list,
     "Mapping[str, Any]": dict,
 }
-"""What the fields of an event hold, by how they are annotated."""
+"""Accepted types of an event's field, by the text of its annotation."""
 encode = json.JSONEncoder(default=str).encode
-"""JSON of a value; taken now: a workload may put something of its own in the place of `json.dumps`."""
+"""A value as JSON; bound at import, because a workload may replace `json.dumps`."""
 
 
 def as_line(event: Event) -> bytes:
-    """An event as a line for the pipe."""
-    return encode({"ev": _NAMES[type(event)], **asdict(event)}).encode() + b"\n"
+    """An event as one line of JSON."""
+    return encode({"ev": _EVENT_NAMES[type(event)], **asdict(event)}).encode() + b"\n"
 
 
 def from_line(line: bytes) -> Event | None:
-    """The event in a line, or None where there is none."""
+    """The event of a line, or None where the line is not an event."""
     try:
-        told = json.loads(line)
-        kind = _SPOKEN[told.pop("ev")]
-        event = Failed(Failure(**told["failure"])) if kind is Failed else kind(**told)
+        values = json.loads(line)
+        kind = _EVENT_TYPES[values.pop("ev")]
+        event = Failed(Failure(**values["failure"])) if kind is Failed else kind(**values)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     parts = (event, event.failure) if isinstance(event, Failed) else (event,)
-    return event if all(map(_is_whole, parts)) else None
+    return event if all(map(_has_valid_fields, parts)) else None
 
 
-def _is_whole(event: Any) -> bool:
-    """Whether its fields are what they should be: a workload, too, can write to the pipe."""
-    return all(isinstance(getattr(event, each.name), _SORTS.get(str(each.type), object)) for each in fields(event))
+def _has_valid_fields(event: Any) -> bool:
+    """Whether the fields of an event have the right types: a workload can also write to the pipe."""
+    return all(
+        isinstance(getattr(event, each.name), _FIELD_TYPES.get(str(each.type), object)) for each in fields(event)
+    )

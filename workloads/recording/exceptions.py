@@ -1,7 +1,6 @@
-"""How an exception in the recording child is told: one rule per cause, the first that knows it speaks.
+"""Exceptions in the child turned into failures: one rule per cause, and the first rule that matches decides.
 
-torch is not imported here: its exceptions are known by the names of their types and by their words,
-which is also what holds across its versions.
+torch is not imported here: its exceptions are recognised by type name and message, which also works across versions.
 """
 
 from __future__ import annotations
@@ -13,76 +12,77 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from workloads.api import BadRequest, Unavailable
-from workloads.recording.failures import Failure, cancelled, doing, plain
+from workloads.recording.failures import Failure, cancelled, plain, stage_phrase
 
 COMPILER_HINT = "Install g++, or use --backend aot_eager, which needs no compiler."
 TRITON_HINT = "Run without --compile, or with --backend aot_eager."
-NO_TRITON_HINT = "PyTorch's builds for a GPU bring it along, see https://pytorch.org."
+TRITON_INSTALL_HINT = "PyTorch's builds for GPUs include it, see https://pytorch.org."
 CPU_HINT = "Record on the CPU with --device cpu."
-TORCH_HINT = "Install it (`pip install torch`), or name a Python that has it with --python."
-LONGEST = 16_000
-"""Characters of a traceback that are kept."""
+TORCH_HINT = "Install it (`pip install torch`), or choose a Python that has it with --python."
+DESTINATION_HINT = "Choose another path with -o."
+MAX_TRACEBACK_LENGTH = 16_000
+"""Maximum characters of a traceback that are kept."""
 
 
 class Cancel(BaseException):
-    """Raised in the child by the first signal that asks it to stop."""
+    """Raised in the child by the first SIGINT or SIGTERM."""
 
 
 class MissingCompiler(Exception):
-    """torch.compile would look for a C++ compiler in vain."""
+    """torch.compile needs a C++ compiler, and there is none."""
 
 
 class NoDevice(Exception):
-    """The device that was asked for is not there."""
+    """The requested device does not exist."""
 
 
 class WrongResult(Exception):
-    """The workload's check failed: what it computes is not what eager computes."""
+    """The workload's check failed: its result differs from eager mode's."""
 
 
 class NoKernels(Exception):
-    """A recording on a GPU without anything that ran there."""
+    """A recording on a GPU has no GPU activity."""
 
 
 class NotCompiled(Exception):
-    """A recording of compiled code without anything that was compiled."""
+    """A recording with --compile has no compiled region."""
 
 
 class Incomplete(Exception):
-    """A trace with fewer steps than were recorded, or one that is cut off."""
+    """A trace is cut off, or has fewer steps than were recorded."""
 
 
 class NotWritten(Exception):
-    """The trace is not where it was to be written."""
+    """The trace could not be written to its destination."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a message needs to know of the recording that failed."""
+    """The state of the recording that failed, for messages."""
 
     stage: str
     python: str
     workload: str = ""
     growing: tuple[str, ...] = ()
-    """The parameters that scale memory."""
+    """The parameters that increase memory use."""
     on_gpu: bool = False
     free_memory: str = ""
-    """How much memory the device has and has left, in words."""
+    """The total and free memory of the device, in words."""
 
 
 def failure_of(error: BaseException, situation: Situation) -> Failure:
-    """The failure that an exception stands for."""
+    """The failure that describes an exception."""
     try:
-        found = next(filter(None, (rule(error, situation) for rule in _RULES)), None) or _other(error, situation)
+        failure = next(filter(None, (rule(error, situation) for rule in _RULES)), None) or _other(error, situation)
     except BaseException:
-        # It cannot even say what it is: the words of an exception are code of the user's.
-        message = f"{situation.workload} raised {type(error).__name__} while {doing(situation.stage)}."
-        found = Failure("error", message)
-    details = "".join(traceback.format_exception(error))[-LONGEST:]
-    return Failure(found.kind, plain(found.message), found.hint, details, situation.stage)
+        # `str` of an exception can be code of the user, and raise.
+        message = f"{situation.workload} raised {type(error).__name__} while {stage_phrase(situation.stage)}."
+        failure = Failure("error", message)
+    details = "".join(traceback.format_exception(error))[-MAX_TRACEBACK_LENGTH:]
+    return Failure(failure.kind, plain(failure.message), failure.hint, details, situation.stage)
 
 
-def _asked(error: BaseException, situation: Situation) -> Failure | None:
+def _expected(error: BaseException, situation: Situation) -> Failure | None:
     if isinstance(error, Cancel | KeyboardInterrupt):
         return cancelled(situation.stage)
     if isinstance(error, BadRequest):
@@ -94,28 +94,30 @@ def _asked(error: BaseException, situation: Situation) -> Failure | None:
     return None
 
 
-def _own_checks(error: BaseException, situation: Situation) -> Failure | None:
+def _recorder_checks(error: BaseException, situation: Situation) -> Failure | None:
     if isinstance(error, WrongResult):
-        message = f"{situation.workload} computes something else than eager: {_first_line(error)}"
-        return Failure("wrong-result", message, "No trace was written: its numbers would mean nothing.")
+        message = f"The result of {situation.workload} differs from eager mode's: {_first_line(error)}"
+        return Failure("wrong-result", message, "No trace was written, because its times would be meaningless.")
     if isinstance(error, Incomplete):
         return Failure("incomplete", str(error))
     if isinstance(error, NotWritten):
-        return Failure("destination", str(error), "Name another place with -o.")
+        return Failure("destination", str(error), DESTINATION_HINT)
     if isinstance(error, NotCompiled):
         return Failure("compile", str(error), "TORCH_LOGS=dynamo in the environment shows why.")
     if isinstance(error, NoKernels):
         hint = (
             "Close other profilers (nsys, ncu, DCGM), allow counters in a container, or check that libcupti is there; "
-            "a function of your own must put its tensors on the GPU, or be recorded with --device cpu."
+            "your own function must put its tensors on the GPU, or be recorded with --device cpu."
         )
         return Failure("no-kernels", str(error), hint)
     return None
 
 
-def _left(error: BaseException, situation: Situation) -> Failure | None:
+def _system_exit(error: BaseException, situation: Situation) -> Failure | None:
     if isinstance(error, SystemExit):
-        return Failure("error", f"The function called sys.exit({_shown(error.code)}) while {doing(situation.stage)}.")
+        return Failure(
+            "error", f"The function called sys.exit({_shown(error.code)}) while {stage_phrase(situation.stage)}."
+        )
     return None
 
 
@@ -125,7 +127,7 @@ def _missing_module(error: BaseException, situation: Situation) -> Failure | Non
         if name == "torch":
             return Failure("missing:torch", f"PyTorch is not installed in {situation.python}.", TORCH_HINT)
         if name == "triton":
-            return Failure("missing:triton", f"Triton is not installed in {situation.python}.", NO_TRITON_HINT)
+            return Failure("missing:triton", f"Triton is not installed in {situation.python}.", TRITON_INSTALL_HINT)
         return Failure(f"missing:{name}", f"The module {name} is not installed in {situation.python}.")
     if isinstance(error, ImportError) and situation.stage == "importing torch":
         message = f"PyTorch cannot be imported in {situation.python}: {_first_line(error)}"
@@ -143,7 +145,7 @@ def _out_of_memory(error: BaseException, situation: Situation) -> Failure | None
         if by_type or (isinstance(each, RuntimeError) and _OUT_OF_MEMORY.search(str(each))):
             where = "the GPU" if situation.on_gpu and not _on_host(each) else "this machine"
             has = situation.free_memory if where == "the GPU" else f"this machine has {_gib(_machine_memory())}"
-            message = f"Not enough memory while {doing(situation.stage)}: {_wanted(str(each), where)}; {has}."
+            message = f"Not enough memory while {stage_phrase(situation.stage)}: {_wanted(str(each), where)}; {has}."
             options = " or ".join(f"--{name.replace('_', '-')}" for name in situation.growing)
             hint = f"Try a smaller {options}." if options else "Try smaller inputs."
             others = " nvidia-smi shows whether another process holds the memory." if where == "the GPU" else ""
@@ -166,7 +168,7 @@ def _no_compiler(error: BaseException, _: Situation) -> Failure | None:
 
 def _no_backend(error: BaseException, situation: Situation) -> Failure | None:
     if re.search(r"No (viable backend|available kernel)", str(error)):
-        return Failure("unavailable", f"{situation.workload} cannot run so on this device: {_first_line(error)}")
+        return Failure("unavailable", f"{situation.workload} cannot run this way on this device: {_first_line(error)}")
     return None
 
 
@@ -175,7 +177,7 @@ _COMPILERS = ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx"
 
 def _compiling(error: BaseException, _: Situation) -> Failure | None:
     if any(type(each).__module__.startswith(_COMPILERS) for each in _causes(error)):
-        hint = "Run without --compile, or with --backend aot_eager to see whether the backend is at fault."
+        hint = "Run without --compile, or with --backend aot_eager to see whether the backend is the cause."
         return Failure("compile", f"torch.compile failed: {_first_line(error)}", hint)
     return None
 
@@ -189,23 +191,23 @@ _DEVICE = re.compile(
 
 def _device(error: BaseException, _: Situation) -> Failure | None:
     if type(error).__name__ == "AcceleratorError" or _DEVICE.search(str(error)):
-        return Failure("device", f"The device refused: {_first_line(error)}", CPU_HINT)
+        return Failure("device", f"Device error: {_first_line(error)}", CPU_HINT)
     return None
 
 
 def _operating_system(error: BaseException, situation: Situation) -> Failure | None:
     if isinstance(error, FileNotFoundError) and not error.filename and not _has_folder():
-        message = f"The folder that it runs in is gone, which was noticed while {doing(situation.stage)}."
-        return Failure("error", message, "Run it from a folder that stays.")
+        message = f"The current folder was deleted, which was noticed while {stage_phrase(situation.stage)}."
+        return Failure("error", message, "Run it from a folder that is not deleted meanwhile.")
     if isinstance(error, OSError) and situation.stage == "writing trace":
         where = f" in {os.path.dirname(error.filename)}" if isinstance(error.filename, str) else ""
         message = f"The trace cannot be written{where}: {error.strerror or error}."
-        return Failure("destination", message, "Name another place with -o.")
+        return Failure("destination", message, DESTINATION_HINT)
     return None
 
 
 def _has_folder() -> bool:
-    """Whether the current folder is still there."""
+    """Whether the current folder still exists."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -214,18 +216,18 @@ def _has_folder() -> bool:
 
 
 def _other(error: BaseException, situation: Situation) -> Failure:
-    place = f" ({_place(error)})" if _place(error) else ""
-    message = f"{situation.workload} raised {type(error).__name__} while {doing(situation.stage)}"
-    words = _first_line(error, named=False)
-    return Failure("error", f"{message}: {words}{place}" if words else f"{message}{place}.")
+    location = f" ({_location(error)})" if _location(error) else ""
+    message = f"{situation.workload} raised {type(error).__name__} while {stage_phrase(situation.stage)}"
+    text = _first_line(error, named=False)
+    return Failure("error", f"{message}: {text}{location}" if text else f"{message}{location}.")
 
 
 Rule = Callable[[BaseException, Situation], Failure | None]
 
 _RULES: tuple[Rule, ...] = (
-    _asked,
-    _own_checks,
-    _left,
+    _expected,
+    _recorder_checks,
+    _system_exit,
     _missing_module,
     _out_of_memory,
     _no_triton,
@@ -235,11 +237,11 @@ _RULES: tuple[Rule, ...] = (
     _device,
     _operating_system,
 )
-"""In this order: a compiler that ran out of memory ran out of memory."""
+"""Rules in order of priority: running out of memory while compiling is out of memory, and no compiler error."""
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The exception and what it was raised from."""
+    """The exception and the exceptions it was raised from."""
     seen: list[BaseException] = []
     link: BaseException | None = error
     while link is not None and link not in seen:
@@ -249,23 +251,23 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _first_line(error: BaseException, named: bool = True) -> str:
-    """The first line that says something, at most 300 characters."""
+    """The first line of an exception's message that is not blank, at most 300 characters."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     if named and not line:
         line = type(error).__name__
     return line[:300]
 
 
-def _place(error: BaseException) -> str:
+def _location(error: BaseException) -> str:
     """The innermost line of the traceback that is neither torch's nor this package's, for example `train.py:12`."""
     own = os.path.dirname(os.path.dirname(__file__)) + os.sep
-    places = [
+    locations = [
         f"{os.path.basename(frame.filename)}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith(own) and f"{os.sep}torch{os.sep}" not in frame.filename
         if os.path.exists(frame.filename)
     ]
-    return places[-1] if places else ""
+    return locations[-1] if locations else ""
 
 
 def _shown(code: object) -> str:
@@ -277,10 +279,10 @@ def _on_host(error: BaseException) -> bool:
 
 
 def _wanted(text: str, where: str) -> str:
-    """How much was asked for, in words."""
+    """How much memory was requested, in words."""
     match = _WANTED.search(text)
     if match is None:
-        return f"{where} could not give what was asked"
+        return f"{where} could not provide the requested memory"
     amount, unit = match.groups()
     return f"it asked for {_gib(int(amount)) if unit == 'bytes' else f'{amount} {unit}'}"
 

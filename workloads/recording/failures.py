@@ -1,21 +1,21 @@
-"""What can go wrong in a recording: a kind, a sentence, a hint, and the exit code of `tracetui run`.
+"""Failures of a recording: a kind, a sentence, a hint, and the exit code of `tracetui run`.
 
 kind                 code  what happened
-usage                2     the workload, a parameter or the function cannot be understood
-missing:NAME         3     torch, triton, a C++ compiler or another module is not there
-device               3     the device is absent, or torch has no code for it
+usage                2     the workload, a parameter or the function does not exist or is invalid
+missing:NAME         3     torch, triton, a C++ compiler or another module is not installed
+device               3     the device does not exist, or torch has no code for it
 unavailable          3     the workload has no implementation for this device
 oom                  4     memory ran out, on the machine or on the GPU
 killed               4     the system killed the child
-crash                4     the child died of a signal, or left without a word
+crash                4     a signal ended the child, or it exited without an event that says why
 compile              4     torch.compile failed
-wrong-result         4     the result differs from eager
-no-kernels           4     the GPU ran nothing that the profiler saw
+wrong-result         4     the result differs from eager mode's
+no-kernels           4     the profiler recorded no GPU activity
 incomplete           4     the trace lacks steps
 destination          4     the trace could not be written
-timeout              4     it took longer than allowed
-error                4     the workload raised something else
-cancelled            130   someone asked it to stop
+timeout              4     the recording took longer than allowed
+error                4     the workload raised another exception
+cancelled            130   the recording was stopped on request
 """
 
 from __future__ import annotations
@@ -24,38 +24,39 @@ import re
 import signal
 from dataclasses import dataclass
 
-_CODES = {"usage": 2, "missing": 3, "device": 3, "unavailable": 3, "cancelled": 130}
-FAILED = 4
+_EXIT_CODES = {"usage": 2, "missing": 3, "device": 3, "unavailable": 3, "cancelled": 130}
+DEFAULT_EXIT_CODE = 4
+"""Exit code of all other kinds."""
 
 LOST_PIPE = 113
-"""Exit code of a child whose workload closed the pipe on which it says how it goes."""
+"""Exit code of a child whose workload closed the pipe of events."""
 
-LOG_LINES = 20
-"""Lines of the child's output that are shown after a crash."""
+MAX_LOG_LINES = 20
+"""Maximum lines of the child's output that are shown after a crash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no trace."""
+    """The reason why there is no trace."""
 
     kind: str
     message: str
-    """One sentence, what happened and where."""
+    """One sentence: what happened and in which stage."""
     hint: str = ""
-    """One sentence, what to do; empty where nothing is known."""
+    """One sentence: what to do; empty where nothing is known."""
     details: str = ""
-    """The traceback or the last lines of the log, for who wants to read on."""
+    """The traceback, or the last lines of the child's output."""
     stage: str = ""
-    """The stage in which it happened."""
+    """The stage in which the failure happened."""
 
     @property
     def exit_code(self) -> int:
         """The exit code of `tracetui run`."""
-        return _CODES.get(self.kind.partition(":")[0], FAILED)
+        return _EXIT_CODES.get(self.kind.partition(":")[0], DEFAULT_EXIT_CODE)
 
     @property
     def is_shared(self) -> bool:
-        """Whether another variant of the workload would fail in the same way, or was not to be begun."""
+        """Whether another variant of the workload would fail in the same way, or must not be started."""
         return self.kind in ("usage", "missing:torch", "missing:python", "destination", "cancelled")
 
     def __str__(self) -> str:
@@ -63,56 +64,56 @@ class Failure:
 
 
 def cancelled(stage: str) -> Failure:
-    """The user asked for it."""
-    return Failure("cancelled", f"Cancelled while {doing(stage)}; nothing was written.", stage=stage)
+    """The failure of a recording that was cancelled."""
+    return Failure("cancelled", f"Cancelled while {stage_phrase(stage)}; nothing was written.", stage=stage)
 
 
 def timed_out(seconds: float, stage: str, log: str) -> Failure:
-    """The time allowed is over."""
-    message = f"Stopped after {seconds:g} s, while {doing(stage)}."
+    """The failure of a recording that exceeded its time limit."""
+    message = f"Stopped after {seconds:g} s, while {stage_phrase(stage)}."
     return Failure("timeout", message, "Allow more with --timeout.", last_lines(log), stage)
 
 
 def no_python(python: str, reason: str) -> Failure:
-    """The interpreter for the child cannot be started."""
-    return Failure("usage", f"{python} cannot be started: {reason}.", "Name a Python with --python.")
+    """The failure where the interpreter for the child cannot be started."""
+    return Failure("usage", f"{python} cannot be started: {reason}.", "Choose a Python with --python.")
 
 
 def not_started(python: str, code: int, log: str) -> Failure:
-    """The interpreter started and the recorder in it did not."""
+    """The failure where the interpreter started and the recorder in it did not."""
     tail = last_lines(log)
-    words = tail.splitlines()[-1] if tail else f"exit code {code}"
-    message = f"{python} cannot run the recorder: {words}."
-    return Failure("missing:python", message, "It must be Python 3.11 or later; name one with --python.", tail)
+    reason = tail.splitlines()[-1] if tail else f"exit code {code}"
+    message = f"{python} cannot run the recorder: {reason}."
+    return Failure("missing:python", message, "It must be Python 3.11 or later; choose one with --python.", tail)
 
 
-def of_exit(code: int, stage: str, log: str) -> Failure:
-    """A child that ended without saying why, by its return code; negative is a signal."""
+def failure_of_exit_code(code: int, stage: str, log: str) -> Failure:
+    """The failure of a child that ended without a failure event, by its exit code; negative for a signal."""
     tail = last_lines(log)
     if code == -signal.SIGKILL:
         return Failure(
             "killed",
-            f"The system killed the recording while {doing(stage)}, most likely because memory ran out.",
+            f"The system killed the recording while {stage_phrase(stage)}, most likely because memory ran out.",
             "Try smaller inputs; `dmesg` says whether it was the out-of-memory killer.",
             tail,
             stage,
         )
     if code < 0:
         name = signal_name(-code)
-        message = f"The recording crashed while {doing(stage)}: {name}."
-        return Failure("crash", message, "Its last output says where.", fatal_error(log) or tail, stage)
+        message = f"The recording crashed while {stage_phrase(stage)}: {name}."
+        return Failure("crash", message, "Its last output shows where.", fatal_error(log) or tail, stage)
     if code == 130:
         return cancelled(stage)
     if code == LOST_PIPE:
-        message = f"The workload closed files of the recorder while {doing(stage)}."
-        hint = "It may close only what it has opened, which os.closerange does not ask."
+        message = f"The workload closed files of the recorder while {stage_phrase(stage)}."
+        hint = "A workload may close only files that it opened itself; os.closerange closes all."
         return Failure("crash", message, hint, tail, stage)
-    message = f"The recording ended while {doing(stage)}, with exit code {code} and no word of why."
-    return Failure("crash", message, "Its last output may say more.", tail, stage)
+    message = f"The recording ended while {stage_phrase(stage)}, with exit code {code} and no error message."
+    return Failure("crash", message, "Its last output may show why.", tail, stage)
 
 
-def doing(stage: str) -> str:
-    """A stage as the end of a sentence that says while."""
+def stage_phrase(stage: str) -> str:
+    """A stage as the phrase that follows "while" in a sentence."""
     return "making the first call" if stage == "first call" else stage
 
 
@@ -124,17 +125,17 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def last_lines(log: str, count: int = LOG_LINES) -> str:
-    """The last lines of a log, without empty ones and without what steers a terminal."""
+def last_lines(log: str, count: int = MAX_LOG_LINES) -> str:
+    """The last lines of a log, without blank lines and escape sequences."""
     lines = [line for line in (plain(line) for line in log.splitlines()) if line.strip()]
     return "\n".join(lines[-count:])
 
 
 def fatal_error(log: str) -> str:
-    """The first lines of the stack that Python prints when a signal kills it, innermost call first; empty without."""
+    """The first lines of the stack that Python prints at a fatal signal, innermost call first; empty without one."""
     at = log.rfind("Fatal Python error")
     lines = [plain(line) for line in log[at:].splitlines() if line.strip()] if at >= 0 else []
-    return "\n".join(lines[:LOG_LINES])
+    return "\n".join(lines[:MAX_LOG_LINES])
 
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b.")

@@ -1,7 +1,7 @@
-"""Recording from the outside: start the child, follow it, cancel it, and say what became of it.
+"""The parent process of a recording: it starts the child, receives its events, cancels it, and returns the outcome.
 
-`record` is a coroutine for the app, `record_now` a plain call for the command line. Whatever happens, no process and
-no partial file is left behind. torch is never imported here.
+`record` is a coroutine for the app, `record_now` a blocking call for the command line. Neither leaves a process or a
+partial file behind. torch is never imported here.
 """
 
 from __future__ import annotations
@@ -70,39 +70,39 @@ __all__ = [
 
 TIMEOUT = 900.0
 """Seconds after which a recording is stopped."""
-GRACE = 3.0
-"""Seconds between asking a child to stop and asking more firmly."""
+STOP_GRACE_S = 3.0
+"""Seconds between SIGINT, SIGTERM and the kill of a child that is being stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a recording: a trace, or a failure."""
+    """The outcome of a recording: a trace or a failure."""
 
     path: Path | None
-    """The trace; None when there is none."""
+    """The path of the trace; None where there is none."""
     failure: Failure | None
     bytes: int = 0
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What the trace says of itself under `tracetui`."""
+    """The metadata of the recording, which the trace has under the key `tracetui`."""
     device: str = ""
-    """What it ran on, for example `cpu`; empty where it did not come so far."""
+    """The device, for example `cpu`; empty where the recording ended before it was chosen."""
     notes: Sequence[str] = ()
     seconds: float = 0.0
     log: str = ""
-    """The end of what the child printed."""
+    """The end of the child's output."""
     too_late: bool = False
-    """Whether it was cancelled when the trace was in its place already."""
+    """Whether the recording was cancelled after the trace had been written."""
     stopped_by: int = 0
-    """The signal that cancelled it, 0 for none."""
+    """The signal that cancelled the recording, 0 for none."""
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was stopped on request, also where that came too late."""
+        """Whether the recording was cancelled, also where that was too late."""
         return self.too_late or (self.failure is not None and self.failure.kind == "cancelled")
 
     @property
     def exit_code(self) -> int:
-        """The exit code of `tracetui run`; after a signal the one that shells have for it."""
+        """The exit code of `tracetui run`; after a signal 128 plus its number, as in shells."""
         if self.failure and self.failure.kind == "cancelled" and self.stopped_by:
             return 128 + self.stopped_by
         return self.failure.exit_code if self.failure else 0
@@ -115,25 +115,25 @@ async def record(
     *,
     python: str = sys.executable,
     timeout: float | None = TIMEOUT,
-    grace: float = GRACE,
+    grace_s: float = STOP_GRACE_S,
     environment: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Make one recording in a child of its own; setting `cancel` stops it."""
+    """Make one recording in a new child process; setting `cancel` stops it."""
     started = time.monotonic()
-    story = _Story(on_event, python)
-    failure = _destination(Path(request.out))
+    state = _RecordingState(on_event, python)
+    failure = _destination_failure(Path(request.out))
     if failure:
-        return story.outcome(failure, started)
-    child = Child(request, story.hear)
+        return state.outcome(failure, started)
+    child = Child(request, state.handle)
     try:
         await child.start(python, environment)
-        stopped_by = await _follow(child, cancel or asyncio.Event(), timeout, grace)
+        stopped_by = await _wait_for_end(child, cancel or asyncio.Event(), timeout, grace_s)
     except OSError as error:
-        return story.outcome(failures.no_python(python, error.strerror or str(error)), started)
+        return state.outcome(failures.no_python(python, error.strerror or str(error)), started)
     finally:
-        # Also when this task is cancelled itself: the child must not outlive it.
+        # Also when this task itself is cancelled: the child must not outlive it.
         code = await asyncio.shield(child.end())
-    outcome = story.outcome(story.failure(code, stopped_by, timeout, child.log), started, child.log)
+    outcome = state.outcome(state.failure(code, stopped_by, timeout, child.log), started, child.log)
     return replace(outcome, too_late=outcome.failure is None and stopped_by == "cancel")
 
 
@@ -145,28 +145,29 @@ def record_now(
     timeout: float | None = TIMEOUT,
     environment: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Make one recording and wait for it; ctrl+c, ctrl+\\ and a closed terminal cancel it. For the main thread only."""
+    """Make one recording and wait for it; ctrl+c, ctrl+\\ and a closed terminal cancel it. Main thread only."""
 
     async def until_interrupted() -> Outcome:
         cancel = asyncio.Event()
-        asked_by: list[int] = []
+        signals_received: list[int] = []
 
         def stop(number: int) -> None:
-            asked_by.append(number)
+            signals_received.append(number)
             cancel.set()
 
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            # What is ignored, as under nohup, stays ignored.
+            # A signal that is ignored, as under nohup, stays ignored.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 asyncio.get_running_loop().add_signal_handler(number, stop, number)
         outcome = await record(request, on_event, cancel, python=python, timeout=timeout, environment=environment)
-        return replace(outcome, stopped_by=asked_by[0]) if asked_by and outcome.is_cancelled else outcome
+        is_stopped = signals_received and outcome.is_cancelled
+        return replace(outcome, stopped_by=signals_received[0]) if is_stopped else outcome
 
     return asyncio.run(until_interrupted())
 
 
-class _Story:
-    """What was heard of a recording so far."""
+class _RecordingState:
+    """The state of a recording according to the events received so far."""
 
     def __init__(self, on_event: Listener | None, python: str) -> None:
         self._on_event = on_event
@@ -178,8 +179,8 @@ class _Story:
         self._result: Result | None = None
         self._failure: Failure | None = None
 
-    def hear(self, event: Event) -> None:
-        """Take an event in and hand it on."""
+    def handle(self, event: Event) -> None:
+        """Update the state and pass the event on to the listener."""
         match event:
             case Hello():
                 self._is_running = True
@@ -197,10 +198,10 @@ class _Story:
             self._on_event(event)
 
     def failure(self, code: int, stopped_by: str, timeout: float | None, log: str) -> Failure | None:
-        """Why there is no trace, or None when there is one.
+        """Why there is no trace, or None where there is one.
 
-        What the user asked for outranks what the child managed to say; but a trace that was complete before the
-        child could be stopped is one.
+        A cancel or time limit has priority over a failure that the child reported; but a trace that was complete
+        before the child could be stopped counts.
         """
         if self._result is not None and code == 0:
             return None
@@ -210,10 +211,10 @@ class _Story:
             return failures.timed_out(timeout, self._stage, log)
         if not self._is_running and code > 0:
             return failures.not_started(self._python, code, log)
-        return self._failure or failures.of_exit(code, self._stage, log)
+        return self._failure or failures.failure_of_exit_code(code, self._stage, log)
 
     def outcome(self, failure: Failure | None, started: float, log: str = "") -> Outcome:
-        """The whole story."""
+        """The outcome of the recording."""
         result = self._result if failure is None else None
         return Outcome(
             path=Path(result.path) if result else None,
@@ -227,44 +228,46 @@ class _Story:
         )
 
 
-async def _follow(child: Child, cancel: asyncio.Event, timeout: float | None, grace: float) -> str:
-    """Wait until the child ends, or until it must be stopped; returns `cancel`, `timeout` or nothing."""
+async def _wait_for_end(child: Child, cancel: asyncio.Event, timeout: float | None, grace_s: float) -> str:
+    """Wait until the child ends, or stop it; returns `cancel`, `timeout`, or an empty text where it ended by itself."""
     ended, asked = asyncio.create_task(child.wait()), asyncio.create_task(cancel.wait())
-    deaf = asyncio.create_task(child.deaf.wait())
+    listener_failed = asyncio.create_task(child.listener_failed.wait())
     try:
-        done, _ = await asyncio.wait({ended, asked, deaf}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        if done & {ended, deaf}:
+        done, _ = await asyncio.wait(
+            {ended, asked, listener_failed}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+        )
+        if done & {ended, listener_failed}:
             return ""
-        await child.stop(grace)
+        await child.stop(grace_s)
         return "cancel" if asked in done else "timeout"
     finally:
-        for task in (ended, asked, deaf):
+        for task in (ended, asked, listener_failed):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
 
 
-def _destination(out: Path) -> Failure | None:
-    """Why a trace could not be written there, now and not after a minute of compiling; None when it could.
+def _destination_failure(out: Path) -> Failure | None:
+    """Why a trace cannot be written to a path, found out before minutes of compiling; None where it can.
 
-    The folder is made when there is something to put into it.
+    The folder is created later, when there is a file to write.
     """
     try:
         reason = trace_file.unwritable(out) or _unwritable_folder(out)
     except OSError as error:
-        # Also when the current folder is gone.
+        # Also when the current folder no longer exists.
         reason = error.strerror or str(error)
     if not reason:
         return None
-    return Failure("destination", f"{out} cannot be written: {reason}.", "Name another place with -o.")
+    return Failure("destination", f"{out} cannot be written: {reason}.", "Choose another path with -o.")
 
 
 def _unwritable_folder(out: Path) -> str:
-    """Why nothing may be put into the folder, or into the one in which it would be made; empty when it may.
+    """Why no file can be created in the folder, or in the one in which it would be created; empty where one can.
 
     Raises: OSError where a name cannot be looked up.
     """
     folder = next(each for each in out.absolute().parents if each.exists())
     if not folder.is_dir():
-        return f"{folder} is no folder"
-    return "" if os.access(folder, os.W_OK) else f"{folder} may not be written to"
+        return f"{folder} is not a folder"
+    return "" if os.access(folder, os.W_OK) else f"{folder} is not writable"

@@ -1,4 +1,4 @@
-"""How a recording is made: every option declared once; the command line, the request and the form are made of these."""
+"""The options of a recording, each declared once; the command line, the request and the form are derived from these."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, cast
 from workloads.api import BadRequest, Param, Value
 
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-"""Names of data types, as a person gives them and as torch has them."""
+"""Names of data types: in `--dtype`, and in torch."""
 WARM_CALLS = 3
-"""Calls before the profiler is loaded, unless the recording is a cold one."""
+"""Warm-up calls before the profiler is loaded, unless `--cold` is given."""
 
 HOW_IT_RUNS, WHAT_IS_RECORDED = "how it runs", "what is recorded"
 
@@ -21,23 +21,23 @@ class Option(Param):
     """One option: `--name` on the command line, a field of the form, and one of `Options`."""
 
     group: str = HOW_IT_RUNS
-    """The heading below which `--help` has it."""
+    """The heading of the option in `--help`."""
     is_folded: bool = True
-    """Whether the form shows it on request only."""
+    """Whether the form shows the option on request only."""
     suggestions: tuple[str, ...] = ()
-    """Values that the form offers where there are others too."""
+    """Values that the form offers; others are accepted too."""
     is_shared: bool = False
-    """Whether a workload may have a parameter of this name, which gets the values that are none of the choices."""
+    """Whether a workload may have a parameter of this name, which gets values that are not choices of the option."""
 
 
 def _option(default: Value, help: str, choices: tuple[str, ...] = (), **more: Any) -> Any:
-    """A field of `Options` with all that is said of it; `more` as in `Option`."""
+    """A field of `Options` with its help and choices; `more` holds further fields of `Option`."""
     return field(default=default, metadata={"help": help, "choices": choices, **more})
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a workload is run and recorded; every one of them may change the numbers, so all are in the trace.
+    """How a workload is run and recorded; every option may change the measured times, so all are kept in the trace.
 
     Raises: BadRequest for options that do not exist or contradict each other.
     """
@@ -98,7 +98,7 @@ DEFAULTS: Mapping[str, Any] = {name: option.default for name, option in OPTIONS.
 
 
 def _require_possible(option: Option, value: Any) -> None:
-    """Raises: BadRequest for a value that an option cannot have; its default it can have always."""
+    """Raises: BadRequest for a value that an option does not accept; its default is always accepted."""
     words = f"--{option.name.replace('_', '-')}"
     if option.choices and value not in option.choices and value != option.default:
         raise BadRequest(f"{words} is one of {', '.join(map(str, option.choices))}, not {value}.")

@@ -1,7 +1,7 @@
-"""From words and values to requests: one recording by `plan`, or the variants of a workload by `plan_variants`.
+"""Requests from the user's choices: `plan` makes one request, `plan_variants` one per variant of a workload.
 
-Variants are recordings worth comparing. `eager` and `compile` exist for everything, a workload names further ones, a
-function of one's own has the other functions of its file, and `NAME=VALUE` is a parameter or an option that differs.
+Variants are recordings worth comparing. `eager` and `compile` exist for everything, a workload defines further ones, a
+user's function has the other functions of its file, and `NAME=VALUE` is a parameter or an option that differs.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from workloads.recording import trace_file
 from workloads.recording.options import DEFAULTS, OPTIONS, Options
 from workloads.recording.request import Request, file_name, tag
 
-EVERYWHERE: Mapping[str, Mapping[str, Any]] = {"eager": {"compile": False}, "compile": {"compile": True}}
-"""Variants of everything that can be recorded."""
-COMPARED: Mapping[str, Any] = {**DEFAULTS, "active": 10}
-"""The defaults for variants: of so many steps the quartiles tell noise from a difference."""
-HOW_TO_COMPILE = ("mode", "backend")
-"""Options that only what is compiled has."""
+COMMON_VARIANTS: Mapping[str, Mapping[str, Any]] = {"eager": {"compile": False}, "compile": {"compile": True}}
+"""Variants that every workload and function has."""
+VARIANT_DEFAULTS: Mapping[str, Any] = {**DEFAULTS, "active": 10}
+"""Default options of variants: with ten steps the quartiles separate a difference from noise."""
+COMPILE_OPTIONS = ("mode", "backend")
+"""Options that apply to compiled variants only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Variant:
     """One of several recordings that are made to be compared."""
 
     name: str
-    """What it is called on the command line and in the name of its file."""
+    """The variant's name on the command line and in the name of its file."""
     workload: str
-    """What is recorded, which may be another workload that computes the same."""
+    """The workload that is recorded, which may be another one that computes the same."""
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Options and parameters that differ from what was asked for."""
+    """Options and parameters that differ from those given."""
 
 
 def plan(
@@ -49,26 +49,26 @@ def plan(
     table: bool = False,
     replace: bool = False,
 ) -> Request:
-    """The request for a workload by name with some of its parameters.
+    """The request for a workload by name, with some of its parameters.
 
-    Without `out` the trace goes to `traces/NAME/TAG.json.gz`, for a folder into it as `NAME_TAG.json.gz`; such a name
-    gets a number where it is taken, unless files are to be replaced.
+    Without `out` the trace goes to `traces/NAME/TAG.json.gz`; where `out` is a folder, to `NAME_TAG.json.gz` in it.
+    Such a name gets a number where the file exists, unless `replace` is set.
 
-    Raises: BadRequest for a workload, parameter or value that does not exist. Those of a user's function are known
-    to the child alone, and fail there.
+    Raises: BadRequest for a workload, parameter or value that does not exist. Parameters of a user's function are
+    checked in the child.
     """
-    name, params, dtype = _settled(name, given, options)
+    name, params, dtype = _resolved(name, given, options)
     path = _path(_title(name), tag(params, options, dtype), out, replace, table)
     return Request(name, str(path), params, options, tuple(argv), table, replace=replace)
 
 
 def variants_of(name: str) -> dict[str, Mapping[str, Any]]:
-    """The variants that have a name, with what differs in each; `workload` is another one that computes the same.
+    """The named variants and the changes of each; the key `workload` is another workload that computes the same.
 
     Raises: BadRequest for a workload that does not exist.
     """
     own = () if registry.is_function(name) else registry.find(name).variants
-    return {**EVERYWHERE, **{word: changes for word, changes in own if word not in EVERYWHERE}}
+    return {**COMMON_VARIANTS, **{word: changes for word, changes in own if word not in COMMON_VARIANTS}}
 
 
 def plan_variants(
@@ -81,52 +81,54 @@ def plan_variants(
     table: bool = False,
     replace: bool = False,
 ) -> list[Request]:
-    """The requests for several variants of a workload, which share what was given; each file's name tells its variant.
+    """The requests for several variants of a workload with shared parameters; each file's name contains its variant.
 
-    `options` has those of `Options` that are given, by name. Those that say how to compile are for the variants that
-    compile.
+    `options` holds the given fields of `Options` by name. `mode` and `backend` apply to the variants that compile.
 
-    Raises: BadRequest for a variant that does not exist, fewer than two, the same twice, a variant that sets what was
-    given, or a place that is a file.
+    Raises: BadRequest for a variant that does not exist, fewer than two variants, two equal ones, a variant that sets
+    an option or parameter that is also given, or an `out` that is a file.
     """
     variants = [_variant(name, word) for word in words]
     if len(variants) < 2:
-        raise BadRequest(f"--compare wants two variants or more, separated by commas: {_offer(name)}.")
+        raise BadRequest(f"--compare needs at least two variants, separated by commas: {_variant_list(name)}.")
     _require_folder(out)
     requests = [_request(name, each, given, options, out, variants) for each in variants]
     _require_different(variants, requests)
-    return [_settled_path(each, argv, table, replace) for each in requests]
+    return [_with_free_path(each, argv, table, replace) for each in requests]
 
 
-def _settled_path(request: Request, argv: Sequence[str], table: bool, replace: bool) -> Request:
-    """The request with a name that is free, and what all variants share."""
+def _with_free_path(request: Request, argv: Sequence[str], table: bool, replace: bool) -> Request:
+    """The request with a path that does not exist, and the fields that all variants share."""
     out = request.out if replace else str(trace_file.free_path(Path(request.out), table))
     return changed(request, out=out, argv=tuple(argv), table=table, replace=replace)
 
 
 def _variant(name: str, word: str) -> Variant:
-    """The variant that a word means."""
+    """The variant that a word of `--compare` names."""
     known = variants_of(name)
     if word in known:
         changes = dict(known[word])
         return Variant(word, str(changes.pop("workload", name)), changes)
     key, equals, text = word.partition("=")
     if equals and key:
-        return _by_hand(name, word, key.replace("-", "_"), text)
+        return _variant_with_value(name, word, key.replace("-", "_"), text)
     if registry.is_function(name) and all(part.isidentifier() for part in word.split(".")):
         return Variant(word, f"{name.rpartition(':')[0]}:{word}")
-    raise BadRequest(f"{name} has no variant {word or 'without a name'}; there are {_offer(name)}.")
+    raise BadRequest(f"{name} has no variant {word or 'without a name'}; there are {_variant_list(name)}.")
 
 
-def _by_hand(name: str, word: str, key: str, text: str) -> Variant:
-    """A parameter or an option with a value; a parameter where both have the name, as in attention's `backend`."""
+def _variant_with_value(name: str, word: str, key: str, text: str) -> Variant:
+    """The variant `NAME=VALUE`; the parameter where an option has the same name, as attention's `backend`.
+
+    Raises: BadRequest where neither has the name.
+    """
     is_function = registry.is_function(name)
     params = {} if is_function else {each.name: each for each in registry.find(name).params}
     if key in params:
         return Variant(word, name, {key: params[key].read(text)})
     if key in OPTIONS:
         changes = {key: converted(text, type(DEFAULTS[key]), key)}
-        return Variant(word, name, {"compile": True, **changes} if key in HOW_TO_COMPILE else changes)
+        return Variant(word, name, {"compile": True, **changes} if key in COMPILE_OPTIONS else changes)
     if is_function:
         return Variant(word, name, {key: text})
     known = ", ".join([*params, *OPTIONS])
@@ -141,35 +143,38 @@ def _request(
     out: str | os.PathLike[str] | None,
     variants: Sequence[Variant],
 ) -> Request:
-    """What records one of the variants."""
+    """The request for one variant.
+
+    Raises: BadRequest where the variant sets an option or parameter that is also given.
+    """
     own = _parameters_among(variant)
     others = {key: value for key, value in variant.changes.items() if key not in own}
     twice = [key for key in own if key in given] + [key for key in others if key in options]
     if twice:
         raise BadRequest(f"The variant {variant.name} sets {twice[0]}, which is also given: leave one of them out.")
-    values = {**COMPARED, **options, **others}
+    values = {**VARIANT_DEFAULTS, **options, **others}
     if not values["compile"] and any(each.changes.get("compile") for each in variants):
-        values |= {key: DEFAULTS[key] for key in HOW_TO_COMPILE}
-    settled = Options(**values)
-    workload, params, dtype = _settled(variant.workload, {**given, **own}, settled)
+        values |= {key: DEFAULTS[key] for key in COMPILE_OPTIONS}
+    resolved = Options(**values)
+    workload, params, dtype = _resolved(variant.workload, {**given, **own}, resolved)
     folder = None if out is None else os.path.join(out, "")
-    # Two variants of one name are told by that, so that numbers are added later.
-    path = _path(_title(name), _tag(variant, params, settled, dtype), folder, replace=True, table=False)
-    return Request(workload, str(path), params, settled, variant=variant.name)
+    # `_require_different` recognises equal variants by their path, so a number is added only afterwards.
+    path = _path(_title(name), _variant_tag(variant, params, resolved, dtype), folder, replace=True, table=False)
+    return Request(workload, str(path), params, resolved, variant=variant.name)
 
 
 def _parameters_among(variant: Variant) -> dict[str, Value]:
-    """Those of a variant's changes that are parameters."""
+    """The changes of a variant that are parameters."""
     if registry.is_function(variant.workload):
         return {key: value for key, value in variant.changes.items() if key not in OPTIONS}
     known = {each.name for each in registry.find(variant.workload).params}
     return {key: value for key, value in variant.changes.items() if key in known}
 
 
-def _tag(variant: Variant, params: Mapping[str, Value], options: Options, dtype: str) -> str:
-    """As for a single recording, and the variant where that does not tell it."""
+def _variant_tag(variant: Variant, params: Mapping[str, Value], options: Options, dtype: str) -> str:
+    """The tag as for a single recording, and the variant's name where the tag lacks it."""
     words, name = tag(params, options, dtype), file_name(variant.name)
-    return words if name in EVERYWHERE or name in words.split("_") else f"{words}_{name}"
+    return words if name in COMMON_VARIANTS or name in words.split("_") else f"{words}_{name}"
 
 
 def _require_folder(out: str | os.PathLike[str] | None) -> None:
@@ -178,20 +183,22 @@ def _require_folder(out: str | os.PathLike[str] | None) -> None:
 
 
 def _require_different(variants: Sequence[Variant], requests: Sequence[Request]) -> None:
-    """Refuse what would be recorded twice, or written to the same file.
+    """Check that no two variants are the same recording or have the same path.
 
     Raises: BadRequest.
     """
-    for place, one in enumerate(requests):
-        for other in requests[:place]:
+    for index, one in enumerate(requests):
+        for other in requests[:index]:
             same = (one.workload, one.params, one.options) == (other.workload, other.params, other.options)
             if same or one.out == other.out:
-                twice = one.variant if one.variant == other.variant else f"{other.variant} and {one.variant}"
-                raise BadRequest(f"--compare wants different recordings, and {twice} would be the same one twice.")
+                pair = f"{one.variant} is given twice"
+                if one.variant != other.variant:
+                    pair = f"{other.variant} and {one.variant} are the same"
+                raise BadRequest(f"--compare needs different recordings, and {pair}.")
 
 
-def _settled(name: str, given: Mapping[str, Value], options: Options) -> tuple[str, dict[str, Value], str]:
-    """The whole name, every parameter and the data type of what a name means."""
+def _resolved(name: str, given: Mapping[str, Value], options: Options) -> tuple[str, dict[str, Value], str]:
+    """The full name, all parameters and the data type of a workload or function."""
     if registry.is_function(name):
         return name, dict(given), options.dtype
     workload = registry.find(name)
@@ -199,19 +206,19 @@ def _settled(name: str, given: Mapping[str, Value], options: Options) -> tuple[s
 
 
 def _title(name: str) -> str:
-    """What its files are called by."""
+    """The name that traces of a workload or function have in their file names."""
     if registry.is_function(name):
         return label(name)
     return name if ":" in name else registry.find(name).name
 
 
 def is_file_path(out: str | os.PathLike[str]) -> bool:
-    """Whether `-o` names a file, and not a folder for files."""
+    """Whether `-o` names a file and not a folder."""
     return not (os.path.isdir(out) or os.fspath(out).endswith(os.sep))
 
 
 def _path(title: str, words: str, out: str | os.PathLike[str] | None, replace: bool, table: bool) -> Path:
-    """Where a trace goes; a name that is made here gets a number where it is taken."""
+    """The path of a trace; a name that is chosen here gets a number where the file exists."""
     if out is not None and is_file_path(out):
         return Path(out)
     if out is None:
@@ -221,7 +228,7 @@ def _path(title: str, words: str, out: str | os.PathLike[str] | None, replace: b
     return path if replace else trace_file.free_path(path, table)
 
 
-def _offer(name: str) -> str:
-    """Every variant by name, in words."""
+def _variant_list(name: str) -> str:
+    """The names of all variants, for a message."""
     more = "another function of the same file" if registry.is_function(name) else ""
     return ", ".join(filter(None, [*variants_of(name), more])) + " and NAME=VALUE"

@@ -1,7 +1,4 @@
-"""What the recorder offers a `prepare` function: device, dtype, seed, and how to compile.
-
-From the name in a request to something that can be prepared; in the child.
-"""
+"""Preparing a workload in the child: finding what a request names, and the context that `prepare` receives."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResolvedWorkload:
     """A workload with its parameters, ready to be prepared."""
 
     workload: Workload
@@ -31,10 +28,10 @@ class Found:
     prepare: Callable[[Context], Prepared]
 
 
-def resolve(request: Request) -> Found:
-    """Find what a request names.
+def resolve(request: Request) -> ResolvedWorkload:
+    """Find the workload or function that a request names.
 
-    Raises: BadRequest where it names nothing, or gives parameters that do not fit.
+    Raises: BadRequest where it does not exist or does not accept the parameters.
     """
     if not registry.is_function(request.workload):
         return _registered(registry.find(request.workload), request)
@@ -47,31 +44,31 @@ def resolve(request: Request) -> Found:
     if isinstance(target, Prepared):
         if request.params:
             raise BadRequest(f"{request.workload} is prepared already and takes no parameters.")
-        return Found(workload, {}, lambda _: target)
+        return ResolvedWorkload(workload, {}, lambda _: target)
     params = user_function.arguments(target, request.params)
     label = user_function.label(request.workload)
-    return Found(workload, params, partial(user_function.prepare, target, label, params))
+    return ResolvedWorkload(workload, params, partial(user_function.prepare, target, label, params))
 
 
-def _registered(workload: Workload, request: Request) -> Found:
+def _registered(workload: Workload, request: Request) -> ResolvedWorkload:
     params = workload.values(request.params)
     module, _, name = workload.prepare.partition(":")
     function: Any = getattr(import_module(module), name, None)
     if not callable(function):
         raise BadRequest(f"{workload.prepare}, which prepares {workload.name}, does not exist.")
-    return Found(workload, params, lambda context: function(context, **params))
+    return ResolvedWorkload(workload, params, lambda context: function(context, **params))
 
 
 @dataclass(slots=True)
 class RunContext:
-    """A `Context` by the options of one recording."""
+    """The `Context` of one recording, from its options."""
 
     device: str
     dtype: torch.dtype
     options: Options
     note: Callable[[str], None]
     has_compiled: bool = False
-    """Whether the workload asked for anything to be compiled."""
+    """Whether the workload called `compile` with `--compile` given."""
 
     @property
     def seed(self) -> int:
@@ -84,7 +81,7 @@ class RunContext:
         return self.options.compile
 
     def compile(self, step: Step) -> Step:
-        """The function compiled as the options say, or unchanged."""
+        """The function compiled according to the options, or unchanged without `--compile`."""
         if not self.options.compile:
             return step
         import torch
@@ -98,7 +95,7 @@ class RunContext:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """The data type with a name of `options.DTYPES`; torch's own choice without one."""
+    """The data type with a name of `options.DTYPES`; torch's default for an empty name."""
     import torch
 
     dtype: torch.dtype = getattr(torch, DTYPES[name]) if name else torch.get_default_dtype()
@@ -106,8 +103,8 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def prepare_environment() -> None:
-    """Settings that torch reads when it is imported."""
-    # The profiler's library reports its own comings and goings on standard error below this level.
+    """Set environment variables that torch reads when it is imported."""
+    # At lower levels the profiler's library logs its start and stop to standard error.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
-    # Without it a trace does not name the kernels that torch.compile makes for the CPU.
+    # Without it a trace does not name the kernels that torch.compile generates for the CPU.
     os.environ.setdefault("TORCHINDUCTOR_CPP_ENABLE_KERNEL_PROFILE", "1")

@@ -1,6 +1,6 @@
-"""The profiled loop: a schedule, an annotation around each step, and what the trace says of itself.
+"""The profiled loop: a schedule, an annotation around each step, and the metadata of the recording.
 
-What a recorded trace says of itself, so that it explains itself later and comparisons can be labelled.
+The metadata is written into the trace, so that the trace can be understood later and comparisons can be labelled.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     from torch.profiler import profile
 
 
-def about(
+def recording_metadata(
     request: Request,
     workload: Workload,
     params: Mapping[str, Value],
     prepared: Prepared,
     target: Target,
-    settled: Mapping[str, Any],
+    resolved: Mapping[str, Any],
     operands: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The entry `tracetui` of a trace; `settled` are options by what they turned out to be, `operands` digests."""
+    """The entry `tracetui` of a trace; `resolved` holds the actual values of automatic options, `operands` digests."""
     return {
         "workload": workload.name,
         "variant": request.variant or None,
         "label": prepared.label,
         "params": dict(params),
-        "options": {**asdict(request.options), **settled},
+        "options": {**asdict(request.options), **resolved},
         "seed": request.options.seed,
         "argv": list(request.argv),
-        **machine(target),
+        **machine_metadata(target),
         "flops_per_step": prepared.flops,
         "bytes_per_step": prepared.bytes,
         "operands": dict(operands),
     }
 
 
-def machine(target: Target) -> dict[str, Any]:
-    """What it ran on: device, versions, threads."""
+def machine_metadata(target: Target) -> dict[str, Any]:
+    """The machine's part of the metadata: device, versions, threads."""
     import torch
 
     return {
@@ -64,11 +64,11 @@ def machine(target: Target) -> dict[str, Any]:
 
 
 METADATA_KEY = "tracetui"
-"""The top-level key of a trace under which it says how it was recorded."""
+"""The top-level key of a trace that holds the metadata of the recording."""
 
 
 def annotated_step(prepared: Prepared) -> None:
-    """One iteration inside its annotation."""
+    """Run one iteration inside its annotation."""
     from torch.profiler import record_function
 
     with record_function(prepared.label):
@@ -76,15 +76,15 @@ def annotated_step(prepared: Prepared) -> None:
 
 
 def load_profiler() -> None:
-    """Import what the profiler would import inside its first step; never open a session for that.
+    """Import the modules that the profiler would otherwise import during its first step.
 
-    An empty session before the real one leaves collection dead on some versions of CUDA and ROCm.
+    No profiler session is opened for that: after an empty session some versions of CUDA and ROCm record nothing.
     """
     import torch._inductor  # noqa: F401
 
 
 def new_profiler(target: Target, options: Options, shapes: bool) -> profile:
-    """A profiler as the options want it; nothing is recorded yet."""
+    """A profiler with the given options; it has not started to record."""
     from torch.profiler import profile, schedule
 
     return profile(
@@ -97,33 +97,33 @@ def new_profiler(target: Target, options: Options, shapes: bool) -> profile:
 
 
 def record_steps(
-    profiler: profile, prepared: Prepared, options: Options, about: Mapping[str, Any], reporter: Reporter
+    profiler: profile, prepared: Prepared, options: Options, metadata: Mapping[str, Any], reporter: Reporter
 ) -> None:
-    """Run the schedule; afterwards the profiler can be exported, once."""
-    text = as_text(about)
+    """Run all steps of the schedule; afterwards the profiler can be exported once."""
+    text = metadata_text(metadata)
     first_active = options.wait + options.warmup
     with profiler:
         for number in range(options.steps):
             annotated_step(prepared)
             if number == first_active:
-                # After the step, so as not to look like its start.
-                explain(profiler, text)
+                # After the step, because the call takes time that would otherwise count as the start of the step.
+                add_metadata(profiler, text)
             profiler.step()
             reporter.progress(number + 1, options.steps)
 
 
-def as_text(about: Mapping[str, Any]) -> str:
-    """What a trace says of itself, for `explain`; made before the recording, of which it would be a part."""
-    return encode(about)
+def metadata_text(metadata: Mapping[str, Any]) -> str:
+    """The metadata as text for `add_metadata`; encoded before the recording, which would otherwise include it."""
+    return encode(metadata)
 
 
-def explain(profiler: profile, text: str) -> None:
-    """Put what a trace says of itself into it; the profiler takes it only while it records."""
+def add_metadata(profiler: profile, text: str) -> None:
+    """Add the metadata to the trace; the profiler accepts it only while it records."""
     profiler.add_metadata_json(METADATA_KEY, text)
 
 
 def table(profiler: profile, is_gpu: bool) -> str:
-    """Torch's own sums per name, most time first, with whole names; call it after `export`."""
+    """Torch's table of sums per name, longest self time first, with full names; call it after `export`."""
     sums: str = profiler.key_averages().table(
         sort_by="self_device_time_total" if is_gpu else "self_cpu_time_total",
         row_limit=-1,
@@ -133,5 +133,5 @@ def table(profiler: profile, is_gpu: bool) -> str:
 
 
 def export(profiler: profile, raw: Path) -> None:
-    """Write the profiler's file. It reports no failure: look at the file."""
+    """Write the profiler's file; the profiler reports no error, so the file must be checked afterwards."""
     profiler.export_chrome_trace(str(raw))

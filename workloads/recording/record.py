@@ -1,4 +1,4 @@
-"""Recording inside a program of one's own: a context manager around its loop.
+"""Recording a loop inside the user's own program, with a context manager:
 
     import tracetui
 
@@ -7,8 +7,8 @@
             train(batch)
             step()
 
-The schedule, the trace and what it says of itself are those of `tracetui run`; the process is one's own, so nothing
-is recorded in isolation, and a crash is one's own, too. torch is imported when the recording begins.
+The schedule, the trace and its metadata are the same as those of `tracetui run`; but there is no child process, so a
+crash ends the user's program. torch is imported when the recording starts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from workloads.recording import devices, profiling, trace_file
-from workloads.recording import profiling as provenance
 from workloads.recording.exceptions import Incomplete
 from workloads.recording.options import Options
 
@@ -40,25 +39,25 @@ def record(
     memory: bool = False,
     params: Mapping[str, Any] | None = None,
 ) -> Iterator[Recorder]:
-    """Record some iterations of a loop; call what it yields at the end of each of them.
+    """Record some iterations of a loop; call the yielded recorder at the end of each iteration.
 
     Args:
-        out: where the trace goes, compressed when it ends in `.gz`; folders are made, a file that exists is replaced.
+        out: path of the trace, compressed if it ends in `.gz`; folders are created, an existing file is replaced.
         label: the annotation around each recorded iteration.
-        wait: iterations that pass before the profiler starts.
-        warmup: iterations of which the profiler throws away what it saw.
-        active: iterations that are recorded; the trace is written after the last of them, and the loop may go on.
+        wait: iterations before the profiler starts.
+        warmup: iterations that the profiler observes and discards.
+        active: iterations that are recorded; the trace is written after the last of them, and the loop may continue.
         params: kept in the trace, to tell recordings apart.
 
     A loop that ends earlier gives a trace of the iterations that were recorded, with a warning.
 
     Raises: BadRequest for an impossible schedule; Incomplete when no iteration was recorded; NotWritten when the
-    trace cannot be written. What the program raises goes through, and nothing is written.
+    trace cannot be written. An exception of the program is raised unchanged, and no trace is written.
     """
     options = Options(
         wait=wait, warmup=warmup, active=active, shapes="on" if shapes else "off", stack=stack, memory=memory
     )
-    # The program may go to another folder meanwhile.
+    # The program may change the current folder meanwhile.
     recorder = Recorder(Path(out).absolute(), label, options, params or {})
     try:
         recorder.start()
@@ -69,16 +68,16 @@ def record(
 
 
 class Recorder:
-    """Counts iterations; writes the trace after the last that is recorded, and does nothing from then on."""
+    """Counts iterations, and writes the trace after the last recorded one; further calls do nothing."""
 
     def __init__(self, out: Path, label: str, options: Options, params: Mapping[str, Any]) -> None:
         self.path = out
         self.written = False
-        """Whether the trace is in its place."""
+        """Whether the trace has been written."""
         self._label = label
         self._options = options
         self._target = devices.current()
-        self._text = profiling.as_text(about(label, options, params, self._target))
+        self._text = profiling.metadata_text(loop_metadata(label, options, params, self._target))
         self._profiler = profiling.new_profiler(self._target, options, options.shapes == "on")
         self._annotation: AbstractContextManager[Any] | None = None
         self._is_running = False
@@ -92,7 +91,7 @@ class Recorder:
             return
         self._close_annotation()
         if self._done == self._options.wait + self._options.warmup:
-            profiling.explain(self._profiler, self._text)
+            profiling.add_metadata(self._profiler, self._text)
         self._done += 1
         self._profiler.step()
         if self._done == self._options.steps:
@@ -101,19 +100,19 @@ class Recorder:
             self._open_annotation()
 
     def start(self) -> None:
-        """Begin with the first iteration."""
+        """Start the first iteration."""
         profiling.load_profiler()
         self._profiler.start()
         self._is_running = True
         self._open_annotation()
 
     def finish(self) -> None:
-        """Write what was recorded, unless that was done.
+        """Write the recorded iterations, unless the trace has been written.
 
         Raises: Incomplete or NotWritten.
         """
         if not self._is_running or os.getpid() != self._owner:
-            # A process that the program forked and that came here, too, is not to write a second time.
+            # A process that the program forked and that also gets here must not write a second time.
             return
         self._stop()
         recorded = self._done - self._options.wait - self._options.warmup
@@ -125,13 +124,13 @@ class Recorder:
         if recorded < self._options.active:
             warnings.warn(
                 f"The loop ended after {self._done} steps: the trace holds {recorded} of {self._options.active}, "
-                "and the beginning of the next.",
+                "and the start of the next.",
                 stacklevel=4,
             )
         self._write(recorded)
 
     def abandon(self) -> None:
-        """Stop without a trace, and leave no file behind; nothing happens where the trace is written."""
+        """Stop without a trace and remove partial files; does nothing after the trace has been written."""
         if os.getpid() != self._owner:
             return
         if self._is_running:
@@ -146,12 +145,12 @@ class Recorder:
 
     def _write(self, recorded: int) -> None:
         raw, part = trace_file.part_paths(self.path, self._token)
-        trace_file.claim(raw)
+        trace_file.create_empty(raw)
         profiling.export(self._profiler, raw)
-        contents = trace_file.look_through(raw)
+        contents = trace_file.read_contents(raw)
         if contents.steps < recorded:
             raise Incomplete(f"The trace holds {contents.steps} of {recorded} steps.")
-        trace_file.keep(raw, part, self.path)
+        trace_file.pack(raw, part, self.path)
         trace_file.require_writable(self.path)
         os.replace(part, self.path)
         self.written = True
@@ -168,8 +167,8 @@ class Recorder:
             self._annotation = None
 
 
-def about(label: str, options: Options, params: Mapping[str, Any], target: devices.Target) -> dict[str, Any]:
-    """What the trace says of itself; how the program compiles and what it was seeded with is its own affair."""
+def loop_metadata(label: str, options: Options, params: Mapping[str, Any], target: devices.Target) -> dict[str, Any]:
+    """The metadata of the trace; without options of compiling and seeding, which the program itself decides."""
     return {
         "workload": label,
         "label": label,
@@ -183,5 +182,5 @@ def about(label: str, options: Options, params: Mapping[str, Any], target: devic
             "memory": options.memory,
         },
         "argv": list(sys.argv),
-        **provenance.machine(target),
+        **profiling.machine_metadata(target),
     }

@@ -1,8 +1,8 @@
-"""The recording child: `python -m workloads.recording.recorder PIPE LEASH TOKEN REQUEST`, one trace per process.
+"""The child process of a recording: `python -m workloads.recording.recorder PIPE PARENT_PIPE TOKEN REQUEST`.
 
-It is started by the launcher, runs a workload under torch.profiler, reports JSON lines on the inherited pipe, and puts
-the trace in its place only when it is complete and the result was right. A fresh process makes a cold run cold, and
-takes whatever crashes with it.
+The launcher starts it. It runs one workload under torch.profiler, reports events as JSON lines on the inherited pipe,
+and moves the trace to its destination only when the trace is complete and the result was correct. A new process per
+trace makes a cold run cold, and a crash ends only that process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from workloads import machine
 from workloads.api import BadRequest, Prepared, Value, Workload
-from workloads.recording import devices, guard, profiling, trace_file
+from workloads.recording import devices, profiling, supervisor, trace_file
 from workloads.recording.digests import digests
 from workloads.recording.events import Device, Failed, Hello, Result
 from workloads.recording.exceptions import (
@@ -32,7 +32,6 @@ from workloads.recording.exceptions import (
     failure_of,
 )
 from workloads.recording.preparation import RunContext, dtype_of, prepare_environment
-from workloads.recording.profiling import about
 from workloads.recording.reporter import CANCELLED, Reporter
 from workloads.recording.request import Request
 
@@ -41,32 +40,32 @@ if TYPE_CHECKING:
 
 
 def main(argv: list[str]) -> NoReturn:
-    """Record and leave at once: no pool of compile workers and no wedged driver may delay the end."""
-    pipe, leash, token, request = int(argv[0]), int(argv[1]), argv[2], Request.from_json(argv[3])
-    # Now, as the workload may go elsewhere.
+    """Record and exit at once: neither compile workers nor a stuck driver may delay the exit."""
+    pipe, parent_pipe, token, request = int(argv[0]), int(argv[1]), argv[2], Request.from_json(argv[3])
+    # Before the workload runs, which may change the current folder.
     out = Path(request.out).absolute()
     # Compile workers must not hold the pipe open.
     os.set_inheritable(pipe, False)
-    if guard.IS_POSSIBLE:
-        guard.stand_guard(leash, partial(trace_file.remove_parts, out, token))
+    if supervisor.IS_SUPPORTED:
+        supervisor.supervise(parent_pipe, partial(trace_file.remove_parts, out, token))
     faulthandler.enable(all_threads=False)
     reporter = Reporter(pipe)
     recording = Recording(request, out, token, reporter)
     code = 1
     try:
         reporter.interrupts.install()
-        reporter.say(Hello(os.getpid(), platform.python_version()))
+        reporter.send(Hello(os.getpid(), platform.python_version()))
         reporter.start_heartbeat()
         reporter.collect_warnings()
-        reporter.say(recording.run())
+        reporter.send(recording.run())
         code = 0
     except BaseException as error:
-        # The end of the process: whatever it was, also sys.exit in a user's function, is told and not raised.
+        # The process ends here: every error, also sys.exit in a user's function, is reported and not raised.
         reporter.require_own_process()
         reporter.interrupts.ignore()
         failure = failure_of(error, recording.situation)
-        code = CANCELLED if failure.kind == "cancelled" or reporter.interrupts.asked else 1
-        reporter.say(Failed(failure))
+        code = CANCELLED if failure.kind == "cancelled" or reporter.interrupts.stop_requested else 1
+        reporter.send(Failed(failure))
     finally:
         reporter.require_own_process()
         trace_file.remove_parts(out, token)
@@ -75,25 +74,25 @@ def main(argv: list[str]) -> NoReturn:
 
 
 def _flush() -> None:
-    """Let go what was printed, whatever the workload has put in the place of the streams."""
+    """Flush standard output and error; the workload may have replaced the streams."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(BaseException):
             stream.flush()
 
 
 def _fill_standard_files() -> None:
-    """Open what the workload has closed of them: words of a library would go into the trace otherwise."""
+    """Reopen standard files that the workload closed: otherwise output of a library would go into the trace file."""
     while (file := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(file)
 
 
 class Recording:
-    """One trace being made, stage by stage."""
+    """One recording, stage by stage."""
 
     def __init__(self, request: Request, out: Path, token: str, reporter: Reporter) -> None:
         self.out = out
-        """The place of the trace, wherever the workload goes."""
+        """The absolute path of the trace."""
         self._request = request
         self._options = request.options
         self._reporter = reporter
@@ -104,7 +103,7 @@ class Recording:
 
     @property
     def situation(self) -> Situation:
-        """What a message about a failure needs to know."""
+        """The state of the recording that messages about a failure need."""
         return Situation(
             stage=self._reporter.stage,
             python=sys.executable,
@@ -115,7 +114,7 @@ class Recording:
         )
 
     def run(self) -> Result:
-        """Every stage in its order; returns once the trace is in its place."""
+        """Run every stage in order; returns when the trace is at its destination."""
         during = self._reporter.during
         with during("importing torch"):
             prepare_environment()
@@ -124,17 +123,17 @@ class Recording:
             target = self._prepare_device()
         with during("building"):
             workload, params, prepared = self._build(target)
-            # Now, as the first call of a training step changes its weights.
+            # Before the first call, because a training step changes its weights.
             operands = digests(prepared.operands)
         self._warm_up(prepared, target)
         with during("loading profiler"):
             profiling.load_profiler()
         shapes = {"on": True, "off": False, "auto": workload.studies == "throughput"}[self._options.shapes]
-        settled = {"dtype": self._options.dtype or workload.dtype, "shapes": shapes}
-        words = about(self._request, workload, params, prepared, target, settled, operands)
+        resolved = {"dtype": self._options.dtype or workload.dtype, "shapes": shapes}
+        metadata = profiling.recording_metadata(self._request, workload, params, prepared, target, resolved, operands)
         with during("recording", self._options.steps), self._reporter.without_heartbeat():
             profiler = profiling.new_profiler(target, self._options, shapes)
-            profiling.record_steps(profiler, prepared, self._options, words, self._reporter)
+            profiling.record_steps(profiler, prepared, self._options, metadata, self._reporter)
             target.synchronize()
         if self._options.cold:
             self._check(prepared, target)
@@ -142,45 +141,45 @@ class Recording:
             self._write(profiler, target)
         if prepared.close:
             prepared.close()
-        return self._put_in_place(words)
+        return self._move_to_destination(metadata)
 
     def _prepare_device(self) -> devices.Target:
-        """Choose the device, create a context on it, and say which it is."""
+        """Choose the device, create a context on it, and report it."""
         import torch
 
         self._target = target = devices.choose(self._options.device)
         activities = [activity.name for activity in target.activities]
-        self._reporter.say(
+        self._reporter.send(
             Device(target.device, target.name, torch.__version__, activities, torch.get_num_threads()),
         )
-        if target.remark:
-            self._reporter.note(target.remark)
+        if target.note:
+            self._reporter.note(target.note)
         return target
 
     def _build(self, target: devices.Target) -> tuple[Workload, dict[str, Value], Prepared]:
-        """Find the workload and let it prepare itself."""
+        """Find the workload and call its `prepare`."""
         import torch
 
         from workloads.recording.preparation import resolve
 
-        # Also before a file of the user's is loaded, which may make its tensors then.
+        # Also before a user's file is imported, which may create its tensors.
         torch.manual_seed(self._options.seed)
-        found = resolve(self._request)
-        self._workload = workload = found.workload
-        devices.require(workload, target)
+        resolved = resolve(self._request)
+        self._workload = workload = resolved.workload
+        devices.require_needs(workload, target)
         if self._options.compile:
             self._require_compiler(target)
         context = RunContext(
             target.device, dtype_of(self._options.dtype or workload.dtype), self._options, self._reporter.note
         )
         torch.manual_seed(self._options.seed)
-        prepared = found.prepare(context)
+        prepared = resolved.prepare(context)
         if self._options.compile and not context.has_compiled:
             raise BadRequest(f"{workload.name} has nothing to compile; run it without --compile.")
-        return workload, found.params, prepared
+        return workload, resolved.params, prepared
 
     def _require_compiler(self, target: devices.Target) -> None:
-        """Notice now what torch.compile would notice after a quarter of a minute.
+        """Look for the C++ compiler now: torch.compile would miss it only after about 15 seconds.
 
         Raises: MissingCompiler.
         """
@@ -188,7 +187,7 @@ class Recording:
             raise MissingCompiler
 
     def _warm_up(self, prepared: Prepared, target: devices.Target) -> None:
-        """Call it until nothing is done for the first time any more, and check what it computes."""
+        """Call the step until first-call costs are over, and check its result."""
         if self._options.cold:
             return
         with self._reporter.during("compiling" if self._options.compile else "first call"):
@@ -205,9 +204,9 @@ class Recording:
         self._check(prepared, target)
 
     def _check(self, prepared: Prepared, target: devices.Target) -> None:
-        """Compare the result with eager's.
+        """Compare the result with eager mode's.
 
-        Raises: WrongResult when it differs.
+        Raises: WrongResult where they differ.
         """
         if prepared.check is None:
             return
@@ -219,28 +218,28 @@ class Recording:
                 raise WrongResult(str(error)) from error
 
     def _write(self, profiler: profile, target: devices.Target) -> None:
-        """Export, look through, compress; still as a part.
+        """Export the trace, check its contents and compress it, still under the name of a partial file.
 
         Raises: NotWritten, Incomplete, NotCompiled, NoKernels.
         """
         _fill_standard_files()
-        trace_file.claim(self._raw)
+        trace_file.create_empty(self._raw)
         profiling.export(profiler, self._raw)
-        contents = trace_file.look_through(self._raw)
+        contents = trace_file.read_contents(self._raw)
         if contents.steps < self._options.active:
             raise Incomplete(f"The trace holds {contents.steps} of {self._options.active} steps.")
         if self._options.compile and not contents.compiled_regions:
             raise NotCompiled(f"torch.compile compiled nothing of {self.situation.workload}.")
-        if target.is_gpu and not contents.gpu_work:
+        if target.is_gpu and not contents.gpu_activities:
             raise NoKernels(f"{self.situation.workload} ran on {target.name}, but the profiler saw no kernel.")
-        trace_file.keep(self._raw, self._part, self.out)
+        trace_file.pack(self._raw, self._part, self.out)
         if self._request.table:
             self._table.write_text(profiling.table(profiler, target.is_gpu))
 
-    def _put_in_place(self, words: dict[str, Any]) -> Result:
-        """Give the trace its name; from here on it is too late to cancel.
+    def _move_to_destination(self, metadata: dict[str, Any]) -> Result:
+        """Move the trace to its destination; it can no longer be cancelled.
 
-        Raises: NotWritten where it would take the place of something that is no file.
+        Raises: NotWritten where the destination exists and is not a regular file.
         """
         self._reporter.interrupts.check()
         self._reporter.interrupts.ignore()
@@ -248,10 +247,10 @@ class Recording:
         size, replace = self._part.stat().st_size, self._request.replace
         if self._request.table:
             trace_file.require_writable(self._kept_table)
-        path = trace_file.put_in_place(self._part, self.out, replace)
+        path = trace_file.move_to_destination(self._part, self.out, replace)
         if self._request.table:
-            trace_file.put_in_place(self._table, trace_file.table_path(path), replace)
-        return Result(str(Path(self._request.out).with_name(path.name)), size, words)
+            trace_file.move_to_destination(self._table, trace_file.table_path(path), replace)
+        return Result(str(Path(self._request.out).with_name(path.name)), size, metadata)
 
 
 if __name__ == "__main__":
