@@ -32,7 +32,7 @@ BUILT_IN = {
     "split_stack": "workloads.programs.puzzlers:SPLIT_STACK",
     "combined": "workloads.programs.puzzlers:COMBINED",
 }
-"""Name and module of each, as in an entry point: what imports this module cannot reach torch through it."""
+"""Name and object of each built-in workload, as in an entry point, so that this module imports none of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,12 +83,12 @@ def test_what_holds_no_numbers_here_is_left_out(torch):
 
 def test_of_very_much_every_so_many_th_number_is_looked_at(torch):
     x = torch.arange(1000, dtype=torch.int64)
-    sampled = digests({"x": x, "y": x}, enough=4000)
+    sampled = digests({"x": x, "y": x}, max_bytes=4000)
     assert sampled["x"] == sampled["y"] != digests({"x": x})["x"]
     for place, is_seen in ((4, True), (5, False)):
         changed = x.clone()
         changed[place] = -1
-        assert (digests({"x": changed, "y": x}, enough=4000)["x"] != sampled["x"]) is is_seen
+        assert (digests({"x": changed, "y": x}, max_bytes=4000)["x"] != sampled["x"]) is is_seen
 
 
 def test_no_more_is_hashed_than_a_moment_allows(torch, monkeypatch):

@@ -145,7 +145,7 @@ def test_what_the_fused_mlp_lacks(here, reason):
 def test_a_gpu_without_triton(monkeypatch):
     monkeypatch.setattr(devices, "triton_is_installed", lambda: False)
     with pytest.raises(ModuleNotFoundError) as raised:
-        devices.require(WORKLOAD, devices.Target("cuda:0", "a GPU", (), lambda: None))
+        devices.require_needs(WORKLOAD, devices.Target("cuda:0", "a GPU", (), lambda: None))
     failure = failure_of(raised.value, Situation("building", "/usr/bin/python3", WORKLOAD.name))
     assert (failure.kind, failure.exit_code) == ("missing:triton", 3)
     assert str(failure).startswith("Triton is not installed in /usr/bin/python3. PyTorch's builds for a GPU bring it")
@@ -155,7 +155,7 @@ def test_kernels_that_would_be_interpreted(monkeypatch):
     monkeypatch.setattr(devices, "triton_is_installed", lambda: True)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with pytest.raises(Unavailable, match="unset TRITON_INTERPRET"):
-        devices.require(WORKLOAD, devices.Target("cuda:0", "a GPU", (), lambda: None))
+        devices.require_needs(WORKLOAD, devices.Target("cuda:0", "a GPU", (), lambda: None))
 
 
 @pytest.mark.full

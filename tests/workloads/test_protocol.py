@@ -92,7 +92,7 @@ def test_an_event_larger_than_the_pipe_arrives_whole():
 
 def test_a_line_that_a_signal_cut_short_spoils_no_other():
     def say(reporter):
-        reporter._unfinished = True
+        reporter._is_line_unfinished = True
         reporter.send(Stage("building"))
 
     assert [from_line(line) for line in pipe_of(say)] == [None, Stage("building")]

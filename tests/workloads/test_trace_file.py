@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.recording.trace_file import numbered
+from workloads.recording.trace_file import move_to_destination, numbered
 
 
 def test_names_are_numbered_before_their_suffixes() -> None:

@@ -88,7 +88,7 @@ def test_parameters_are_what_the_signature_says(own, given, wanted):
 @pytest.mark.parametrize(
     ("name", "given", "words"),
     [
-        ("step", {}, r"step\(batch: 'int'.*wants batch"),
+        ("step", {}, r"step\(batch: 'int'.*requires batch"),
         ("step", {"batch": "many"}, "batch must be a whole number, not many"),
         ("step", {"batch": "1", "flag": "perhaps"}, "flag is true or false"),
         ("factory", {"width": "1"}, "There is no parameter width in factory"),

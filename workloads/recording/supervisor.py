@@ -115,8 +115,8 @@ def _wait_for_end(tree: _ProcessTree, parent_pipe: int) -> None:
     for end in (read_end, write_end):
         os.set_blocking(end, False)
     signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
-    for number in _HANDLED_SIGNALS:
-        signal.signal(number, lambda *_: None)
+    for handled in _HANDLED_SIGNALS:
+        signal.signal(handled, lambda *_: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED_SIGNALS)
     poll = select.poll()
     poll.register(parent_pipe, 0)

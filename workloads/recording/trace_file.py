@@ -86,7 +86,7 @@ def free_path(out: Path, table: bool) -> Path:
     return next(path for path in names if not (os.path.lexists(path) or (table and os.path.lexists(table_path(path)))))
 
 
-def put_in_place(part: Path, out: Path, replace: bool) -> Path:
+def move_to_destination(part: Path, out: Path, replace: bool) -> Path:
     """Move a complete file to its destination; without `replace` to the next free number. Returns the final path."""
     if replace:
         os.replace(part, out)
