@@ -233,7 +233,7 @@ def test_what_a_file_holds(tmp_path):
 
 @pytest.mark.parametrize("content", [TRACE[:-1], TRACE[:40], b"[]", b"x"])
 def test_a_file_that_is_cut_off(tmp_path, content):
-    with pytest.raises(Incomplete, match="free there"):
+    with pytest.raises(Incomplete, match="MB are free"):
         trace_file.read_contents(written(tmp_path / "raw", content))
 
 

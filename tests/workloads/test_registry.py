@@ -131,7 +131,7 @@ def test_a_package_that_cannot_be_loaded_is_a_row_that_says_why(register):
     assert rows["leaves"].reason.startswith("broken: SystemExit: 7")
     assert rows["odd"].reason.startswith("broken: RuntimeError: no")
     assert rows["wrong"].workload is None
-    assert "no Workload" in rows["many"].reason
+    assert "is not a Workload" in rows["many"].reason
     with pytest.raises(BadRequest, match="broken"):
         registry.find("odd")
 
