@@ -82,10 +82,10 @@ def run(options: argparse.Namespace) -> int:
         return variants.run(options)
     # Loads dataclasses, which `--help` need not wait for.
     from tracetui.cli.verify import document as verify_document
-    from tracetui.cli.verify import print_verification, require_promises, verify
+    from tracetui.cli.verify import print_verification, require_expectations, verify
 
     request = request_of(options)
-    workload = require_promises(request.workload) if options.verify else None
+    workload = require_expectations(request.workload) if options.verify else None
     outcome = record(request, options)
     verification = verify(workload, outcome) if workload and outcome.path else None
     if options.json:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from tracetui.cli import run as run_command
 from tracetui.cli.sides import read_sides
-from tracetui.cli.verify import Verification, print_verification, require_promises, verify
+from tracetui.cli.verify import Verification, print_verification, require_expectations, verify
 from tracetui.cli.verify import document as verify_document
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.opening import SideName
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
     requests = requests_of(options)
     if options.verify:
         for request in requests:
-            require_promises(request.workload)
+            require_expectations(request.workload)
     variants = list(record_all(requests, options))
     recorded = [variant for variant in variants if variant.outcome.path]
     is_enough = len(recorded) > 1 and not ends(variants[-1].outcome)
@@ -246,7 +246,7 @@ def _give_up(variants: Sequence[RecordedVariant]) -> int:
 
 def _verified(request: Request, outcome: Outcome, options: argparse.Namespace) -> Verification:
     """What the variant's workload promises, looked up in its trace and printed."""
-    verification = verify(require_promises(request.workload), outcome)
+    verification = verify(require_expectations(request.workload), outcome)
     if not options.json:
         print_verification(verification)
     return verification

@@ -1,4 +1,4 @@
-"""What a workload promises, looked up in the trace of it: the self-test `--verify`, and the other half of a guess."""
+"""The expectations of a workload, checked in its trace: for `--verify`, and for the answers to a guess."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ ABSENT = "–"
 
 @dataclass(frozen=True)
 class Verification:
-    """Every promise that could be looked up, and those that could not."""
+    """The expectations that were checked, and those that could not be."""
 
     trace: Trace
     table: Table
-    """As `analysis.expectations` makes it."""
+    """The table of `analysis.expectations`."""
     skipped: Sequence[tuple[str, str]] = ()
-    """Promises about another device, each with the reason."""
+    """Expectations that apply to another device, each with the reason."""
 
     @property
     def holds(self) -> bool:
-        """Whether everything that was looked up is as promised."""
+        """Whether every expectation that was checked holds."""
         return all(row["holds"] for row in self.table.rows())
 
 
 def workload_of(name: str) -> Workload | None:
-    """The workload that a request names; None for a function of one's own, of which nothing is known here.
+    """The workload that a request names; None for a user's function, which has no expectations.
 
-    Raises: UsageError when there is none.
+    Raises: UsageError for a workload that does not exist.
     """
-    # Loads importlib.metadata where other packages must be asked.
+    # Loads importlib.metadata to look for workloads of other packages.
     from workloads.recording.launcher import BadRequest
     from workloads.registry import find, is_function
 
@@ -54,23 +54,23 @@ def workload_of(name: str) -> Workload | None:
         raise UsageError(str(error)) from error
 
 
-def require_promises(name: str) -> Workload:
-    """The workload of a request, before it is recorded for the sake of what it promises.
+def require_expectations(name: str) -> Workload:
+    """The workload of a request with `--verify`, before it is recorded.
 
-    Raises: UsageError when it promises nothing.
+    Raises: UsageError where it has no expectations.
     """
     workload = workload_of(name)
     if workload is None or not workload.expects:
-        raise UsageError(f"--verify looks up what a workload promises, and {name} promises nothing.")
+        raise UsageError(f"--verify checks the expectations of a workload, and {name} has none.")
     return workload
 
 
 def verify(workload: Workload, outcome: Outcome) -> Verification:
-    """Look up in a recorded trace what its workload promises of such a recording.
+    """Check the expectations of a workload that apply to a recording.
 
     Raises: TraceError when the trace cannot be read; Unanswerable for a metric that does not exist.
     """
-    # These load numpy, which a recording that nobody looks into does not need.
+    # These load numpy, which a recording without `--verify` does not need.
     from tracetui.analysis.expectations import Expectation, expectations
 
     about = dict(outcome.about)
@@ -82,7 +82,7 @@ def verify(workload: Workload, outcome: Outcome) -> Verification:
 
 
 def print_verification(verification: Verification) -> None:
-    """Print a line for each promise: whether it holds, what was wanted and what was found."""
+    """Print one line per expectation: whether it holds, the wanted and the found value."""
     rows = list(verification.table.rows())
     cells = [
         (
@@ -98,11 +98,11 @@ def print_verification(verification: Verification) -> None:
     for text, reason in dict.fromkeys(verification.skipped):
         print(clean(f"skipped  {text}: {reason}"))
     if not rows:
-        print("tracetui: nothing is promised of this recording.", file=sys.stderr)
+        print("tracetui: the workload has no expectations for such a recording.", file=sys.stderr)
 
 
 def document(verification: Verification) -> dict[str, object]:
-    """The same for a script; `event` is the number of the event in the file at which to look."""
+    """The verification as JSON for a script; `event` is the number of an example event in the file."""
     table, trace = verification.table, verification.trace
     rows = table.slices.tolist() if table.slices is not None else []
     events = [int(trace.slices.event[row]) if row >= 0 else None for row in rows]
@@ -114,7 +114,7 @@ def document(verification: Verification) -> dict[str, object]:
 
 
 def found_text(row: dict[str, Cell]) -> str:
-    """What was found, as a person reads it; names of kernels are shortened."""
+    """The found value as text; names of kernels are shortened."""
     text = row["found"]
     if text is None:
         return ABSENT
@@ -133,6 +133,6 @@ def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _on_gpu(expect: Expect, about: dict[str, Any]) -> bool:
-    """Whether it would apply to the same recording on a GPU, and this one was on the CPU."""
+    """Whether a recording was on the CPU and the expectation would apply to it on a GPU."""
     on_cpu = str(about.get("device")).startswith("cpu")
     return on_cpu and expect.applies({**about, "device": "cuda:0"})

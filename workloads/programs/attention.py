@@ -1,10 +1,10 @@
-"""Scaled dot-product attention written out, in place, and by each of PyTorch's backends.
+"""Scaled dot-product attention: as separate operators, with an in-place mask, and with each backend of SDPA.
 
-From part 3 of "Profiling in PyTorch". The mask is built once, outside the step.
+From part 3 of "Profiling in PyTorch". The mask is created once, outside the step.
 
-On the CPU, torch 2.13 calls 45 operators written out, 36 in place, 81 by the math backend and 19 by flash attention,
-the annotations of the step and of the forward not counted. In float32 the math backend takes 63; in bfloat16, matrices
-that oneDNN does not take, being tiny or on an old processor, cost the first two 34 more.
+On the CPU, torch 2.13 calls 45 operators for the separate operators, 36 with the in-place mask, 81 with the math
+backend (63 in float32) and 19 with flash attention; the annotations of the step and of the forward are not counted. In
+bfloat16, matrices that oneDNN does not support (tiny ones, or on an old processor) add 34 to the first two.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     import torch
 
 LESSON = """\
-Written out, attention is six activities on the GPU, and one of them a copy that nobody asked for: masked_fill is out
-of place. In place it is five. SDPA's math backend takes twenty on an A100, in float32, and rebuilds the mask on every
-call; the flash, efficient and cuDNN backends take one, and never write the matrix of scores to memory. An occupancy of
-13 % is no defect there: each block holds all the registers it can get."""
+As separate operators, attention is six GPU activities, and one of them is an unnecessary copy, because masked_fill is
+out of place. With masked_fill_ there are five. SDPA's math backend runs twenty on an A100, in float32, and creates the
+mask again in every call; the flash, efficient and cuDNN backends run one kernel, and never write the matrix of scores
+to memory. Their occupancy of 13 % is not a defect: each block uses as many registers as it can."""
 
 BACKENDS = {
     "math": "MATH",
@@ -29,20 +29,20 @@ BACKENDS = {
     "efficient": "EFFICIENT_ATTENTION",
     "cudnn": "CUDNN_ATTENTION",
 }
-"""Names of backends, as a person gives them and as torch has them."""
-ON_CPU = ("auto", "math", "flash")
-"""Those that torch has for the CPU."""
+"""Names of backends: as a parameter, and in torch."""
+CPU_BACKENDS = ("auto", "math", "flash")
+"""Backends that torch has for the CPU."""
 
 WORKLOAD = Workload(
     name="attention",
-    summary="causal attention: written out, in place, or by a backend of SDPA",
+    summary="causal attention: separate operators, in place, or a backend of SDPA",
     prepare="workloads.programs.attention:prepare",
     params=(
-        Param("impl", "naive", "how it is written", choices=("naive", "inplace", "sdpa")),
-        Param("backend", "auto", "of SDPA; needs impl=sdpa", choices=("auto", *BACKENDS)),
-        Param("batch", 8, "sequences", minimum=1, grows_memory=True),
-        Param("heads", 16, "heads", minimum=1, grows_memory=True),
-        Param("seq", 1024, "tokens; memory grows with its square", minimum=1, grows_memory=True),
+        Param("impl", "naive", "implementation", choices=("naive", "inplace", "sdpa")),
+        Param("backend", "auto", "backend of SDPA; needs impl=sdpa", choices=("auto", *BACKENDS)),
+        Param("batch", 8, "sequences per batch", minimum=1, grows_memory=True),
+        Param("heads", 16, "number of heads", minimum=1, grows_memory=True),
+        Param("seq", 1024, "tokens per sequence; memory grows with its square", minimum=1, grows_memory=True),
         Param("head_dim", 64, "width of a head", minimum=1, grows_memory=True),
     ),
     studies="throughput",
@@ -53,27 +53,32 @@ WORKLOAD = Workload(
             "kernels_per_forward",
             6,
             "cuda eager impl=naive",
-            "product, scaling, copy, mask, softmax, product",
+            "matmul, scaling, copy, mask, softmax, matmul",
         ),
         Expect(
             "GPU kernels and copies per forward",
             "kernels_per_forward",
             5,
             "cuda eager impl=inplace",
-            "the copy was masked_fill's",
+            "masked_fill_ makes no copy",
         ),
         Expect(
             "GPU kernels and copies per forward",
             "kernels_per_forward",
             (15, 100),
             "cuda eager impl=sdpa backend=math",
-            "float32, and a mask that is built anew",
+            "it computes in float32 and creates the mask in every call",
         ),
-        Expect("GPU kernels per forward", "kernels_per_forward", 1, "cuda eager impl=sdpa backend=flash", "all in one"),
-        Expect(
-            "GPU kernels per forward", "kernels_per_forward", 1, "cuda eager impl=sdpa backend=efficient", "all in one"
+        *(
+            Expect(
+                "GPU kernels per forward",
+                "kernels_per_forward",
+                1,
+                f"cuda eager impl=sdpa backend={backend}",
+                "one kernel computes everything",
+            )
+            for backend in ("flash", "efficient", "cudnn")
         ),
-        Expect("GPU kernels per forward", "kernels_per_forward", 1, "cuda eager impl=sdpa backend=cudnn", "all in one"),
         Expect(
             "clones per step",
             "calls_per_step",
@@ -93,9 +98,9 @@ WORKLOAD = Workload(
         *(
             Expect("CPU operators per step", "ops_per_step", want, f"cpu eager torch=2.13 {when}", why)
             for when, want, why in (
-                ("impl=naive", (45, 79), "two of them multiply; 34 more where oneDNN does not take bfloat16"),
-                ("impl=inplace", (36, 70), "nine fewer: masked_fill expands and copies"),
-                ("impl=sdpa backend=flash", 19, "one of them computes"),
+                ("impl=naive", (45, 79), "two of them are matmuls; 34 more where oneDNN does not support bfloat16"),
+                ("impl=inplace", (36, 70), "nine fewer, because masked_fill expands and copies"),
+                ("impl=sdpa backend=flash", 19, "one of them computes the attention"),
             )
         ),
         Expect(
@@ -103,14 +108,14 @@ WORKLOAD = Workload(
             "op_named",
             "flash_attention",
             "any eager impl=sdpa backend=flash",
-            "the backend that was asked for",
+            "the chosen backend",
         ),
         Expect(
             "an operator of the math backend",
             "op_named",
             "attention_math",
             "any eager impl=sdpa backend=math",
-            "the backend that was asked for",
+            "the chosen backend",
         ),
     ),
     see=("https://huggingface.co/blog/torch-attention-profile",),
@@ -124,7 +129,7 @@ WORKLOAD = Workload(
 
 
 class Attention:
-    """Random queries, keys and values, the mask, and three ways to attend."""
+    """Random queries, keys and values, the mask, and three implementations of attention."""
 
     def __init__(self, context: Context, shape: tuple[int, int, int, int]) -> None:
         import torch
@@ -136,7 +141,7 @@ class Attention:
         self.scale = shape[3] ** -0.5
 
     def naive(self) -> torch.Tensor:
-        """As the formula has it."""
+        """Attention as separate operators, one per operation of the formula."""
         import torch
 
         scores = torch.matmul(self.q, self.k.transpose(-2, -1)) * self.scale
@@ -144,7 +149,7 @@ class Attention:
         return torch.matmul(torch.softmax(scores, dim=-1), self.v)
 
     def inplace(self) -> torch.Tensor:
-        """The same with the mask applied in place."""
+        """Attention as separate operators, with the mask applied in place."""
         import torch
 
         scores = torch.matmul(self.q, self.k.transpose(-2, -1)) * self.scale
@@ -152,26 +157,26 @@ class Attention:
         return torch.matmul(torch.softmax(scores, dim=-1), self.v)
 
     def sdpa(self) -> torch.Tensor:
-        """PyTorch's own."""
+        """PyTorch's `scaled_dot_product_attention`."""
         from torch.nn import functional
 
         return functional.scaled_dot_product_attention(self.q, self.k, self.v, is_causal=True)
 
 
 def prepare(context: Context, impl: str, backend: str, batch: int, heads: int, seq: int, head_dim: int) -> Prepared:
-    """Attention in one of its ways, checked against the formula."""
+    """Attention in one implementation, checked against the one with separate operators."""
     import torch
 
     from workloads.programs.numeric_check import same_as
 
     require_backend(context, impl, backend)
     attention = Attention(context, (batch, heads, seq, head_dim))
-    ways: dict[str, Callable[[], torch.Tensor]] = {
+    implementations: dict[str, Callable[[], torch.Tensor]] = {
         "naive": attention.naive,
         "inplace": attention.inplace,
         "sdpa": attention.sdpa,
     }
-    attend = restricted_to(backend, context.compile(ways[impl]))
+    attend = restricted_to(backend, context.compile(implementations[impl]))
 
     def step() -> torch.Tensor:
         with torch.no_grad():
@@ -189,18 +194,18 @@ def prepare(context: Context, impl: str, backend: str, batch: int, heads: int, s
 
 
 def require_backend(context: Context, impl: str, backend: str) -> None:
-    """Refuse what cannot be.
+    """Check that the backend fits the implementation and the device.
 
-    Raises: BadRequest for a backend without SDPA, Unavailable for one that the CPU lacks.
+    Raises: BadRequest for a backend without SDPA, Unavailable for one that does not exist on the CPU.
     """
     if impl != "sdpa" and backend != "auto":
-        raise BadRequest(f"The backend {backend} is one of SDPA's; add -p impl=sdpa.")
-    if context.device == "cpu" and backend not in ON_CPU:
-        raise Unavailable(f"SDPA has no {backend} backend on the CPU; there are {' and '.join(ON_CPU[1:])}.")
+        raise BadRequest(f"{backend} is a backend of SDPA; add -p impl=sdpa.")
+    if context.device == "cpu" and backend not in CPU_BACKENDS:
+        raise Unavailable(f"SDPA has no {backend} backend on the CPU; there are {' and '.join(CPU_BACKENDS[1:])}.")
 
 
 def restricted_to(backend: str, attend: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-    """The function with SDPA's choice narrowed to one backend."""
+    """The function with SDPA restricted to one backend."""
     if backend == "auto":
         return attend
     from torch.nn.attention import SDPBackend, sdpa_kernel

@@ -1,8 +1,8 @@
-"""The GeGLU feed-forward block with kernels of its own, written in Triton.
+"""The GeGLU feed-forward block with its own Triton kernels.
 
-What part 2 of "Profiling in PyTorch" fetches from a hub is here as source, and one step further: the products and the
-GeGLU in one kernel. Needs a GPU and the Triton that PyTorch brings along for it. Compiled, Dynamo takes either kernel
-as it is into its one graph: nothing is left to fuse, but a mode such as reduce-overhead can be tried on it.
+Part 2 of "Profiling in PyTorch" downloads such a kernel; here it is source code, with a second kernel that computes two
+matmuls and the GeGLU together. Needs a GPU and the Triton that comes with PyTorch for it. With --compile, Dynamo puts
+either kernel unchanged into one graph: there is nothing left to fuse, but modes such as reduce-overhead can be tried.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     import torch
 
 LESSON = """\
-With impl=geglu, gelu and multiplication are one kernel written by hand: four kernels per forward, as torch.compile has
-them, and no row of Dynamo or of guards on the CPU. The 50 MB of gelu's result stay in registers. With impl=gateup, one
-kernel keeps the sums of both products and writes their GeGLU, so that two kernels are left. That wins only where its
-product comes near cuBLAS's: what fusion can save, beside a product's own time, shrinks as 1 / dim."""
+With impl=geglu, gelu and the multiplication are one handwritten kernel: four kernels per forward, as with
+torch.compile, but without its Dynamo and guard slices on the CPU. The 50 MB of gelu's result stay in registers. With
+impl=gateup, one kernel accumulates both matmuls and writes their GeGLU, so that two kernels are left. That is faster
+only if its matmul is nearly as fast as cuBLAS: relative to the matmuls, the time that fusion saves shrinks as
+1 / dim."""
 
 WORKLOAD = Workload(
     name="fused_mlp",
-    summary="the same block with Triton kernels: GeGLU fused, or with both products too",
+    summary="the GeGLU block with Triton kernels: GeGLU fused, or fused with both matmuls",
     prepare="workloads.programs.fused_mlp:prepare",
     params=(
-        Param("impl", "geglu", "gateup holds the products as well", choices=("geglu", "gateup")),
+        Param("impl", "geglu", "kernel; gateup also fuses the matmuls", choices=("geglu", "gateup")),
         *PARAMS,
     ),
     needs=("gpu", "triton"),
@@ -39,15 +40,15 @@ WORKLOAD = Workload(
             "kernels_per_forward",
             4,
             "cuda eager impl=geglu",
-            "two products, the GeGLU, a product",
+            "two matmuls, the GeGLU, a matmul",
         ),
-        # Two, not three: sums are stored in the type of x and weights read as they lie, so nothing is cast or copied.
+        # Two, not three: results have the type of x and weights are read in place, so nothing is cast or copied.
         Expect(
             "GPU kernels per forward",
             "kernels_per_forward",
             2,
             "cuda eager impl=gateup",
-            "two products with their GeGLU, and a product",
+            "two matmuls with their GeGLU, and a matmul",
         ),
         Expect(
             "GPU kernels per forward",
@@ -63,23 +64,23 @@ WORKLOAD = Workload(
             "cuda compile mode=default impl=gateup",
             "the compiler finds nothing left to fuse",
         ),
-        Expect("the fused kernel", "kernel_named", "^geglu_forward", "cuda impl=geglu", "the name of its function"),
-        Expect("the fused kernel", "kernel_named", "^gateup_forward", "cuda impl=gateup", "the name of its function"),
-        Expect("products per step", "calls_per_step", 3, "any eager impl=geglu", "gate, up, down", of="aten::mm"),
+        Expect("the fused kernel", "kernel_named", "^geglu_forward", "cuda impl=geglu", "the function's name"),
+        Expect("the fused kernel", "kernel_named", "^gateup_forward", "cuda impl=gateup", "the function's name"),
+        Expect("matmuls per step", "calls_per_step", 3, "any eager impl=geglu", "gate, up, down", of="aten::mm"),
         Expect(
-            "products per step",
+            "matmuls per step",
             "calls_per_step",
             1,
             "any eager impl=gateup",
-            "the others are inside a kernel, which is no operator of PyTorch",
+            "the others are inside a kernel that is not an operator of PyTorch",
             of="aten::mm",
         ),
         Expect(
-            "gelu per step",
+            "gelu calls per step",
             "calls_per_step",
             0,
             "any eager",
-            "the kernel is called by an autograd function",
+            "an autograd function launches the kernel",
             of="aten::gelu",
         ),
     ),
@@ -89,7 +90,7 @@ WORKLOAD = Workload(
 
 
 def prepare(context: Context, impl: str, batch: int, seq: int, dim: int, hidden: int) -> Prepared:
-    """The block with the weights and inputs that the workload mlp has for the same seed, checked against it."""
+    """The block with the same weights and inputs as the workload mlp for the same seed, checked against mlp."""
     import torch
 
     from workloads.programs.numeric_check import same_as
@@ -115,14 +116,14 @@ def prepare(context: Context, impl: str, batch: int, seq: int, dim: int, hidden:
 
 
 def fused(context: Context, impl: str, eager: Geglu, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-    """The block with one of the kernels and eager's own weights."""
+    """The block with one of the kernels and the weights of the eager block."""
     if impl == "geglu":
         from workloads.programs.kernels.geglu import GegluMlp
 
         return GegluMlp(eager.gate, eager.up, eager.down)
     from workloads.programs.kernels.gateup import GateUpMlp, fastest_tiles
 
-    # Here and not in the first call, so that no trial is in the trace of a cold run.
+    # Here and not in the first call, so that the trace of a cold run holds no trials.
     tiles = fastest_tiles(x, eager.gate.weight, eager.up.weight)
-    context.note(f"gateup: tiles of {tiles} were the fastest here.")
+    context.note(f"gateup: the fastest tiles on this device are {tiles}.")
     return GateUpMlp(eager.gate, eager.up, eager.down, tiles)

@@ -1,4 +1,4 @@
-"""One `nn.Linear`: where the addition of the bias went, and what the operators around the product cost.
+"""One `nn.Linear`: where the bias is added, and the operators around the matmul.
 
 From part 2 of "Profiling in PyTorch".
 """
@@ -8,10 +8,9 @@ from __future__ import annotations
 from workloads.api import Context, Expect, Param, Prepared, Workload
 
 LESSON = """\
-One kernel per forward: the bias is added where the product is finished, inside the same kernel, and there is no
-aten::add. aten::t only rewrites shape and strides, and puts nothing on the GPU. Compiled, aten::t is gone and rows of
-the compiler's own have come (five of torch 2.13), while the kernel bears the same name: the same name is the same
-work."""
+One kernel per forward: the matmul's kernel adds the bias in its epilogue, and there is no aten::add. aten::t only
+changes shape and strides, and launches nothing. Compiled, aten::t is gone and slices of the compiler appear (five in
+torch 2.13), while the kernel has the same name: the GPU computes the same."""
 
 WORKLOAD = Workload(
     name="linear",
@@ -25,10 +24,8 @@ WORKLOAD = Workload(
     studies="overhead",
     lesson=LESSON,
     expects=(
-        Expect(
-            "GPU kernels per forward", "kernels_per_forward", 1, "cuda", "the bias is the end of the product's kernel"
-        ),
-        Expect("separate additions per step", "calls_per_step", 0, "any", "the bias is part of addmm", of="aten::add"),
+        Expect("GPU kernels per forward", "kernels_per_forward", 1, "cuda", "the matmul's kernel also adds the bias"),
+        Expect("separate additions per step", "calls_per_step", 0, "any", "addmm adds the bias", of="aten::add"),
         Expect(
             "transpositions per step", "calls_per_step", 1, "any eager", "the weight is stored transposed", of="aten::t"
         ),
@@ -37,10 +34,10 @@ WORKLOAD = Workload(
             "calls_per_step",
             0,
             "compile backend=inductor",
-            "the compiler knows the strides beforehand",
+            "the strides are resolved at compile time",
             of="aten::t",
         ),
-        Expect("CPU operators per step", "ops_per_step", 10, "cpu eager torch=2.13", "one of them multiplies"),
+        Expect("CPU operators per step", "ops_per_step", 10, "cpu eager torch=2.13", "one of them is the matmul"),
     ),
     see=("https://huggingface.co/blog/torch-mlp-fusion",),
     variants=(("eager", {}), ("compile", {"compile": True})),
@@ -48,7 +45,7 @@ WORKLOAD = Workload(
 
 
 def prepare(context: Context, batch: int, in_dim: int, out_dim: int) -> Prepared:
-    """The layer and one batch of inputs."""
+    """The layer with one batch of inputs."""
     import torch
     from torch import nn
 

@@ -1,6 +1,6 @@
-"""A matrix product and an addition: the smallest program whose trace has everything in it.
+"""A matmul and an addition: the smallest program whose trace shows operators, launches, kernels and idle time.
 
-From part 1 of "Profiling in PyTorch". All three operands are square, also the one that is added.
+From part 1 of "Profiling in PyTorch". All three operands are square matrices, also the one that is added.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from workloads.api import Context, Expect, Param, Prepared, Workload
 
 LESSON = """\
-At 64 the GPU works for microseconds and waits for the rest: launching costs more than computing (overhead-bound).
-At 4096 the same two operators keep it busy: compute-bound. Compiled, one operator (addmm) replaces two, and yet the GPU
-still does two things: it copies the matrix that is added to where the product is accumulated. The fusion took place in
-the dispatcher only, and the CPU works more than before."""
+At size 64 the GPU is busy for microseconds and idle for the rest: a launch takes longer than the kernel
+(overhead-bound). At 4096 the same two operators keep it busy (compute-bound). Compiled, one operator (addmm) replaces
+two, but the GPU still runs two activities: it copies the matrix to be added to the output, to which the matmul then
+adds. Only the operators are fused, not the kernels, and the CPU takes more time than before."""
 
 WORKLOAD = Workload(
     name="matmul_add",
-    summary="a matrix product and an addition",
+    summary="a matmul and an addition",
     prepare="workloads.programs.matmul_add:prepare",
     params=(
         Param("size", 64, "rows and columns of all three matrices", minimum=1, grows_memory=True),
@@ -29,43 +29,43 @@ WORKLOAD = Workload(
             "kernels_per_forward",
             2,
             "cuda",
-            "a product and an addition; compiled, a copy and a product",
+            "a matmul and an addition; compiled, a copy and a matmul",
         ),
         Expect(
             "share of the time in which the GPU is busy, %",
             "gpu_busy_pct",
             (0, 10),
             "cuda eager size=64 batch=0",
-            "a kernel of microseconds ends before the next is launched",
+            "a kernel of a few microseconds ends before the next one is launched",
         ),
         Expect(
             "share of the time in which the GPU is busy, %",
             "gpu_busy_pct",
             (80, 100),
             "cuda warm size=4096 batch=0",
-            "a kernel of half a millisecond hides the launch of the next",
+            "the next kernel is launched while one of half a millisecond runs",
         ),
         Expect(
             "CPU operators per step",
             "ops_per_step",
             6,
             "cpu eager torch=2.13 batch=0",
-            "matmul calls mm; three of the others only look whether a tensor is conjugated",
+            "matmul calls mm; three of the others only check whether a tensor is conjugated",
         ),
         Expect(
             "separate additions per step",
             "calls_per_step",
             0,
             "compile backend=inductor batch=0",
-            "addmm adds while it multiplies",
+            "addmm includes the addition",
             of="aten::add",
         ),
         Expect(
-            "the product is a batched one",
+            "a batched matmul",
             "op_named",
             "^aten::bmm$",
             "any eager batch=8",
-            "a third axis changes the operator",
+            "with a third dimension matmul calls bmm",
         ),
     ),
     see=("https://huggingface.co/blog/torch-profiler",),
@@ -74,7 +74,7 @@ WORKLOAD = Workload(
 
 
 def prepare(context: Context, size: int, batch: int) -> Prepared:
-    """Three random matrices, or batches of them, on the device."""
+    """A matmul and an addition of three random matrices, or of batches of them."""
     import torch
 
     from workloads.programs.numeric_check import same_as

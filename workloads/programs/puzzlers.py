@@ -1,6 +1,6 @@
-"""GPU puzzler 7, "To Fuse or Not to Fuse?": the same arithmetic in sixteen small pieces, and in one.
+"""GPU puzzler 7, "To Fuse or Not to Fuse?": the same computation on sixteen small tensors, and on one tensor.
 
-https://gpupuzzlers.com/posts/fusion. The modules are built once and on the device, which the page leaves out.
+https://gpupuzzlers.com/posts/fusion. The modules are created once and on the device, which the page leaves out.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     import torch
 
 LESSON = """\
-Both compute the same. In sixteen pieces the GPU runs 36 kernels and idles between them, as each is over before the next
-is launched. In one piece it runs 5, and the layer norm is long enough to hide the next launch: horizontal fusion cuts
-launches and fills the GPU. Compiling fuses vertically, layer norm with tanh, which halves the traffic; on the GPU it
-does not put the sixteen together. The copy in front of the product is the bias, spread out because a product with one
-column cannot add it on the way."""
+Both compute the same result. With sixteen tensors the GPU runs 36 kernels and is idle between them, because each ends
+before the next is launched. With one tensor it runs 5, and the layer norm takes longer than the next launch: horizontal
+fusion saves launches and fills the GPU. Compiling fuses vertically, layer norm with tanh, which halves the memory
+traffic; on the GPU it does not merge the sixteen tensors. The copy before the matmul is the bias, expanded because the
+kernel for a matmul with one column cannot add it."""
 
 SEE = ("https://gpupuzzlers.com/posts/fusion",)
 
 PARAMS = (
-    Param("num_inputs", 16, "pieces", minimum=1, grows_memory=True),
-    Param("batch_size", 1024, "rows of a piece", minimum=1, grows_memory=True),
-    Param("input_dim", 256, "columns", minimum=1, grows_memory=True),
+    Param("num_inputs", 16, "number of tensors", minimum=1, grows_memory=True),
+    Param("batch_size", 1024, "rows per tensor", minimum=1, grows_memory=True),
+    Param("input_dim", 256, "columns per tensor", minimum=1, grows_memory=True),
 )
 
-FUSED = (
+FUSED_EXPECTS = (
     Expect(
         "a fused kernel with layer_norm and tanh in its name",
         "kernel_named",
@@ -44,11 +44,11 @@ FUSED = (
         "vertical fusion, here in C++",
     ),
 )
-"""What compiling either of them should show."""
+"""Expectations of either program when compiled."""
 
 SPLIT_STACK = Workload(
     name="split_stack",
-    summary="puzzler 7: layer norm and tanh on sixteen pieces, then a linear layer",
+    summary="puzzler 7: layer norm and tanh on sixteen tensors, then a linear layer",
     prepare="workloads.programs.puzzlers:prepare_split_stack",
     params=PARAMS,
     studies="overhead",
@@ -60,31 +60,31 @@ SPLIT_STACK = Workload(
             "kernels_per_forward",
             36,
             "cuda eager num_inputs=16",
-            "16 layer norms, 16 tanh, cat, copy, product, relu",
+            "16 layer norms, 16 tanh, cat, copy, matmul, relu",
         ),
         Expect(
             "GPU kernels per forward",
             "kernels_per_forward",
             (2, 35),
             "cuda compile backend=inductor",
-            "layer norm and tanh are one kernel; the pieces stay pieces",
+            "layer norm and tanh are one kernel; the sixteen tensors are not merged",
         ),
-        *FUSED,
+        *FUSED_EXPECTS,
         Expect(
             "layer norms per step",
             "calls_per_step",
             16,
             "any eager num_inputs=16",
-            "one for each piece",
+            "one for each tensor",
             of="aten::native_layer_norm",
         ),
         Expect(
             "CPU operators per step",
             "ops_per_step",
-            # Where cat has several threads, it looks at a slice of the result first: narrow, slice, as_strided.
+            # With several threads, cat first calls narrow, slice and as_strided on its result.
             (210, 213),
             "cpu eager torch=2.13 num_inputs=16",
-            "for 36 that compute",
+            "36 of them compute",
         ),
     ),
     see=SEE,
@@ -98,7 +98,7 @@ SPLIT_STACK = Workload(
 
 COMBINED = Workload(
     name="combined",
-    summary="puzzler 7: the same arithmetic on one tensor",
+    summary="puzzler 7: the same computation on one tensor",
     prepare="workloads.programs.puzzlers:prepare_combined",
     params=PARAMS,
     studies="overhead",
@@ -106,7 +106,7 @@ COMBINED = Workload(
     lesson=LESSON,
     expects=(
         Expect(
-            "GPU kernels per forward", "kernels_per_forward", 5, "cuda eager", "layer norm, tanh, copy, product, relu"
+            "GPU kernels per forward", "kernels_per_forward", 5, "cuda eager", "layer norm, tanh, copy, matmul, relu"
         ),
         Expect(
             "GPU kernels per forward",
@@ -115,9 +115,9 @@ COMBINED = Workload(
             "cuda compile backend=inductor",
             "layer norm and tanh are one kernel",
         ),
-        *FUSED,
+        *FUSED_EXPECTS,
         Expect("layer norms per step", "calls_per_step", 1, "any eager", "one for all", of="aten::native_layer_norm"),
-        Expect("CPU operators per step", "ops_per_step", 23, "cpu eager torch=2.13", "a ninth of split_stack's"),
+        Expect("CPU operators per step", "ops_per_step", 23, "cpu eager torch=2.13", "a ninth of split_stack"),
     ),
     see=SEE,
     variants=(
@@ -143,7 +143,7 @@ class Parts:
         self.linear = nn.Linear(input_dim, 1, device=device, dtype=dtype)
 
     def split_stack(self, x: torch.Tensor) -> torch.Tensor:
-        """Piece by piece, then stacked."""
+        """Compute each tensor separately, then stack the results."""
         import torch
 
         _, rows, columns = self.shape
@@ -152,20 +152,20 @@ class Parts:
         return torch.relu(self.linear(torch.stack(outputs)))
 
     def combined(self, x: torch.Tensor) -> torch.Tensor:
-        """All at once."""
+        """Compute everything as one tensor."""
         import torch
 
         return torch.relu(self.linear(torch.tanh(self.norm(x.view(self.shape)))))
 
 
 def prepare_split_stack(context: Context, num_inputs: int, batch_size: int, input_dim: int) -> Prepared:
-    """The program in pieces, checked against the one in one piece."""
+    """The program on separate tensors, checked against the one on one tensor."""
     parts = Parts(context, num_inputs, batch_size, input_dim)
     return _prepared(context, parts, parts.split_stack, "split_stack", is_checked=True)
 
 
 def prepare_combined(context: Context, num_inputs: int, batch_size: int, input_dim: int) -> Prepared:
-    """The program in one piece."""
+    """The program on one tensor."""
     parts = Parts(context, num_inputs, batch_size, input_dim)
     return _prepared(context, parts, parts.combined, "combined", is_checked=context.compiled)
 
@@ -173,7 +173,7 @@ def prepare_combined(context: Context, num_inputs: int, batch_size: int, input_d
 def _prepared(
     context: Context, parts: Parts, program: Callable[[torch.Tensor], torch.Tensor], label: str, is_checked: bool
 ) -> Prepared:
-    """A program on its input."""
+    """One of the two programs, prepared with its input."""
     import torch
 
     from workloads.programs.numeric_check import same_as

@@ -47,7 +47,7 @@ def assembly(kernel: Any, constants: dict[str, int], options: dict[str, int], dt
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    kinds = {name: f"*{dtype}" if name.endswith("_at") else "i32" for name in kernel.arg_names}
+    kinds = {name: f"*{dtype}" if name.endswith("_ptr") else "i32" for name in kernel.arg_names}
     signature = {name: "constexpr" if name in constants else kind for name, kind in kinds.items()}
     aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name not in constants}
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)

@@ -1,7 +1,7 @@
-"""Both products of a GeGLU block and the GeGLU itself in one kernel: gelu(x @ gate.T) * (x @ up.T), forward only.
+"""Two matmuls of a GeGLU block and the GeGLU itself in one kernel: gelu(x @ gate.T) * (x @ up.T), forward only.
 
-Each program holds two tiles of sums, one per product, in registers, loads a tile of x once for both, and writes their
-GeGLU: the products never go through memory. Weights stay as a linear layer has them.
+Each program keeps two accumulator tiles, one per matmul, in registers, loads a tile of x once for both, and writes
+their GeGLU: the results of the matmuls are never written to memory. The layout of the weights is that of `nn.Linear`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workloads.programs.kernels.geglu import tanh_of_gelu
 
 
 class Tiles(NamedTuple):
-    """How the work is cut, and how many warps and stages of loading a program has."""
+    """The size of the tiles, and the warps and pipeline stages of a program."""
 
     rows: int
     columns: int
@@ -27,7 +27,7 @@ class Tiles(NamedTuple):
     warps: int
     stages: int
     group: int = 8
-    """Tiles of rows that run side by side, so that they share weights in the L2 cache."""
+    """Tiles of rows that run at the same time, so that they share weights in the L2 cache."""
 
     def __str__(self) -> str:
         return f"{self.rows}x{self.columns}x{self.depth}, {self.warps} warps, {self.stages} stages"
@@ -42,16 +42,16 @@ CANDIDATES = (
     Tiles(64, 64, 64, 4, 4),
     Tiles(64, 64, 32, 4, 3),
 )
-"""Two tiles of 128 x 128 sums take the registers of one of 128 x 256, the usual size on Hopper; the last ones fit in
-the shared memory of smaller GPUs, also with float32."""
+"""Candidate tile sizes. Two accumulator tiles of 128 x 128 need as many registers as one of 128 x 256, the usual size
+on Hopper; the last candidates fit in the shared memory of smaller GPUs, also with float32."""
 
 
 @triton.jit
 def gateup_forward(
-    x_at: tl.tensor,
-    gate_at: tl.tensor,
-    up_at: tl.tensor,
-    out_at: tl.tensor,
+    x_ptr: tl.tensor,
+    gate_ptr: tl.tensor,
+    up_ptr: tl.tensor,
+    out_ptr: tl.tensor,
     height: tl.tensor,
     width: tl.tensor,
     depth: tl.tensor,
@@ -60,7 +60,7 @@ def gateup_forward(
     DEPTH: tl.constexpr,
     GROUP: tl.constexpr,
 ) -> None:
-    """Write gelu(x @ gate.T) * (x @ up.T); all contiguous, x is (height, depth), the weights (width, depth)."""
+    """Write gelu(x @ gate.T) * (x @ up.T); all are contiguous, x is (height, depth), the weights are (width, depth)."""
     program = tl.program_id(0)
     row_tiles, column_tiles = tl.cdiv(height, ROWS), tl.cdiv(width, COLUMNS)
     in_group = GROUP * column_tiles
@@ -70,10 +70,10 @@ def gateup_forward(
     column = program % in_group // group_rows * COLUMNS + tl.arange(0, COLUMNS)
     step = tl.arange(0, DEPTH)
 
-    # Rows and columns beyond the edge load others again, which costs no mask, and are not stored.
-    x_tile = x_at + (row % height).to(tl.int64)[:, None] * depth + step[None, :]
+    # Rows and columns beyond the edge load valid ones again, which needs no mask, and are not stored.
+    x_tile = x_ptr + (row % height).to(tl.int64)[:, None] * depth + step[None, :]
     weight = (column % width).to(tl.int64)[None, :] * depth + step[:, None]
-    gate_tile, up_tile = gate_at + weight, up_at + weight
+    gate_tile, up_tile = gate_ptr + weight, up_ptr + weight
     gate = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     up = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
     for done in range(0, depth, DEPTH):
@@ -86,9 +86,9 @@ def gateup_forward(
         up_tile += DEPTH
 
     out = 0.5 * gate * (1.0 + tanh_of_gelu(gate)) * up
-    out_tile = out_at + row.to(tl.int64)[:, None] * width + column[None, :]
-    inside = (row < height)[:, None] & (column < width)[None, :]
-    tl.store(out_tile, out.to(out_at.dtype.element_ty), mask=inside)
+    out_tile = out_ptr + row.to(tl.int64)[:, None] * width + column[None, :]
+    mask = (row < height)[:, None] & (column < width)[None, :]
+    tl.store(out_tile, out.to(out_ptr.dtype.element_ty), mask=mask)
 
 
 class GateUpFunction(torch.autograd.Function):
@@ -96,7 +96,7 @@ class GateUpFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, tiles: Tiles) -> torch.Tensor:
-        """Shapes: (rows, depth), (columns, depth) twice, to (rows, columns)."""
+        """Shapes: x is (rows, depth), both weights are (columns, depth), the result is (rows, columns)."""
         x, gate, up = x.contiguous(), gate.contiguous(), up.contiguous()
         (height, depth), width = x.shape, gate.shape[0]
         out = torch.empty(height, width, device=x.device, dtype=x.dtype)
@@ -120,7 +120,7 @@ class GateUpFunction(torch.autograd.Function):
 
 
 def gateup(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, tiles: Tiles = CANDIDATES[0]) -> torch.Tensor:
-    """gelu(x @ gate.T) * (x @ up.T) in one kernel; (..., depth) to (..., columns), without a gradient.
+    """gelu(x @ gate.T) * (x @ up.T) in one kernel, from (..., depth) to (..., columns), without a gradient.
 
     Raises: ValueError when shapes or types do not fit.
     """
@@ -142,11 +142,12 @@ class GateUpMlp(nn.Module):
         self.gate, self.up, self.down, self.tiles = gate, up, down, tiles
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Shapes: (..., dim) to the same."""
+        """Shapes: input and output are (..., dim)."""
         return cast(torch.Tensor, self.down(gateup(x, self.gate.weight, self.up.weight, self.tiles)))
 
 
 Timer = Callable[[Callable[[], object]], float]
+"""A function that measures the time of a call in ms."""
 
 
 def fastest_tiles(
@@ -156,21 +157,21 @@ def fastest_tiles(
     candidates: Sequence[Tiles] = CANDIDATES,
     timer: Timer | None = None,
 ) -> Tiles:
-    """The candidate that takes the least time for these shapes on this device, of those that fit there.
+    """The fastest candidate for these shapes on this device, of those that fit its registers and shared memory.
 
-    Raises: the last refusal when none fits.
+    Raises: the last error of Triton where none fits.
     """
     from triton.runtime.errors import OutOfResources
     from triton.testing import do_bench
 
     times: dict[Tiles, float] = {}
-    refusal: Exception | None = None
+    last_error: Exception | None = None
     with torch.no_grad():
         for tiles in candidates:
             try:
                 times[tiles] = (timer or do_bench)(partial(gateup, x, gate, up, tiles))
             except OutOfResources as error:
-                refusal = error
+                last_error = error
     if not times:
-        raise refusal or ValueError("there are no candidates")
+        raise last_error or ValueError("there are no candidates")
     return min(times, key=times.__getitem__)

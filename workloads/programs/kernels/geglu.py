@@ -1,6 +1,6 @@
 """GeGLU, gelu(gate) * up, in one elementwise kernel, forward and backward.
 
-The intermediate gelu(gate) stays in registers. Arithmetic is float32 whatever the tensors are.
+The intermediate gelu(gate) stays in registers. The kernel computes in float32 for all data types.
 """
 
 from __future__ import annotations
@@ -15,57 +15,58 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 
 BLOCK = 1024
-"""Elements of one program: eight per thread of four warps, which is 16 bytes of bfloat16."""
+"""Elements per program: eight per thread of four warps, which are 16 bytes of bfloat16."""
 
 SLOPE: tl.constexpr = tl.constexpr(0.7978845608028654)
 """The square root of 2 / pi."""
 CUBIC: tl.constexpr = tl.constexpr(0.044715)
-"""Both stand right of a tensor: left of one, Triton's interpreter makes a constant of the product."""
+"""The factor of gate cubed. Both constants stand right of a tensor: left of one, Triton's interpreter turns the product
+into a constant."""
 
 
 @triton.jit
 def tanh_of_gelu(gate: tl.tensor) -> tl.tensor:
-    """The tanh inside of gelu's approximation."""
-    # By the sigmoid, which needs no library of the device: the same source runs on CUDA, ROCm and the interpreter.
+    """The tanh in gelu's approximation."""
+    # Computed with the sigmoid, which needs no device library: the code runs on CUDA, ROCm and in the interpreter.
     return 2.0 * tl.sigmoid((gate + gate * gate * gate * CUBIC) * SLOPE * 2.0) - 1.0
 
 
 @triton.jit
 def geglu_forward(
-    gate_at: tl.tensor, up_at: tl.tensor, out_at: tl.tensor, count: tl.tensor, BLOCK: tl.constexpr
+    gate_ptr: tl.tensor, up_ptr: tl.tensor, out_ptr: tl.tensor, count: tl.tensor, BLOCK: tl.constexpr
 ) -> None:
     """Write gelu(gate) * up."""
-    # A grid over elements, not over rows: a row of 3072 in a power of two would leave a quarter of the lanes idle.
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < count
-    gate = tl.load(gate_at + at, mask=inside, other=0.0).to(tl.float32)
-    up = tl.load(up_at + at, mask=inside, other=0.0).to(tl.float32)
+    # A grid over elements, not rows: a row of 3072 elements in a block of 4096 would leave a quarter of it idle.
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < count
+    gate = tl.load(gate_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+    up = tl.load(up_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
     out = 0.5 * gate * (1.0 + tanh_of_gelu(gate)) * up
-    tl.store(out_at + at, out.to(out_at.dtype.element_ty), mask=inside)
+    tl.store(out_ptr + offsets, out.to(out_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
 def geglu_backward(
-    slope_at: tl.tensor,
-    gate_at: tl.tensor,
-    up_at: tl.tensor,
-    gate_slope_at: tl.tensor,
-    up_slope_at: tl.tensor,
+    slope_ptr: tl.tensor,
+    gate_ptr: tl.tensor,
+    up_ptr: tl.tensor,
+    gate_slope_ptr: tl.tensor,
+    up_slope_ptr: tl.tensor,
     count: tl.tensor,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Write the gradients of gate and up, from that of the output; tanh is computed again."""
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < count
-    slope = tl.load(slope_at + at, mask=inside, other=0.0).to(tl.float32)
-    gate = tl.load(gate_at + at, mask=inside, other=0.0).to(tl.float32)
-    up = tl.load(up_at + at, mask=inside, other=0.0).to(tl.float32)
+    """Write the gradients of gate and up, from the gradient of the output; tanh is computed again."""
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < count
+    slope = tl.load(slope_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+    gate = tl.load(gate_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
+    up = tl.load(up_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
     tanh = tanh_of_gelu(gate)
     gelu_slope = 0.5 * (1.0 + tanh) + 0.5 * gate * (1.0 - tanh * tanh) * SLOPE * (1.0 + gate * gate * CUBIC * 3.0)
     gate_slope = slope * up * gelu_slope
     up_slope = slope * 0.5 * gate * (1.0 + tanh)
-    tl.store(gate_slope_at + at, gate_slope.to(gate_slope_at.dtype.element_ty), mask=inside)
-    tl.store(up_slope_at + at, up_slope.to(up_slope_at.dtype.element_ty), mask=inside)
+    tl.store(gate_slope_ptr + offsets, gate_slope.to(gate_slope_ptr.dtype.element_ty), mask=mask)
+    tl.store(up_slope_ptr + offsets, up_slope.to(up_slope_ptr.dtype.element_ty), mask=mask)
 
 
 class GegluFunction(torch.autograd.Function):
@@ -73,7 +74,7 @@ class GegluFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-        """Shapes: any, the same for both."""
+        """Shapes: any, but the same for both tensors."""
         gate, up = gate.contiguous(), up.contiguous()
         out = torch.empty_like(gate)
         count = gate.numel()
@@ -113,5 +114,5 @@ class GegluMlp(nn.Module):
         self.gate, self.up, self.down = gate, up, down
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Shapes: (..., dim) to the same."""
+        """Shapes: input and output are (..., dim)."""
         return cast(torch.Tensor, self.down(geglu(self.gate(x), self.up(x))))
