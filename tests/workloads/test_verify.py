@@ -84,5 +84,5 @@ def test_a_real_recording(monkeypatch, tmp_path, capsys):
     small = ["--batch", "1", "--seq", "4", "--dim", "8", "--hidden", "8", "--device", "cpu", "-o", str(out)]
     assert main(["run", "mlp", *small, "--verify", "--json"]) == 0
     lines = json.loads(capsys.readouterr().out)["verification"]["lines"]
-    assert {"products per step": "3"}.items() <= {line["expectation"]: line["found"] for line in lines}.items()
+    assert {"matmuls per step": "3"}.items() <= {line["expectation"]: line["found"] for line in lines}.items()
     assert version("torch").startswith("2.13.") == any(line["found"] == "35" for line in lines)
