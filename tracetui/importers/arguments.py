@@ -21,7 +21,9 @@ from tracetui.model.arguments import (
     WORK_TEXTS,
     Arguments,
 )
+from tracetui.model.table import NULL
 from tracetui.model.trace import GPU_WORK, Kind
+from tracetui.model.whole_numbers import MAX_AMOUNT
 
 Part = dict[str, NDArray[Any]]
 
@@ -40,6 +42,8 @@ _FIELDS = {
     "Device Id": "device",
 }
 """Names of numbers in the file, and attributes of `Args`."""
+_AMOUNTS = {"registers per thread", "shared memory", "bytes", "Bytes", "Total Allocated", "Total Reserved"}
+"""Numbers that are added up; the others are ids and addresses."""
 _TEXT_FIELDS = {
     "Input Dims": ("dims", "old_dims"),
     "Input type": ("types",),
@@ -74,6 +78,9 @@ class ArgumentTable:
         part: Part = {"event": events}
         for name in self._numbers:
             part[name] = np.fromiter(map(attrgetter(_FIELDS[name]), args), np.int64, count)
+            if name in _AMOUNTS:
+                beyond = (part[name] > MAX_AMOUNT) | (part[name] < -MAX_AMOUNT)
+                part[name][beyond] = NULL
         for name in self._text_names:
             part[name] = self._ids(args, *_TEXT_FIELDS[name])
         return part

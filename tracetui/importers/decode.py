@@ -19,6 +19,7 @@ from tracetui.errors import TraceError
 from tracetui.importers import tolerant
 from tracetui.model.table import NULL
 from tracetui.model.trace import BEGINNING, NO_ID
+from tracetui.model.whole_numbers import number_name
 
 Number = int | float | str | None
 
@@ -154,9 +155,9 @@ def decode_raw(block: bytes, is_tolerant: bool) -> list[bytes]:
         raise TraceError(f"The file's events cannot be read again ({error}): open it anew.") from error
 
 
-def encoded(event: Any) -> bytes:
-    """The JSON of an event that was read leniently; numbers that JSON has not become their names (`"NaN"`)."""
-    return msgspec.json.encode(_with_named_numbers(event))
+def encoded(value: Any) -> bytes:
+    """The JSON of what was read leniently; numbers that JSON has not become their names (`"NaN"`)."""
+    return msgspec.json.encode(_with_named_numbers(value))
 
 
 def _with_named_numbers(value: Any) -> Any:
@@ -165,9 +166,7 @@ def _with_named_numbers(value: Any) -> Any:
         return {key: _with_named_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_with_named_numbers(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+    return number_name(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def decoded(data: bytes) -> Any:
@@ -318,13 +317,12 @@ def integer_of(value: Any) -> int:
 
 def text_of(value: Any) -> str:
     """Text as it is, anything else as JSON would write it."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else encoded(value).decode()
 
 
 def _lane_id(value: Any) -> Number:
     if isinstance(value, float) and not math.isfinite(value):
-        # A number that no JSON can hold is none.
-        return None
+        return number_name(value)
     return value if isinstance(value, (int, float, str)) or value is None else text_of(value)
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any
 
 from tracetui.importers.decode import text_of
 from tracetui.model.trace import LaneKind
+from tracetui.model.whole_numbers import number_name
 
 _STREAM = re.compile(r"stream (\d+)$")
 _GENERIC_THREAD = re.compile(r"thread -?\d+( \((python\d*(\.\d+)?|pt_main_thread)?\))?$")
@@ -38,8 +40,8 @@ def lane_text(value: Any) -> str:
         return str(value)
     if value is None:
         return "0"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else number_name(value) if not isfinite(value) else repr(value)
     text = value.strip() if isinstance(value, str) else text_of(value)
     stream = _STREAM.match(text)
     return stream[1] if stream else text

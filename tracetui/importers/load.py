@@ -18,6 +18,7 @@ from tracetui.importers.source import Source, open_source
 from tracetui.importers.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store
 from tracetui.importers.top_keys import top_keys
 from tracetui.model.trace import Quality, Trace
+from tracetui.model.whole_numbers import MAX_TIME_NS, whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def _trace(
 ) -> Trace:
     producer = "PyTorch profiler" if parts.is_torch else "Chrome trace events"
     wrapping = "" if source.wrapping == "plain" else f", {source.wrapping}"
-    base = metadata.get("baseTimeNanoseconds")
+    base = whole_number(metadata.get("baseTimeNanoseconds"), MAX_TIME_NS) or 0
     return Trace(
         label=source.label,
         path=source.path,
@@ -120,7 +121,7 @@ def _trace(
         devices=torch.devices_of(metadata),
         metadata={key: value for key, value in metadata.items() if key != "deviceProperties"},
         origin_us=parts.origin / 1000,
-        origin_ns=parts.origin + (base if isinstance(base, int) else 0),
+        origin_ns=parts.origin + base,
         window=parts.window,
         quality=quality,
         op_args=collector.arguments.ops.arguments(),

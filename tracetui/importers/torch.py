@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tracetui.model.trace import Device, Kind, LaneKind
+from tracetui.model.whole_numbers import whole_number
 
 _KINDS: dict[str, Kind] = {
     "cpu_op": Kind.CPU_OP,
@@ -89,9 +90,6 @@ def devices_of(metadata: Mapping[str, Any]) -> tuple[Device, ...]:
     devices = []
     for number, entry in enumerate(entries if isinstance(entries, list) else []):
         if isinstance(entry, dict):
-            place = entry.get("id", number)
-            name = entry.get("name")
-            devices.append(
-                Device(place if isinstance(place, int) else number, name if isinstance(name, str) else "", entry)
-            )
+            index, name = whole_number(entry.get("id")), entry.get("name")
+            devices.append(Device(number if index is None else index, name if isinstance(name, str) else "", entry))
     return tuple(devices)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.analysis.common.stretches import Axis
 from tracetui.model.intervals import TOLERANCE, Bool, Int64, nest, tree_depth
 from tracetui.model.trace import LaneKind, Trace
 
@@ -66,12 +67,10 @@ def subtree_sums(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.
 def inside(trace: Trace, rows: Int64, marked: Int64) -> Int64:
     """How many of the `marked` slices start within each of `rows`, on the same lane; both ascend."""
     slices = trace.slices
-    low = int(slices.start.min(initial=0))
-    span = int(slices.end.max(initial=0)) - low + 2
-    points = slices.lane[marked].astype(np.int64) * span + slices.start[marked] - low
-    base = slices.lane[rows].astype(np.int64) * span - low
-    first = np.searchsorted(points, base + slices.start[rows])
-    last = np.searchsorted(points, base + slices.end[rows])
+    lane, axis = slices.lane, Axis.around(slices.start, slices.end)
+    points = axis.position(lane[marked], slices.start[marked])
+    first = np.searchsorted(points, axis.position(lane[rows], slices.start[rows]))
+    last = np.searchsorted(points, axis.position(lane[rows], slices.end[rows]))
     return last - first
 
 

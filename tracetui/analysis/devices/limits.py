@@ -17,6 +17,7 @@ from tracetui.analysis.devices.peaks import Peaks, device_peaks, peaks_named
 from tracetui.errors import UsageError
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Device, Kind, Trace
+from tracetui.model.whole_numbers import whole_number
 
 ALL_DEVICES = -1
 """The id of a device that stands for all devices of a trace."""
@@ -151,5 +152,4 @@ def device_note(trace: Trace) -> str:
 
 def _whole(properties: Mapping[str, Any], key: str) -> int:
     """A positive whole number among the properties, 0 for none."""
-    value = properties.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+    return max(whole_number(properties.get(key)) or 0, 0)

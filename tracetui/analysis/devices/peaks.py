@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tracetui.model.whole_numbers import whole_number
+
 PRECISIONS = ("fp32", "tf32", "fp16", "fp8", "int8", "fp4")
 """The columns of rates; bf16 counts as fp16, and fp32 is that of the vector units."""
 
@@ -46,8 +48,8 @@ class Peaks:
 
 def device_peaks(name: str, properties: Mapping[str, Any]) -> Peaks | None:
     """The model of a device: by its name, the most special key first; else by compute capability and size."""
-    memory = properties.get("totalGlobalMem")
-    found = _by_name(name, memory / 1e9 if isinstance(memory, int) else None, properties.get("numSms"))
+    memory = whole_number(properties.get("totalGlobalMem"))
+    found = _by_name(name, None if memory is None else memory / 1e9, properties.get("numSms"))
     if found is not None or name:
         return found
     wanted = (properties.get("computeMajor"), properties.get("computeMinor"), properties.get("numSms"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetui.analysis.common.stretches import Axis
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.linking.links import links
@@ -40,10 +41,9 @@ def runs_past(trace: Trace) -> Doubt | None:
     trace_links = links(trace)
     index = np.searchsorted(trace_links.launches, trace_links.launch[rows])
     in_graph = (trace_links.launch[rows] >= 0) & (np.append(trace_links.counts, 0)[index] > 1)
-    # Lanes one after another, so that one search serves all streams.
-    span = int(slices.end.max()) + 1
-    base = slices.lane[rows].astype(np.int64) * span
-    inside = np.searchsorted(base + slices.start[rows], base + slices.end[rows]) - np.arange(len(rows)) - 1
+    lane, axis = slices.lane[rows], Axis.around(slices.start[rows], slices.end[rows])
+    starts, ends = axis.position(lane, slices.start[rows]), axis.position(lane, slices.end[rows])
+    inside = np.searchsorted(starts, ends) - np.arange(len(rows)) - 1
     bad = np.flatnonzero((inside >= MIN_CONTAINED_ACTIVITIES) & ~in_graph)
     if len(bad) == 0:
         return Doubt(0)

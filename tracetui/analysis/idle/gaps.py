@@ -63,16 +63,17 @@ def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, hi
     first = np.searchsorted(ends, axis.position(lane, low)[order], "right")
     last = np.searchsorted(starts, axis.position(lane, high)[order]) - 1
     # All but the two at the edges lie wholly within the window, so that the longest of them is the best.
-    width = np.append((ends - starts) * len(starts) + np.arange(len(starts)), 0)
+    by_width = np.argsort(ends - starts, kind="stable")
+    rank = np.zeros(len(starts) + 1, np.int64)
+    rank[by_width] = np.arange(len(starts))
     edges = np.stack([first + 1, np.maximum(last, first + 1)], axis=1).ravel()
-    inner = np.maximum.reduceat(width, edges)[::2] % len(starts)
+    inner = by_width[np.maximum.reduceat(rank, edges)[::2]]
     tries = np.stack([first, np.where(last > first + 1, inner, first), last])
     begin = np.maximum(starts[tries], axis.position(lane, low)[order])
     end = np.minimum(ends[tries], axis.position(lane, high)[order])
     best = np.argmax(end - begin, axis=0), np.arange(len(order))
-    back = axis.position(lane, np.zeros(len(low), np.int64))[order]
     found = np.empty((2, len(low)), np.int64)
-    found[:, order] = begin[best] - back, end[best] - back
+    found[:, order] = axis.moment(lane[order], begin[best]), axis.moment(lane[order], end[best])
     return found[0], found[1]
 
 

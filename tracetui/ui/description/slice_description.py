@@ -10,7 +10,7 @@ Pure. Values come from the trace and are not trusted: they are only ever turned 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from tracetui.drawing.format import shorten
 from tracetui.errors import TraceError
 from tracetui.model.quantities import count, duration, size
 from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.model.whole_numbers import number_name, whole_number
 from tracetui.safe_text import clean
 from tracetui.ui.description.chain_lines import chain_lines, short_name
 from tracetui.ui.description.kernel_facts import kernel_facts
@@ -35,6 +36,8 @@ from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_li
 
 MAX_VALUE_LETTERS = 400
 """Characters of one value that are shown."""
+MAX_ITEMS, MAX_LEVELS = 100, 20
+"""Items of a list, and lists within each other, that are shown."""
 
 ArgText = tuple[str, str]
 """A label and its value."""
@@ -42,7 +45,7 @@ ArgText = tuple[str, str]
 
 def facts_of_args(args: Mapping[str, Any]) -> list[ArgText]:
     """Labels and values of an event's args, those that explain a launch first."""
-    facts = [(label, words(args[key])) for key, (label, words) in _WORDS.items() if key in args]
+    facts = [(label, words(args[key])) for key, (label, words) in _WORDS.items() if args.get(key) is not None]
     facts += _shapes(args)
     facts += [
         (clean(str(key)), plain(value))
@@ -52,16 +55,20 @@ def facts_of_args(args: Mapping[str, Any]) -> list[ArgText]:
     return facts
 
 
-def plain(value: Any) -> str:
-    """Any JSON value on one line, safe to print, cut where it is very long."""
-    if isinstance(value, list):
-        text = "[" + ", ".join(plain(item) for item in value[:100]) + (", …]" if len(value) > 100 else "]")
+def plain(value: Any, levels: int = MAX_LEVELS) -> str:
+    """Any JSON value on one line, safe to print, cut where it is very long or deep."""
+    if isinstance(value, list | dict) and levels == 0:
+        text = "…"
+    elif isinstance(value, list):
+        items = ", ".join(plain(item, levels - 1) for item in value[:MAX_ITEMS])
+        text = f"[{items}, …]" if len(value) > MAX_ITEMS else f"[{items}]"
     elif isinstance(value, dict):
-        text = "{" + ", ".join(f"{clean(str(key))}: {plain(item)}" for key, item in list(value.items())[:100]) + "}"
+        pairs = list(value.items())[:MAX_ITEMS]
+        text = "{" + ", ".join(f"{clean(str(key))}: {plain(item, levels - 1)}" for key, item in pairs) + "}"
     elif isinstance(value, float):
-        text = f"{value:.6g}"
+        text = f"{value:.6g}" if isfinite(value) else number_name(value)
     else:
-        text = clean(str(value))
+        text = "null" if value is None else clean(str(value))
     return text if len(text) <= MAX_VALUE_LETTERS else text[: MAX_VALUE_LETTERS - 1] + "…"
 
 
@@ -72,7 +79,7 @@ def extent(value: Any) -> str:
 
 def _counted(noun: str) -> Callable[[Any], str]:
     def words(value: Any) -> str:
-        if isinstance(value, list) and value and all(isinstance(item, int) for item in value):
+        if isinstance(value, list) and value and all(whole_number(item) is not None for item in value):
             return f"{extent(value)} = {prod(value):,} {noun}{'' if prod(value) == 1 else 's'}"
         return plain(value)
 
@@ -80,11 +87,16 @@ def _counted(noun: str) -> Callable[[Any], str]:
 
 
 def _bytes(value: Any) -> str:
-    return size(value) if isinstance(value, int | float) else plain(value)
+    return size(value) if _is_number(value) else plain(value)
 
 
 def _with(unit: str) -> Callable[[Any], str]:
-    return lambda value: f"{plain(value)} {unit}"
+    return lambda value: f"{plain(value)} {unit}" if _is_number(value) else plain(value)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a unit may stand behind a value: no text, nothing that is no finite number."""
+    return isfinite(value) if isinstance(value, float) else whole_number(value) is not None
 
 
 _WORDS: dict[str, tuple[str, Callable[[Any], str]]] = {
