@@ -22,8 +22,9 @@ import orjson
 from tracetui.errors import NotATrace
 from tracetui.importers import tolerant
 from tracetui.importers.decode import Event, Malformed, decode_strict, straighten
+from tracetui.importers.oddities import MAX_LISTED_ODDITIES, Found, Oddity
 from tracetui.importers.source import Source, refuse_other_content
-from tracetui.importers.top_level import EVENTS_KEY, MAX_LISTED_ODDITIES, Found, Oddity, Stop, TopLevel, first_events
+from tracetui.importers.top_level import EVENTS_KEY, Stop, TopLevel, first_events
 from tracetui.model.trace import BEGINNING, UNREADABLE
 
 BLOCK = 1 << 20
@@ -44,10 +45,12 @@ _SEPARATOR = re.compile(rb"\}\s*,\s*\{")
 _LOOSE_SEPARATOR = re.compile(rb'\}\s*(?:,\s*)?\{\s*"')
 _UNSEPARATED = re.compile(rb'\}\s*\{\s*"')
 _COMMA = re.compile(rb"\s*,")
-_STRAY_BRACKET = re.compile(rb'\s*,?\s*\{\s*"')
+_STRAY_BRACKET = re.compile(rb'[\s,\]\[]*+\{\s*+"')
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 """What the decoder takes for the end of its input, as half a character."""
 _OPEN, _CLOSE = ord("["), ord("]")
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+"""Checks an object without making its values."""
 
 
 class Stopped(Exception):
@@ -312,8 +315,9 @@ class BlockReader:
 
     def _cut(self, start: int) -> Cut | None:
         """The events that are whole in the buffer, None when the first does not end before the file."""
-        unclosed = True
+        unclosed, is_tried = True, False
         for comma in self._commas(start):
+            is_tried = True
             self._buffer[comma] = _CLOSE
             try:
                 return Cut(self._strict(start, comma + 1), comma)
@@ -322,6 +326,13 @@ class BlockReader:
                 if error.end is not None:
                     return self._ended(start, start + error.end)
                 unclosed = unclosed and error.unclosed
+        if not is_tried:
+            try:
+                return Cut(self._strict(start, self._fill), self._fill, has_ended=True)
+            except Malformed as error:
+                if error.end is not None:
+                    return self._ended(start, start + error.end)
+                unclosed = error.unclosed
         if not unclosed or not self._is_one_event(start) or self._lacks_commas(start):
             return self._cut_loosely(start)
         if not self._eof:
@@ -333,13 +344,7 @@ class BlockReader:
         size = self._fill - start
         if size < MAX_DAMAGED * self._block:
             return True
-        if size >= MAX_EVENT or _HALF.search(self._buffer, start, self._fill):
-            return False
-        try:
-            self._strict(start, self._fill)
-        except Malformed as error:
-            return error.unclosed
-        return False
+        return size < MAX_EVENT and _HALF.search(self._buffer, start, self._fill) is None
 
     def _commas(self, start: int) -> Iterator[int]:
         """Indices of commas between events, last first: a few by the usual separator, then by any."""
@@ -434,7 +439,8 @@ class BlockReader:
         layout.repaired += parsed.repaired
         layout.examples += [(offset + at, what) for at, what in parsed.examples]
         for bracket in parsed.brackets:
-            layout.note(Found(offset + bracket.start, Oddity.INNER_ARRAY if bracket.opens_array else Oddity.BRACKET))
+            assert bracket.kind is not None
+            layout.note(Found(offset + bracket.start, bracket.kind))
         return Block([straighten(item) for item in parsed.events], data, offset, is_tolerant=True)
 
     def _salvage(self, start: int) -> Generator[Block, None, int | None]:
@@ -483,9 +489,10 @@ def _first_sign(buffer: bytearray, fill: int) -> int:
 
 def _is_object(data: bytes) -> bool:
     try:
-        return isinstance(msgspec.json.decode(data), dict)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        _fields.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
+    return True
 
 
 def _starts_with_event(head: bytes) -> bool:

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.errors import NotATrace
 from tracetui.importers import torch
 from tracetui.importers.arguments import ArgumentTables, Part
 from tracetui.importers.blocks import Block
 from tracetui.importers.counters import CounterSamples
-from tracetui.importers.decode import MAX_TIME_US, Event, decode_some, exact_times, located, settle
+from tracetui.importers.decode import MAX_TIME_US, Event, decode_some, exact_times, is_empty, located, settle
 from tracetui.importers.lanes import Naming, lane_text
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import ENDLESS, EXAMPLES, NEGATIVE, UNTIMED, Quality
@@ -39,6 +40,8 @@ MEMORY_INSTANTS = ("[memory]", "[OutOfMemory]")
 """Names under which the allocator's events stand."""
 NO_DUR = -1
 """Stands for a duration that is not in the file."""
+MAX_KEYS = 200_000
+"""Combinations of phase, category, process and thread; a trace of a thousand ranks has half as many."""
 NO_GROUP = -1
 """Stands for the group of an asynchronous event that marks a moment."""
 
@@ -76,9 +79,11 @@ class Gathered:
 class Collector:
     """Everything that is kept of the events of a file."""
 
-    def __init__(self, quality: Quality) -> None:
+    def __init__(self, quality: Quality, label: str = "The file") -> None:
         self.events = 0
         self.quality = quality
+        self.label = label
+        """The file's name, for messages."""
         self.keys = _Ids()
         """Phase, category, pid and tid as they stand in the file; the category may be None."""
         self.names = _Ids()
@@ -116,6 +121,8 @@ class Collector:
         times = _times_of(events, block)
         name = _interned(self.names, map(_name, events), count, "i4")
         key = _interned(self.keys, map(_key, events), count, "i4")
+        if len(self.keys) > MAX_KEYS:
+            raise NotATrace(f"{self.label} has more than {MAX_KEYS:,} threads, as no trace does: it is not opened.")
         classes = self.key_classes()[key]
         timed = times != _NO_TIME
         untimed = np.flatnonzero(~timed & (classes != META) & (classes != UNKNOWN))
@@ -148,7 +155,7 @@ class Collector:
             self._add_rare(block, rare.tolist(), classes, times, name, key)
         skipped = (classes == IGNORED) | (classes == UNKNOWN)
         if skipped.any():
-            self._count_skipped(block, np.flatnonzero(skipped), key)
+            self._count_skipped(events, np.flatnonzero(skipped), key)
 
     def _note_offenders(self, block: Block, found: dict[str, Int64]) -> None:
         """Keep the first events of which something is wrong, by what that is, and where they stand."""
@@ -273,7 +280,7 @@ class Collector:
             self._kinds = np.array(kinds, np.uint8)
         return self._kinds
 
-    def _count_skipped(self, block: Block, rows: Int64, key: NDArray[Any]) -> None:
+    def _count_skipped(self, events: list[Event], rows: Int64, key: NDArray[Any]) -> None:
         """Count events of phases that have no picture, and elements that are no events at all."""
         phases = self.key_phases()[key[rows]]
         skipped = self.quality.skipped_phases
@@ -281,12 +288,10 @@ class Collector:
             if letter := chr(number) if number else "":
                 skipped[letter] = skipped.get(letter, 0) + int(count)
         nameless = rows[phases == 0].tolist()
-        if nameless:
-            events = decode_some(block.data, nameless, block.is_tolerant)
-            empty = sum(not event for event in events)
-            self.empty += empty
-            if len(nameless) > empty:
-                skipped[""] = skipped.get("", 0) + len(nameless) - empty
+        empty = sum(is_empty(events[row]) for row in nameless)
+        self.empty += empty
+        if len(nameless) > empty:
+            skipped[""] = skipped.get("", 0) + len(nameless) - empty
 
     def key_phases(self) -> NDArray[np.uint32]:
         """The letter of the phase of every key as a number, 0 for none."""

@@ -26,6 +26,11 @@ Number = int | float | str | None
 MAX_TIME_US = 3e15
 """Microseconds from 0 beyond which a time or a duration is none: sums of three still fit 64 bits in ns."""
 
+MAX_GENERIC = 1 << 22
+"""Bytes of a block that is read generically: of numbers and texts alone, its objects take thirty times as much."""
+MAX_VALUES = 1000
+"""Values that are no objects in a block that is read generically."""
+
 NAN = math.nan
 NO_NAME = "[No name]"
 
@@ -78,6 +83,19 @@ class Event(Struct, gc=False):
     args: Args | str | int | float | bool | list[Any] | None = NO_ARGS
 
 
+def is_empty(event: Event) -> bool:
+    """Whether nothing of what an event is asked for is in it, as in `{}` and null."""
+    return (
+        event.ph == ""
+        and event.name == NO_NAME
+        and event.pid is None
+        and event.tid is None
+        and not isinstance(event.ts, str)
+        and event.ts != event.ts
+        and event.args is NO_ARGS
+    )
+
+
 _strict = msgspec.json.Decoder(list[Event])
 _generic = msgspec.json.Decoder()
 _raw = msgspec.json.Decoder(list[msgspec.Raw])
@@ -110,8 +128,10 @@ def decode_strict(block: bytes | bytearray | memoryview) -> list[Event]:
         try:
             return _strict.decode(block)
         except msgspec.ValidationError:
+            if len(block) > MAX_GENERIC:
+                raise Malformed("odd types") from None
             items = _generic.decode(block)
-            if not isinstance(items, list) or any(isinstance(item, list) for item in items):
+            if not isinstance(items, list) or _are_values(items):
                 raise Malformed("no array of events") from None
             return [straighten(item) for item in items]
     except msgspec.DecodeError as error:
@@ -120,6 +140,12 @@ def decode_strict(block: bytes | bytearray | memoryview) -> list[Event]:
         return decode_strict(_as_utf8(bytes(block)))
     except RecursionError:
         raise Malformed("nested too deeply") from None
+
+
+def _are_values(items: list[Any]) -> bool:
+    """Whether arrays, or many values that are no objects, stand among the events: the tolerant path reads those."""
+    others = [item for item in items if not isinstance(item, dict)]
+    return len(others) > MAX_VALUES or any(isinstance(item, list) for item in others)
 
 
 def decode_objects(block: bytes, is_tolerant: bool) -> list[dict[str, Any]]:

@@ -14,6 +14,10 @@ from tracetui.importers.lanes import LaneTable, lane_text
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Kind, LaneKind
 
+MAX_CATEGORIES = 30_000
+"""Categories that have a number of their own; numbers have 16 bits."""
+OTHER_CATEGORIES = "(one of too many categories)"
+
 Key = tuple[str, str, Any, Any]
 """Phase, category, pid, tid."""
 
@@ -26,8 +30,13 @@ class Keys:
         self.lanes = LaneTable()
         self.categories = Strings()
         self._kinds = collector.key_kinds()
-        ids = [self.categories.intern(category) for _, category, _, _ in self.texts]
+        ids = [self._category(category) for _, category, _, _ in self.texts]
         self._categories = np.array(ids, np.int16)
+
+    def _category(self, text: str) -> int:
+        """The number of a category, or of all that are too many to have one."""
+        is_known = text in self.categories or len(self.categories) < MAX_CATEGORIES
+        return self.categories.intern(text if is_known else OTHER_CATEGORIES)
 
     def kind_of(self, key: NDArray[Any]) -> NDArray[np.uint8]:
         """The `Kind` of every event, given its key."""

@@ -56,7 +56,7 @@ def load(
 
 def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: Callable[[], bool]) -> Trace:
     quality = Quality()
-    collector = Collector(quality)
+    collector = Collector(quality, source.label)
     store = Store(FileBlocks(source.path) if source.rereadable and source.path else MemoryBlocks())
     reader = BlockReader(source, cancelled=cancelled)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tracetui.importers.blocks import Layout
 from tracetui.importers.columns import Collector
+from tracetui.importers.oddities import Oddity
 from tracetui.importers.source import Source
-from tracetui.importers.top_level import Oddity
 from tracetui.model.trace import EXAMPLES, UNREADABLE, Quality
 
 _ARRAYS = (Oddity.NEXT_TRACE, Oddity.SECOND_KEY, Oddity.INNER_ARRAY)
@@ -89,6 +89,8 @@ def _unreadable(layout: Layout) -> str:
 
 def no_events(source: Source, collector: Collector, layout: Layout) -> str:
     """Why a file has nothing to show, as a sentence."""
+    if collector.quality.partial:
+        return f"Loading {source.label} was stopped before anything could be shown."
     events = collector.events - collector.empty
     if collector.metadata_events and layout.truncated_at is None and not source.damage:
         held = counted(collector.metadata_events, "metadata event")

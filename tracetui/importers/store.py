@@ -20,7 +20,7 @@ import numpy as np
 from tracetui.errors import TraceError
 from tracetui.importers.decode import decode_objects, decode_raw
 from tracetui.importers.garbage import collector_off
-from tracetui.importers.top_level import Found, Oddity
+from tracetui.importers.oddities import Found, Oddity
 from tracetui.model.intervals import Bool, Int64
 
 

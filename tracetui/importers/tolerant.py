@@ -7,17 +7,19 @@ between events ends nothing here. Slow, and only used for the blocks that need i
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
+import numpy as np
 import orjson
 
-from tracetui.importers.dead_ends import DeadEnds
+from tracetui.importers.dead_ends import CHECKED, DeadEnds
 from tracetui.importers.mending import EVENT_KEYS, literal_paths, mended, path_starts
+from tracetui.importers.oddities import Oddity
 from tracetui.model.trace import BEGINNING, EXAMPLES, MENDED, UNREADABLE
 
 _decoder = json.JSONDecoder(strict=False)
@@ -36,6 +38,10 @@ _HALF = re.compile(rb"(?<!\\)(\\++)u[dD]([89a-fA-F])[0-9a-fA-F]{2}")
 """What looks like half a character, with all the backslashes in front of it."""
 _SECOND_HALF = re.compile(rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _ESCAPE = len(rb"\ud800")
+STRETCH = 1 << 20
+"""Characters in which signs are put for what is none at a time."""
+_SURROGATES, _SIGN = 0xD800 >> 11, 0xFFFD
+"""The upper bits of what stands for a byte that is no character, and the sign for it."""
 NO_EVENT: tuple[()] = ()
 """What stands for `null` in a list of events."""
 
@@ -81,10 +87,8 @@ class Bracket:
 
     start: int
     """Byte offset in the stretch."""
-    is_end: bool = True
-    """Whether no event follows it at once."""
-    opens_array: bool = False
-    """Whether another array begins behind it."""
+    kind: Oddity | None = None
+    """What it is where events follow it at once, None where the array ends."""
 
 
 @dataclass
@@ -114,7 +118,7 @@ def parse(block: bytes, check: Callable[[], None] = lambda: None) -> Parsed:
     result = Parsed()
     for piece in pieces(block, check):
         if isinstance(piece, Bracket):
-            if piece.is_end:
+            if piece.kind is None:
                 result.ended_at = piece.start
                 break
             result.brackets.append(piece)
@@ -155,7 +159,7 @@ def has_bare_paths(block: bytes) -> bool:
 
 def pieces(block: bytes, check: Callable[[], None] = lambda: None) -> Iterator[Piece | Bracket]:
     """Everything that stands in an array of events, in order, up to the bracket that ends it where that is met."""
-    text, offsets = readable(block), _Offsets(block)
+    text, offsets = readable(block, check), _Offsets(block)
     reading = _Reading(text, check)
     index = before = 1 if text.startswith("[") else 0
     while True:
@@ -168,11 +172,11 @@ def pieces(block: bytes, check: Callable[[], None] = lambda: None) -> Iterator[P
             if goes_on is None:
                 yield Bracket(offsets.at(index))
                 return
-            yield Bracket(offsets.at(index), is_end=False, opens_array=bool(goes_on[1]))
+            yield Bracket(offsets.at(index), Oddity.NEXT_TRACE if goes_on[1] else Oddity.BRACKET)
             index = before = goes_on.end()
             continue
         if text[index] == "[" and (inner := _INNER_ARRAY.match(text, index)):
-            yield Bracket(offsets.at(index), is_end=False, opens_array=True)
+            yield Bracket(offsets.at(index), Oddity.INNER_ARRAY)
             index = before = inner.end()
             continue
         item, end, is_mended, is_open = reading.read(index)
@@ -189,28 +193,38 @@ def parse_value(text: str, index: int = 0) -> tuple[Any, int]:
         return None, index
 
 
-def readable(block: bytes) -> Text:
+def readable(block: bytes, check: Callable[[], None] = lambda: None) -> Text:
     """One character for each that is there, and for each byte that is none; what is read out of it can be printed."""
-    return Text(_without_halves(block).decode("utf-8", _ONE_SIGN_PER_BYTE))
+    whole = _without_halves(block, check)
+    try:
+        return Text(whole.decode())
+    except UnicodeDecodeError:
+        pass
+    text = whole.decode("utf-8", "surrogateescape")
+    # A stretch at a time, for its characters take four bytes each.
+    signs = (_with_signs(text[index : index + STRETCH]) for index in range(0, len(text), STRETCH))
+    return Text("".join(signs))
 
 
-def _one_sign_per_byte(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeDecodeError)
-    return "\ufffd" * (error.end - error.start), error.end
+def _with_signs(text: str) -> str:
+    """The same with a sign for each byte that is no character."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return np.where(codes >> 11 == _SURROGATES, _SIGN, codes).astype("<u4").tobytes().decode("utf-32-le")
 
 
-_ONE_SIGN_PER_BYTE = "tracetui.one-sign-per-byte"
-codecs.register_error(_ONE_SIGN_PER_BYTE, _one_sign_per_byte)
-
-
-def _without_halves(block: bytes) -> bytes | bytearray:
+def _without_halves(block: bytes, check: Callable[[], None]) -> bytes | bytearray:
     """The same with a sign for each half of a character, which could not be printed; as long, so that offsets stay.
 
     An escape begins with the last of an odd number of backslashes: what follows an even number only looks like one.
     """
     found: bytearray | None = None
     index = 0
-    while half := _HALF.search(block, index):
+    for number in count():
+        if number % CHECKED == 0:
+            check()
+        half = _HALF.search(block, index)
+        if half is None:
+            break
         index = half.end()
         if len(half[1]) % 2 == 0:
             continue

@@ -7,18 +7,16 @@ A file may go on behind a closing bracket: the bracket stands between events by 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
 
 from tracetui.importers.decode import end_of_value
 from tracetui.importers.mending import EVENT_KEYS
+from tracetui.importers.oddities import Found, Oddity
 from tracetui.model.trace import BEGINNING
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
-MAX_LISTED_ODDITIES = 1000
-"""Maximum oddities of a file that are listed; further ones are counted."""
 _BLANK = re.compile(rb"[\s,]*+")
 _CLOSERS = re.compile(rb"[\s,\]}]*+")
 _COLON = re.compile(rb"\s*+:\s*+")
@@ -34,27 +32,6 @@ _OVERLAP = 1 << 10
 _OBJECT, _QUOTE, _OPEN, _CLOSE = ord("{"), ord('"'), ord("["), ord("}")
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _value = msgspec.json.Decoder(msgspec.Raw)
-
-
-class Oddity(Enum):
-    """What is not as in a whole trace; its value says so in words."""
-
-    BRACKET = "a closing bracket between events"
-    INNER_ARRAY = "another array of events"
-    SECOND_KEY = "the key traceEvents once more"
-    NEXT_TRACE = "another trace"
-    FOREIGN = "something that is no event"
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An oddity and where it stands."""
-
-    offset: int
-    """Byte in the unpacked file."""
-    kind: Oddity
-    text: str = ""
-    """How what stands there begins."""
 
 
 class Stop(Enum):

@@ -17,6 +17,8 @@ BATCH = 1 << 20
 MARK = b"\xef\xbb\xbf"
 """What some programs put in front of UTF-8."""
 _SEPARATOR = b",\n"
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+"""Checks an object without making its values."""
 
 
 class Sink(Protocol):
@@ -52,10 +54,10 @@ def surroundings(container: Container) -> tuple[bytes, bytes]:
     header = container.header.removeprefix(MARK)
     try:
         (header + container.trailer).decode()
-        whole = msgspec.json.decode(header + b"[]" + container.trailer)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        whole = None
-    return (header, container.trailer) if isinstance(whole, dict) else object_around(container.metadata)
+        _fields.decode(header + b"[]" + container.trailer)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return object_around(container.metadata)
+    return header, container.trailer
 
 
 def object_around(metadata: Mapping[str, Any]) -> tuple[bytes, bytes]:

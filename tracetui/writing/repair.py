@@ -13,9 +13,9 @@ import msgspec
 
 from tracetui.importers import tolerant
 from tracetui.importers.decode import decode_raw, encoded
+from tracetui.importers.oddities import Oddity
 from tracetui.importers.store import Store
 from tracetui.importers.tolerant import Bracket, Piece
-from tracetui.importers.top_level import Oddity
 from tracetui.model.trace import BEGINNING, Trace
 from tracetui.writing.container import MARK, Sink, surroundings, write_events
 
