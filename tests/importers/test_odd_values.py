@@ -99,7 +99,7 @@ def test_series_beyond_reason_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ts", [9.2e15, -9.2e15, 9.3e15, 1e18, 1e300, 8e15, -8e15])
-def test_a_time_that_cannot_be_is_none(ts: float) -> None:
+def test_a_time_that_cannot_be_is_none(panes: Panes, ts: float) -> None:
     trace = panes(document([*events(EPOCH), op(ts), kernel(ts, 3)]))
     assert (len(trace.slices), trace.quality.dropped) == (6, 2)
     assert trace.window[1] == 55_000
