@@ -172,7 +172,10 @@ def pieces(block: bytes, check: Callable[[], None] = lambda: None) -> Iterator[P
             if goes_on is None:
                 yield Bracket(offsets.at(index))
                 return
-            yield Bracket(offsets.at(index), Oddity.NEXT_TRACE if goes_on[1] else Oddity.BRACKET)
+            if goes_on[1]:
+                yield Bracket(offsets.at(goes_on.start(1)), Oddity.NEXT_TRACE)
+            else:
+                yield Bracket(offsets.at(index), Oddity.BRACKET)
             index = before = goes_on.end()
             continue
         if text[index] == "[" and (inner := _INNER_ARRAY.match(text, index)):
