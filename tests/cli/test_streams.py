@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +45,8 @@ COMMANDS = {
     "workloads json": ["workloads", "--json"],
 }
 """Every command that prints and ends; `TRACE` stands for a hostile file, and `OUT` for one that is written."""
+IN_SHORT = ("kernels table", "findings json", "compare md", "check text", "report", "repair", "workloads", "help")
+"""Commands that are tried in another encoding in the quick tier."""
 MISTAKES = {
     "steps by": ["show", "ops", "TRACE", "--steps-by", "PAYLOAD"],
     "sort": ["show", "ops", "TRACE", "--sort", "PAYLOAD"],
@@ -78,7 +82,18 @@ def code_of(words: list[str]) -> object:
         return end.code
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+def is_quick(name: str) -> bool:
+    """Whether a command is of the quick tier too: every pane as CSV, one in every format, all other commands."""
+    pane, _, form = name.partition(" ")
+    return pane not in PANE_NAMES or pane == "kernels" or form == "csv"
+
+
+def tried(names: Iterable[str], is_quick: Callable[[str], bool]) -> list[Any]:
+    """Parameters by name, those that are not quick in the full tier alone."""
+    return [pytest.param(name, marks=() if is_quick(name) else pytest.mark.full) for name in names]
+
+
+@pytest.mark.parametrize("name", tried(COMMANDS, is_quick))
 def test_names_from_a_trace_are_printed_clean(
     name: str, trace: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,13 +144,8 @@ def test_lines_stay_lines_and_a_line_stays_one(payload: str) -> None:
     assert steered(clean_lines(payload).encode(), has_left=False) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "encoding"),
-    [
-        *((name, "latin-1") for name in [*COMMANDS, "help"]),
-        *((name, encoding) for name in ("kernels table", "check md", "help") for encoding in ("ascii", "cp1252")),
-    ],
-)
+@pytest.mark.parametrize("encoding", ["latin-1", pytest.param("ascii", marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", tried([*COMMANDS, "help"], lambda name: name in IN_SHORT))
 def test_every_command_prints_in_any_encoding(
     name: str, encoding: str, trace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
