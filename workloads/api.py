@@ -85,13 +85,13 @@ class Expect:
     of: str = ""
     """The operator whose calls are counted."""
 
-    def applies(self, about: Mapping[str, Any]) -> bool:
+    def applies(self, metadata: Mapping[str, Any]) -> bool:
         """Whether the expectation applies to a recording, given its metadata (the entry `tracetui` of the trace).
 
         `any` always applies; `cpu` and `cuda` are kinds of device; `eager` and `compile`, `cold` and `warm` are options
         of the recording; `torch=2.13` is the version, and any other `name=value` a parameter.
         """
-        return all(_holds(word, about) for word in self.when.split())
+        return all(_holds(word, metadata) for word in self.when.split())
 
 
 @dataclass(slots=True)
@@ -171,11 +171,11 @@ class Workload:
         Raises: BadRequest for an unknown parameter or a bad value.
         """
         known = {param.name: param for param in self.params}
-        wanted = {name.replace("-", "_"): value for name, value in given.items()}
-        for name in wanted.keys() - known.keys():
+        normalized = {name.replace("-", "_"): value for name, value in given.items()}
+        for name in normalized.keys() - known.keys():
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise BadRequest(f"{self.name} has no parameter {name}; {has}.")
-        return {name: param.read(wanted.get(name, param.default)) for name, param in known.items()}
+        return {name: param.read(normalized.get(name, param.default)) for name, param in known.items()}
 
     @property
     def growing(self) -> tuple[str, ...]:
@@ -209,22 +209,22 @@ def converted(given: Value, kind: type, name: str) -> Value:
 _TYPE_NAMES = {int: "whole number", float: "number", str: "text"}
 
 
-def _holds(word: str, about: Mapping[str, Any]) -> bool:
+def _holds(word: str, metadata: Mapping[str, Any]) -> bool:
     """Whether one condition of `Expect.when` is true for a recording."""
-    options, params = about.get("options") or {}, about.get("params") or {}
+    options, params = metadata.get("options") or {}, metadata.get("params") or {}
     name, is_pair, value = word.partition("=")
     if not is_pair:
         return {
             "any": True,
-            "cpu": str(about.get("device")).startswith("cpu"),
-            "cuda": str(about.get("device")).startswith("cuda"),
+            "cpu": str(metadata.get("device")).startswith("cpu"),
+            "cuda": str(metadata.get("device")).startswith("cuda"),
             "eager": not options.get("compile"),
             "compile": bool(options.get("compile")),
             "cold": bool(options.get("cold")),
             "warm": not options.get("cold"),
         }[word]
     if name == "torch":
-        return f"{about.get('torch')}.".startswith(f"{value}.")
+        return f"{metadata.get('torch')}.".startswith(f"{value}.")
     if name in ("mode", "backend") and name not in params:
         return str(options.get(name)) == value
     return str(params.get(name)) == value

@@ -70,12 +70,12 @@ def find(name: str) -> Workload:
 
     Raises: BadRequest that lists the workloads, or says why this one cannot be loaded.
     """
-    wanted = name.replace("-", "_")
-    if wanted in BUILT_IN:
-        return built_in(wanted)
+    normalized = name.replace("-", "_")
+    if normalized in BUILT_IN:
+        return built_in(normalized)
     rows = entries()
-    exact = [row for row in rows if row.name in (name, wanted)]
-    matching = exact or [row for row in rows if wanted and row.name.startswith(wanted)]
+    exact = [row for row in rows if row.name in (name, normalized)]
+    matching = exact or [row for row in rows if normalized and row.name.startswith(normalized)]
     if len(matching) != 1:
         raise BadRequest(_unknown(name, [row.name for row in rows], [row.name for row in matching]))
     if matching[0].workload is None:

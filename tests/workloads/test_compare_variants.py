@@ -43,7 +43,7 @@ def machine(monkeypatch, tmp_path):
         ending = endings.get(request.variant)
         if isinstance(ending, Failure):
             return Outcome(None, ending, device="cpu")
-        about = {
+        metadata = {
             "workload": request.workload,
             "variant": request.variant,
             "params": dict(request.params),
@@ -53,8 +53,8 @@ def machine(monkeypatch, tmp_path):
             "operands": digests.get(request.variant, DIGESTS),
         }
         ops = [name for name in LINEAR if not request.options.compile or name != "aten::t" or ending == "keeps t"]
-        path = trace_file(tmp_path / f"{request.variant}.json", "fwd", ops, about)
-        return Outcome(path, None, 12, about, "cpu", (), 0.1, too_late=ending == "too late")
+        path = trace_file(tmp_path / f"{request.variant}.json", "fwd", ops, metadata)
+        return Outcome(path, None, 12, metadata, "cpu", (), 0.1, too_late=ending == "too late")
 
     monkeypatch.setattr(launcher, "record_now", record_now)
     return asked, endings, digests

@@ -141,7 +141,7 @@ def test_the_tensors_of_a_file_of_ones_own_follow_the_seed(torch, tmp_path):
     )
     name = own_function(tmp_path / "own.py", source)
     found = [
-        record_now(asked(name, tmp_path / f"{number}.json", seed=seed, device="cpu")).about["operands"]
+        record_now(asked(name, tmp_path / f"{number}.json", seed=seed, device="cpu")).metadata["operands"]
         for number, seed in enumerate((0, 0, 7))
     ]
     assert set(found[0]) == {"model", "x", "w"}
@@ -157,4 +157,4 @@ def test_a_step_prepared_by_hand_may_say_nothing(tmp_path):
         "def step(ctx) -> Prepared:\n    x = torch.ones(3)\n    return Prepared(lambda: x + 1, label='plus')"
     )
     request = asked(own_function(tmp_path / "own.py", source), tmp_path / "x.json", device="cpu")
-    assert record_now(request, environment=LIGHT_TORCH).about["operands"] == {}
+    assert record_now(request, environment=LIGHT_TORCH).metadata["operands"] == {}

@@ -42,7 +42,7 @@ OF_TORCH = ("no memory", "crash", "fullgraph", "nothing to compile")
 WANTED = {
     "exits": ("error", 4, "sys.exit(3)"),
     "raises": ("error", 4, "ValueError while making the first call: not today (raises.py:1)"),
-    "no memory": ("oom", 4, "it asked for 4,194,304.0 GiB; this machine has"),
+    "no memory": ("oom", 4, "it requested 4,194,304.0 GiB; this machine has"),
     "killed": ("killed", 4, "The system killed the recording while making the first call"),
     "crash": ("crash", 4, "SIGSEGV"),
     "leaves": ("crash", 4, "exit code 7"),

@@ -96,7 +96,7 @@ def test_every_kind_has_its_row_in_the_table():
 
 def test_memory_that_ran_out_names_what_to_make_smaller():
     failure = failure_of(OUT_OF_MEMORY("CUDA out of memory. Tried to allocate 20.00 GiB."), ON_GPU)
-    assert "it asked for 20.00 GiB; the GPU has 80.0 GiB, of which 1.0 are free" in failure.message
+    assert "it requested 20.00 GiB; the GPU has 80.0 GiB, of which 1.0 are free" in failure.message
     assert "a smaller --batch or --head-dim" in failure.hint
     assert "nvidia-smi" in failure.hint
 
@@ -104,7 +104,7 @@ def test_memory_that_ran_out_names_what_to_make_smaller():
 def test_memory_of_the_machine_is_not_the_gpus():
     error = RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 2147483648 bytes.")
     failure = failure_of(error, ON_GPU)
-    assert "it asked for 2.0 GiB; this machine has" in failure.message
+    assert "it requested 2.0 GiB; this machine has" in failure.message
     assert "nvidia-smi" not in failure.hint
 
 

@@ -108,11 +108,11 @@ def test_tracetui_opens_what_it_recorded(loops):
 
 
 def test_what_it_says_of_itself(loops):
-    about = content_of(loops[1] / "deep" / "er" / "whole.json.gz")["tracetui"]
-    assert (about["workload"], about["params"], about["argv"]) == ("train", {"lr": 0.1}, ["-c", "--mine"])
-    assert about["options"]["shapes"] is True
-    assert {"device", "torch", "python", "threads", "gpu"} <= about.keys()
-    assert "seed" not in about, "not ours to know"
+    metadata = content_of(loops[1] / "deep" / "er" / "whole.json.gz")["tracetui"]
+    assert (metadata["workload"], metadata["params"], metadata["argv"]) == ("train", {"lr": 0.1}, ["-c", "--mine"])
+    assert metadata["options"]["shapes"] is True
+    assert {"device", "torch", "python", "threads", "gpu"} <= metadata.keys()
+    assert "seed" not in metadata, "not ours to know"
 
 
 def test_a_schedule_of_its_own(loops):

@@ -76,7 +76,7 @@ def is_wanted(expect, count):
 )
 def test_the_number_of_operators_per_step(recorded, name):
     ops = ops_per_step(recorded[name].outcome.path)
-    if not recorded[name].outcome.about["torch"].startswith("2.13."):
+    if not recorded[name].outcome.metadata["torch"].startswith("2.13."):
         pytest.skip("counted with torch 2.13")
     assert sum(ops.values()) == EAGER_OPS[name]
 
@@ -84,12 +84,12 @@ def test_the_number_of_operators_per_step(recorded, name):
 @pytest.mark.parametrize(("name", "count"), [("naive", 45), ("inplace", 36), ("flash", 19)])
 def test_the_number_of_operators_of_attention(recorded, name, count):
     ops = ops_per_step(recorded[name].outcome.path)
-    about = recorded[name].outcome.about
-    if not about["torch"].startswith("2.13."):
+    metadata = recorded[name].outcome.metadata
+    if not metadata["torch"].startswith("2.13."):
         pytest.skip("counted with torch 2.13")
     assert sum(ops.values()) == count
     counted = [each for each in registry.find("attention").expects if each.metric == "ops_per_step"]
-    [promise] = [each for each in counted if each.applies(about)]
+    [promise] = [each for each in counted if each.applies(metadata)]
     assert is_wanted(promise, count)
 
 
@@ -120,7 +120,7 @@ def test_what_is_expected_of_a_workload_is_in_its_trace(recorded, name):
     ops = ops_per_step(outcome.path)
     checked = 0
     for expect in registry.find(name).expects:
-        if not expect.applies(outcome.about):
+        if not expect.applies(outcome.metadata):
             continue
         match expect.metric:
             case "calls_per_step":
@@ -144,16 +144,16 @@ def test_every_step_is_there_with_its_label(recorded):
 
 def test_a_trace_says_how_it_was_made(recorded):
     outcome = recorded["cold"].outcome
-    about = content_of(outcome.path)["tracetui"]
-    assert about == outcome.about
-    assert about["workload"] == about["label"] == "matmul_add"
-    assert about["params"] == {"size": 8, "batch": 8}
-    assert about["argv"] == ["tracetui", "cold"]
-    assert (about["seed"], about["device"], about["gpu"]) == (7, "cpu", None)
-    assert about["options"]["cold"] is True
-    assert about["options"]["dtype"] == "fp32"
-    assert about["options"]["shapes"] is False
-    assert about["flops_per_step"] == 8 * (2 * 8**3 + 8**2)
+    metadata = content_of(outcome.path)["tracetui"]
+    assert metadata == outcome.metadata
+    assert metadata["workload"] == metadata["label"] == "matmul_add"
+    assert metadata["params"] == {"size": 8, "batch": 8}
+    assert metadata["argv"] == ["tracetui", "cold"]
+    assert (metadata["seed"], metadata["device"], metadata["gpu"]) == (7, "cpu", None)
+    assert metadata["options"]["cold"] is True
+    assert metadata["options"]["dtype"] == "fp32"
+    assert metadata["options"]["shapes"] is False
+    assert metadata["flops_per_step"] == 8 * (2 * 8**3 + 8**2)
 
 
 def test_what_the_profiler_was_told(recorded):
@@ -237,7 +237,7 @@ def test_the_fused_kernel_of_the_compiler_has_a_name_on_the_cpu(tmp_path):
         pytest.skip("needs a C++ compiler")
     assert story.outcome.path, story
     ops = ops_per_step(story.outcome.path)
-    expects = [each for each in registry.find("combined").expects if each.applies(story.outcome.about)]
+    expects = [each for each in registry.find("combined").expects if each.applies(story.outcome.metadata)]
     assert [each.metric for each in expects] == ["op_named"]
     assert any(re.search(str(expects[0].want), op) for op in ops)
     assert is_gone(story.pid)

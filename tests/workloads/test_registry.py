@@ -60,8 +60,8 @@ def test_a_workload_teaches_something_and_says_what_is_expected(workload):
     assert workload.lesson
     assert workload.see
     for device in ("cpu", "cuda:0"):
-        about = {"device": device, "torch": "2.13.0+cu130", "params": workload.values({}), "options": {}}
-        assert any(expect.applies(about) for expect in workload.expects), device
+        metadata = {"device": device, "torch": "2.13.0+cu130", "params": workload.values({}), "options": {}}
+        assert any(expect.applies(metadata) for expect in workload.expects), device
     for expect in workload.expects:
         assert expect.why
         assert bool(expect.of) == (expect.metric == "calls_per_step")
@@ -98,8 +98,8 @@ def test_variants_are_options_and_parameters_that_exist(workload):
 )
 def test_when_something_is_expected(when, holds):
     options = {"compile": False, "cold": False, "backend": "inductor"}
-    about = {"device": "cuda:0", "torch": "2.13.0+cu130", "params": {"size": 64}, "options": options}
-    assert Expect("x", "ops_per_step", 1, when).applies(about) is holds
+    metadata = {"device": "cuda:0", "torch": "2.13.0+cu130", "params": {"size": 64}, "options": options}
+    assert Expect("x", "ops_per_step", 1, when).applies(metadata) is holds
 
 
 def test_a_name_may_be_short_when_only_one_begins_so(register):

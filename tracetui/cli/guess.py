@@ -26,7 +26,7 @@ def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
     Enter skips a question and ctrl+d all of them; without a guess nothing is shown.
     """
     workload = workload_of(name)
-    if workload is None or not any(each.applies(outcome.about) for each in workload.expects):
+    if workload is None or not any(each.applies(outcome.metadata) for each in workload.expects):
         return None
     verification = verify(workload, outcome)
     try:

@@ -223,7 +223,7 @@ def document(outcome: Outcome) -> dict[str, object]:
         "seconds": round(outcome.seconds, 3),
         "device": outcome.device or None,
         "notes": list(outcome.notes),
-        "recording": dict(outcome.about),
+        "recording": dict(outcome.metadata),
         "failure": None
         if failure is None
         else {

@@ -140,7 +140,7 @@ def ends(outcome: Outcome) -> bool:
 
 def operands(recorded: Sequence[RecordedVariant]) -> Operands:
     """Which weights and inputs the variants share, by the digests in their traces."""
-    known = [dict(variant.outcome.about.get("operands") or {}) for variant in recorded]
+    known = [dict(variant.outcome.metadata.get("operands") or {}) for variant in recorded]
     names = sorted({name for each in known for name in each})
     same = [name for name in names if len({each.get(name) for each in known}) == 1]
     return Operands(same, [name for name in names if name not in same])

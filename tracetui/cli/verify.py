@@ -73,12 +73,12 @@ def verify(workload: Workload, outcome: Outcome) -> Verification:
     # These load numpy, which a recording without `--verify` does not need.
     from tracetui.analysis.expectations import Expectation, expectations
 
-    about = dict(outcome.about)
-    wanted = [each for each in workload.expects if each.applies(about)]
-    skipped = [(each.text, NEEDS_GPU) for each in workload.expects if each not in wanted and _on_gpu(each, about)]
+    metadata = dict(outcome.metadata)
+    wanted = [each for each in workload.expects if each.applies(metadata)]
+    skipped = [(each.text, NEEDS_GPU) for each in workload.expects if each not in wanted and _on_gpu(each, metadata)]
     plain = [Expectation(each.text, each.metric, each.want, each.of, each.why) for each in wanted]
     trace = read_trace(str(outcome.path))
-    return Verification(trace, expectations(trace, plain, str(about.get("label", ""))), skipped)
+    return Verification(trace, expectations(trace, plain, str(metadata.get("label", ""))), skipped)
 
 
 def print_verification(verification: Verification) -> None:
@@ -132,7 +132,7 @@ def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in safe]
 
 
-def _on_gpu(expect: Expect, about: dict[str, Any]) -> bool:
+def _on_gpu(expect: Expect, metadata: dict[str, Any]) -> bool:
     """Whether a recording was on the CPU and the expectation would apply to it on a GPU."""
-    on_cpu = str(about.get("device")).startswith("cpu")
-    return on_cpu and expect.applies({**about, "device": "cuda:0"})
+    on_cpu = str(metadata.get("device")).startswith("cpu")
+    return on_cpu and expect.applies({**metadata, "device": "cuda:0"})

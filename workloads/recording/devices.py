@@ -42,7 +42,7 @@ class Target:
         return self.kind in ("cuda", "xpu")
 
 
-def choose(wanted: str) -> Target:
+def choose(requested: str) -> Target:
     """The requested device, with a context created on it; `auto` is the accelerator where there is one.
 
     Raises: NoDevice where it does not exist, BadRequest where the text is not a device.
@@ -50,11 +50,11 @@ def choose(wanted: str) -> Target:
     import torch
 
     try:
-        device = torch.device(_accelerator() if wanted == "auto" else wanted)
+        device = torch.device(_accelerator() if requested == "auto" else requested)
     except RuntimeError:
-        raise BadRequest(f"--device is auto, cpu, cuda or cuda:N, not {wanted}.") from None
+        raise BadRequest(f"--device is auto, cpu, cuda or cuda:N, not {requested}.") from None
     if device.type == "cpu":
-        return _cpu(_cpu_note() if wanted == "auto" else "")
+        return _cpu(_cpu_note() if requested == "auto" else "")
     if not _is_available(device.type):
         raise NoDevice(f"There is no {device.type} device: {_unavailable_reason(device.type)}.")
     backend: Any = getattr(torch, device.type)

@@ -99,7 +99,7 @@ class Result:
 
     path: str
     bytes: int
-    about: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     """The metadata of the recording, which the trace has under the key `tracetui`."""
 
 

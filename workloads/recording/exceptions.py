@@ -284,7 +284,7 @@ def _wanted(text: str, where: str) -> str:
     if match is None:
         return f"{where} could not provide the requested memory"
     amount, unit = match.groups()
-    return f"it asked for {_gib(int(amount)) if unit == 'bytes' else f'{amount} {unit}'}"
+    return f"it requested {_gib(int(amount)) if unit == 'bytes' else f'{amount} {unit}'}"
 
 
 def _machine_memory() -> int:

@@ -82,7 +82,7 @@ class Outcome:
     """The path of the trace; None where there is none."""
     failure: Failure | None
     bytes: int = 0
-    about: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     """The metadata of the recording, which the trace has under the key `tracetui`."""
     device: str = ""
     """The device, for example `cpu`; empty where the recording ended before it was chosen."""
@@ -220,7 +220,7 @@ class _RecordingState:
             path=Path(result.path) if result else None,
             failure=failure,
             bytes=result.bytes if result else 0,
-            about=result.about if result else {},
+            metadata=result.metadata if result else {},
             device=self._device,
             notes=tuple(self._notes),
             seconds=time.monotonic() - started,
@@ -230,18 +230,18 @@ class _RecordingState:
 
 async def _wait_for_end(child: Child, cancel: asyncio.Event, timeout: float | None, grace_s: float) -> str:
     """Wait until the child ends, or stop it; returns `cancel`, `timeout`, or an empty text where it ended by itself."""
-    ended, asked = asyncio.create_task(child.wait()), asyncio.create_task(cancel.wait())
+    ended, cancelled = asyncio.create_task(child.wait()), asyncio.create_task(cancel.wait())
     listener_failed = asyncio.create_task(child.listener_failed.wait())
     try:
         done, _ = await asyncio.wait(
-            {ended, asked, listener_failed}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+            {ended, cancelled, listener_failed}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
         )
         if done & {ended, listener_failed}:
             return ""
         await child.stop(grace_s)
-        return "cancel" if asked in done else "timeout"
+        return "cancel" if cancelled in done else "timeout"
     finally:
-        for task in (ended, asked, listener_failed):
+        for task in (ended, cancelled, listener_failed):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task

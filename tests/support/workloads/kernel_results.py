@@ -165,8 +165,8 @@ def workload_case(device: str, impl: str) -> None:
         prepared.step()
     names = [event.name for event in recorded.function_events]
     assert {"geglu": "GegluFunction", "gateup": "GateUpFunction"}[impl] in names, names
-    about = {"device": device, "params": {"impl": impl}}
-    expects = [each for each in WORKLOAD.expects if each.metric == "calls_per_step" and each.applies(about)]
+    metadata = {"device": device, "params": {"impl": impl}}
+    expects = [each for each in WORKLOAD.expects if each.metric == "calls_per_step" and each.applies(metadata)]
     assert len(expects) == 2
     for expect in expects:
         assert names.count(expect.of) == expect.want, names

@@ -13,7 +13,7 @@ STEP = 1000
 """Microseconds of a step."""
 
 
-def trace_file(path: Path, label: str, ops: list[str], about: dict[str, Any]) -> Path:
+def trace_file(path: Path, label: str, ops: list[str], metadata: dict[str, Any]) -> Path:
     """Three steps on one thread with the given operators inside the label."""
     events = []
     for number in range(3):
@@ -21,7 +21,7 @@ def trace_file(path: Path, label: str, ops: list[str], about: dict[str, Any]) ->
         events += [event(f"ProfilerStep#{number + 2}", "user_annotation", at, 900)]
         events += [event(label, "user_annotation", at + 1, 890)]
         events += [event(name, "cpu_op", at + 10 + 10 * place, 5) for place, name in enumerate(ops)]
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events, "tracetui": about}))
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events, "tracetui": metadata}))
     return path
 
 
@@ -36,7 +36,7 @@ def pretend(monkeypatch: Any, folder: Path, ops: list[str], **told: Any) -> list
 
     def record_now(request: Request, *_: Any, **__: Any) -> Outcome:
         asked.append(request)
-        about = {
+        metadata = {
             "workload": request.workload,
             "label": "fwd",
             "params": dict(request.params),
@@ -45,8 +45,8 @@ def pretend(monkeypatch: Any, folder: Path, ops: list[str], **told: Any) -> list
             "torch": "2.13.0",
             **told,
         }
-        path = trace_file(folder / "x.json", "fwd", ops, about)
-        return Outcome(path, None, 12, about, about["device"], (), 0.1)
+        path = trace_file(folder / "x.json", "fwd", ops, metadata)
+        return Outcome(path, None, 12, metadata, metadata["device"], (), 0.1)
 
     monkeypatch.setattr(launcher, "record_now", record_now)
     return asked
