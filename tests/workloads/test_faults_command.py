@@ -145,7 +145,7 @@ def test_whoever_else_is_killed(tmp_path, which):
 
 
 @linux
-def test_a_guard_ends_as_its_recorder_did(tmp_path):
+def test_a_supervisor_ends_as_its_recorder_did(tmp_path):
     """What a shell or a launcher sees of the recorder is what it would see without a supervisor."""
     from workloads.recording.child import command
     from workloads.recording.request import Request

@@ -1,4 +1,4 @@
-"""Guess first, then look: a question or two before a trace is opened, then guess, expected and found line by line."""
+"""The guess before a trace is opened: one or two questions, then for each expectation the guess and what was found."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from workloads.recording.launcher import Outcome
 
 COUNTS = ("kernels_per_forward", "ops_per_step", "calls_per_step")
-"""Metrics whose number is worth guessing, best first."""
+"""Metrics that are asked for, in order of preference."""
 FUSES = "what fuses?"
-"""The question about a name, which would otherwise answer itself."""
+"""The question about a fused kernel; the text of its expectation would give the answer away."""
 
 
 def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
-    """Ask, then show; returns the view string of the line that a person wants to see, None for the trace as it is.
+    """Ask the questions and show the answers; returns the view string of the chosen line, None for the default view.
 
-    Enter skips a question and ctrl+d all of them; without a guess nothing is shown.
+    Enter skips a question and ctrl+d all of them; without a guess no answers are shown.
     """
     workload = workload_of(name)
     if workload is None or not any(each.applies(outcome.metadata) for each in workload.expects):
@@ -43,7 +43,7 @@ def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
 
 
 def ask(verification: Verification) -> dict[int, str]:
-    """The guesses by number of the line; only what was answered.
+    """The guesses by line number; skipped questions are left out.
 
     Raises: EOFError for ctrl+d.
     """
@@ -55,7 +55,7 @@ def ask(verification: Verification) -> dict[int, str]:
 
 
 def questions(verification: Verification) -> dict[int, str]:
-    """At most two questions, by number of the line that answers them: how many, and what fuses."""
+    """At most two questions by line number: one about a count, and one about fusion."""
     rows = list(verification.table.rows())
     counted = [(COUNTS.index(str(row["metric"])), line) for line, row in enumerate(rows) if row["metric"] in COUNTS]
     fused = [line for line, row in enumerate(rows) if _is_fusion(row)]
@@ -64,17 +64,17 @@ def questions(verification: Verification) -> dict[int, str]:
 
 
 def answers(verification: Verification, guesses: dict[int, str]) -> list[str]:
-    """The lines, numbered: what was asked, the guess, what was expected and why, and what was found."""
+    """Numbered lines: the expectation, the guess, the expected and the found value, and the explanation."""
     cells = [("", "", "guess", "expected", "found", "")]
     for line, row in enumerate(verification.table.rows()):
-        remark = str(row["why"] or "") if row["holds"] else "not as expected"
+        explanation = str(row["why"] or "") if row["holds"] else "not as expected"
         guess = guesses.get(line, ABSENT)
-        cells.append((str(line + 1), str(row["expectation"]), guess, str(row["wanted"]), found_text(row), remark))
+        cells.append((str(line + 1), str(row["expectation"]), guess, str(row["wanted"]), found_text(row), explanation))
     return aligned(cells)
 
 
 def _chosen(verification: Verification) -> str | None:
-    """Wait until the lines were read; a number opens the trace where the line was found.
+    """Ask for the line to open the trace at; None where Enter is pressed.
 
     Raises: EOFError for ctrl+d.
     """

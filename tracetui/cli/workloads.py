@@ -1,6 +1,6 @@
 """List the workloads that `tracetui run` can record, and whether they run on this machine.
 
-With a name, its parameters and where its lesson comes from; not the lesson itself: guess first, then look."""
+With a name, print its parameters, variants and sources. The lesson is shown after a guess (`tracetui run`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workloads.api import Workload
     from workloads.registry import Entry
 
-HELP = "list what can be recorded here, and why not where not"
+HELP = "list the workloads, and whether they run on this machine"
 
 HERE = "runs here"
 
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the list, or one workload.
 
-    Raises: UsageError for a name that is not there.
+    Raises: UsageError for a workload that does not exist.
     """
     # Loads dataclasses and, for packages that register workloads, importlib.metadata.
     from workloads.registry import entries
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def listed(rows: list[Entry]) -> list[str]:
-    """A line for each workload: name, whether it runs here, what it is; no wider than the terminal."""
+    """One line per workload: name, whether it runs here, summary; cut to the width of the terminal."""
     cells = [(clean(row.name), clean(row.reason) or HERE, summary_of(row)) for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in (0, 1)]
     lines = [f"{name:<{widths[0]}}  {here:<{widths[1]}}  {summary}".rstrip() for name, here, summary in cells]
@@ -64,7 +64,7 @@ def listed(rows: list[Entry]) -> list[str]:
 
 
 def described(row: Entry) -> list[str]:
-    """One workload with its parameters and sources."""
+    """One workload with its parameters, variants and sources."""
     lines = [f"{clean(row.name)}: {summary_of(row)}", clean(row.reason) or HERE]
     if row.workload is None:
         return lines
@@ -73,26 +73,26 @@ def described(row: Entry) -> list[str]:
         choices = f" ({', '.join(map(str, param.choices))})" if param.choices else ""
         lines.append(clean(f"  --{param.name.replace('_', '-')} {param.default}  {param.help}{choices}"))
     lines += ["", "variants for --compare:", *(f"  {line}" for line in variant_lines(row.name))]
-    lines += ["", "from:", *(f"  {clean(source)}" for source in row.workload.see)] if row.workload.see else []
+    lines += ["", "sources:", *(f"  {clean(source)}" for source in row.workload.see)] if row.workload.see else []
     return lines
 
 
 def variant_lines(name: str) -> list[str]:
-    """The variants of a workload that have a name, each with the options that make it."""
+    """The named variants of a workload, each with its options."""
     variants = variants_as_words(name)
     width = max(map(len, variants))
     return [clean(f"{variant:<{width}}  {words}".rstrip()) for variant, words in variants.items()]
 
 
 def variants_as_words(name: str) -> dict[str, str]:
-    """What would be typed after `tracetui run` for each variant."""
+    """The arguments of `tracetui run` for each variant."""
     from workloads.recording.launcher import variants_of
 
     return {variant: " ".join(_words(name, changes)) for variant, changes in variants_of(name).items()}
 
 
 def document(row: Entry) -> dict[str, object]:
-    """One workload for a script."""
+    """One workload as JSON for a script."""
     return {
         "name": row.name,
         "summary": row.workload.summary if row.workload else None,
@@ -107,7 +107,7 @@ def document(row: Entry) -> dict[str, object]:
 
 
 def parameters_of(workload: Workload) -> list[dict[str, object]]:
-    """The parameters of a workload for a script."""
+    """The parameters of a workload as JSON for a script."""
     return [
         {"name": param.name, "default": param.default, "help": param.help, "choices": list(param.choices)}
         for param in workload.params
@@ -115,7 +115,7 @@ def parameters_of(workload: Workload) -> list[dict[str, object]]:
 
 
 def summary_of(row: Entry) -> str:
-    """What it is, in words."""
+    """The summary of a workload, or its distribution where it could not be loaded."""
     return clean(row.workload.summary) if row.workload else f"from {clean(row.source)}"
 
 
