@@ -66,7 +66,7 @@ FAILING = {
     ),
     "deletes its folder": Fault(
         "import os, shutil\ndef step(): shutil.rmtree(os.path.dirname(__file__), True)",
-        "The folder that it runs in is gone",
+        "The current folder was deleted",
         environment={},
     ),
     "prints megabytes and aborts": Fault(
