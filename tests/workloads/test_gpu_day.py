@@ -117,7 +117,7 @@ def test_without_time_nothing_is_started_and_it_is_said(ran, monkeypatch, tmp_pa
 
 
 def test_without_a_gpu_it_says_so_once(ran, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(machine, "look", lambda: replace(GPU, driver=None))
+    monkeypatch.setattr(machine, "inspect_machine", lambda: replace(GPU, driver=None))
     monkeypatch.setattr(sys, "argv", ["gpu_day", "-o", str(tmp_path)])
     assert gpu_day.main() == 3
     assert capsys.readouterr().err.startswith("gpu: there is no GPU")

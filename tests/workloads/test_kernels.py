@@ -148,7 +148,7 @@ def test_a_gpu_without_triton(monkeypatch):
         devices.require_needs(WORKLOAD, devices.Target("cuda:0", "a GPU", (), lambda: None))
     failure = failure_of(raised.value, Situation("building", "/usr/bin/python3", WORKLOAD.name))
     assert (failure.kind, failure.exit_code) == ("missing:triton", 3)
-    assert str(failure).startswith("Triton is not installed in /usr/bin/python3. PyTorch's builds for a GPU bring it")
+    assert str(failure).startswith("Triton is not installed in /usr/bin/python3. PyTorch's builds for GPUs include it")
 
 
 def test_kernels_that_would_be_interpreted(monkeypatch):
