@@ -64,7 +64,9 @@ def test_guess_expected_and_found(monkeypatch, tmp_path, capsys, opened):
         "one",
         "of",
         "them",
-        "multiplies",
+        "is",
+        "the",
+        "matmul",
     ]
     assert told[2].split()[:6] == ["1", "separate", "additions", "per", "step", "–"]
     assert opened == [None]
