@@ -88,8 +88,8 @@ class Diary:
         yield f"{len(self.crashes)} crashes" + "".join(f"\n{text}" for text in self.crashes)
 
 
-def play(traces: list[str], seconds: float, seed: int) -> Diary:
-    """Press keys for some seconds.
+def play(traces: list[str], seconds: float, seed: int, least: int = 0) -> Diary:
+    """Press keys for some seconds, and at least so many keys: where answers take long, fewer are pressed in a second.
 
     Raises: AssertionError when the app ends by itself or no longer answers.
     """
@@ -100,7 +100,7 @@ def play(traces: list[str], seconds: float, seed: int) -> Diary:
         app = _opened(traces, home)
         try:
             began = time.monotonic()
-            while time.monotonic() - began < seconds:
+            while time.monotonic() - began < seconds or diary.keys < least:
                 _press(app, chance, diary, min(ROUND, seconds))
                 _ask(app, diary)
                 diary.memory.append((time.monotonic() - began, resident(app.process.pid)))
