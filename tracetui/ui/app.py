@@ -46,8 +46,8 @@ class TraceApp(CrashSafeApp):
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
         command("ctrl+p", "command_palette", "Palette", "Every command by name.", "commands"),
-        command("t", "traces", "List of traces", "Those given, or those in this folder."),
-        command("ctrl+t", "switch_theme", "Light or dark", "Or the terminal's own colours."),
+        command("t", "traces", "List of traces", "Of the command line, or of this folder."),
+        command("ctrl+t", "switch_theme", "Next theme", "Dark, light, or the terminal's own colours."),
         command("ctrl+s", "save_picture", "Picture of the screen", "As it is now, to an SVG file."),
         command("ctrl+z", "suspend_process", "Suspend", "`fg` in the shell brings the app back."),
         command("q", "quit", "Quit", "", "quit"),

@@ -42,7 +42,7 @@ class Options:
     Raises: BadRequest for options that do not exist or contradict each other.
     """
 
-    compile: bool = _option(False, "through torch.compile", is_folded=False)
+    compile: bool = _option(False, "run the workload through torch.compile", is_folded=False)
     device: str = _option(
         "auto",
         "a GPU if there is one; or cpu, cuda:1",
@@ -50,23 +50,21 @@ class Options:
         suggestions=("auto", "cpu", "cuda"),
     )
     dtype: str = _option("", "data type, without it the workload's", tuple(DTYPES), is_folded=False)
-    cold: bool = _option(False, "no calls before the schedule begins", is_folded=False)
-    active: int = _option(
-        3, "steps that are recorded; to compare 10", minimum=1, is_folded=False, group=WHAT_IS_RECORDED
-    )
+    cold: bool = _option(False, "skip the warm-up calls before the profiler schedule", is_folded=False)
+    active: int = _option(3, "recorded steps; 10 for a comparison", minimum=1, is_folded=False, group=WHAT_IS_RECORDED)
     mode: str = _option(
         "default", "mode of torch.compile", ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
     )
     backend: str = _option("inductor", "backend of torch.compile", ("inductor", "aot_eager", "eager"), is_shared=True)
     wait: int = _option(1, "steps before the profiler starts", minimum=0, group=WHAT_IS_RECORDED)
-    warmup: int = _option(1, "steps it throws away", minimum=0, group=WHAT_IS_RECORDED)
-    warm_seconds: float = _option(0.0, "warm up for so many seconds, for clocks to rise", minimum=0)
+    warmup: int = _option(1, "warm-up steps of the profiler, not recorded", minimum=0, group=WHAT_IS_RECORDED)
+    warm_seconds: float = _option(0.0, "seconds of warm-up, so that GPU clocks rise", minimum=0)
     seed: int = _option(0, "seed of weights and inputs")
     shapes: str = _option(
         "auto", "input shapes; auto as the workload needs", ("auto", "on", "off"), group=WHAT_IS_RECORDED
     )
-    stack: bool = _option(False, "Python stacks; changes the times", group=WHAT_IS_RECORDED)
-    memory: bool = _option(False, "allocations", group=WHAT_IS_RECORDED)
+    stack: bool = _option(False, "record Python stacks; slows the run", group=WHAT_IS_RECORDED)
+    memory: bool = _option(False, "record allocations", group=WHAT_IS_RECORDED)
 
     def __post_init__(self) -> None:
         for option in OPTIONS.values():

@@ -48,9 +48,9 @@ def slice_lines(side: int, shown: ShownPart, row: int, partners: str, width: int
         DetailFact("lasts", duration(int(slices.dur[row]))),
     ]
     if partners == NO_PARTNER:
-        facts.append(DetailFact(f"in {other}", "nothing goes with it"))
+        facts.append(DetailFact(f"in {other}", "no match on the other side"))
     elif partners == ROW_PARTNERS:
-        facts.append(DetailFact(f"in {other}", "no partner of its own: what its whole row became is lit"))
+        facts.append(DetailFact(f"in {other}", "no match of its own: what its whole row became is highlighted"))
     return [*lines, *(line for fact in facts for line in fact_lines(fact, width))]
 
 
@@ -82,7 +82,7 @@ def _kernel_facts(comparison: Comparison, cells: Mapping[str, Cell], row: int) -
 def _op_facts(comparison: Comparison, cells: Mapping[str, Cell]) -> Iterator[DetailFact]:
     yield from _change_facts(cells, ("self_cpu_a_us", "self_cpu_b_us"), comparison)
     whole = [_us(cells[f"cpu_{side}_us"]) if cells[f"calls_{side}"] else ABSENT for side in "ab"]
-    yield DetailFact("with what it calls", f"{whole[0]} in A, {whole[1]} in B")
+    yield DetailFact("with its children", f"{whole[0]} in A, {whole[1]} in B")
     for label, name in (("kind", "kind"), ("fused into", "fused_into"), ("within it", "folded_change"),
                         ("folded into it", "folded"), ("remark", "remark")):  # fmt: skip
         if cells.get(name):
@@ -91,7 +91,7 @@ def _op_facts(comparison: Comparison, cells: Mapping[str, Cell]) -> Iterator[Det
 
 def _total_facts(comparison: Comparison, cells: Mapping[str, Cell]) -> Iterator[DetailFact]:
     name, unit = str(cells["measure"]), str(cells["unit"] or "")
-    yield DetailFact("what", clean(str(cells.get("about") or "")))
+    yield DetailFact("meaning", clean(str(cells.get("about") or "")))
     for label, column in (("A", "a"), ("B", "b"), ("B less A", "difference")):
         value = cells[column]
         if isinstance(value, int | float):
@@ -119,14 +119,14 @@ def _change_facts(cells: Mapping[str, Cell], times: tuple[str, str], comparison:
         text += f", {'+' if change > 0 else ''}{percent(change)}"
     yield DetailFact("change", text)
     if isinstance(noise, float):
-        yield DetailFact("noise", f"{_us(noise)}: by so much {comparison.a.part_kind}s of one side differ")
+        yield DetailFact("noise", f"{_us(noise)}: how much {comparison.a.part_kind}s of one side differ")
     for letter, column, calls in (("A", times[0], "calls_a"), ("B", times[1], "calls_b")):
         value, number = cells[column], cells[calls]
         if isinstance(value, float) and isinstance(number, int | float) and number:
             plural = "" if number == 1 else "s"
             yield DetailFact(letter, f"{_us(value)} in {_often(number)} call{plural}")
         else:
-            yield DetailFact(letter, "not there")
+            yield DetailFact(letter, "absent")
 
 
 def _byte_facts(cells: Mapping[str, Cell]) -> Iterator[DetailFact]:
@@ -135,7 +135,7 @@ def _byte_facts(cells: Mapping[str, Cell]) -> Iterator[DetailFact]:
     if isinstance(before, int | float) or isinstance(after, int | float):
         sizes = [size(value) if isinstance(value, int | float) else ABSENT for value in (before, after)]
         more = f", {size(saved)} saved" if isinstance(saved, int | float) and saved > 0 else ""
-        yield DetailFact("least bytes moved", f"{sizes[0]} in A, {sizes[1]} in B{more}")
+        yield DetailFact("minimum bytes moved", f"{sizes[0]} in A, {sizes[1]} in B{more}")
 
 
 def _numbered(letter: str, side: Side, values: Sequence[str]) -> DetailFact:
@@ -160,7 +160,7 @@ def _names(cells: Mapping[str, Cell], width: int) -> list[DetailLine]:
 def _statement(said: Sequence[str], width: int, below: bool) -> list[DetailLine]:
     if not said:
         return []
-    lines = [DetailLine(""), DetailLine("in all", "label")] if below else []
+    lines = [DetailLine(""), DetailLine("overall", "label")] if below else []
     for sentence in said:
         lines += [*map(DetailLine, folded(clean(sentence), width)), DetailLine("")]
     return lines[:-1]

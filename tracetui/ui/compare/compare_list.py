@@ -150,7 +150,7 @@ class CompareList(TabbedList):
 
     def _empty_note(self, table: Table) -> str:
         if self.pane == KERNELS:
-            return f"Neither side put work on a GPU. {table.note} 2 lists the operators."
+            return f"Neither side ran anything on a GPU. {table.note} 2 lists the operators."
         return table.note or "There is nothing to compare."
 
     def _readable(self, table: Table) -> Table:

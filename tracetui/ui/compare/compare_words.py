@@ -65,7 +65,7 @@ def part_parts(letter: str, shown: ShownPart, focused: bool, width: int, represe
     words = [duration(int(side.end[shown.part] - side.start[shown.part])), *_on_gpu(shown)]
     room = width - sum(len(part.text) for part in parts) - 3
     if representative and len(side) > 1 and width >= WIDE_CELLS:
-        words.append("the one that stands for the others")
+        words.append("representative step" if side.part_kind == STEP else "representative run")
     while len(words) > 1 and len(" · ".join(words)) > room:
         words.pop()
     return *parts, BarPart("   " + " · ".join(words))
@@ -76,7 +76,7 @@ def _on_gpu(shown: ShownPart) -> list[str]:
         return []
     busy = float(measures(shown.side)["gpu_busy_us"].values[shown.part])
     number = len(shown.work)
-    words = [f"{count(number)} on the GPU"]
+    words = [f"{count(number)} GPU activit{'y' if number == 1 else 'ies'}"]
     return words if busy != busy else [*words, f"busy {duration(1000 * busy)}"]
 
 
@@ -98,7 +98,7 @@ def slice_words(side: int, shown: ShownPart, row: int, partners: str, width: int
     start, dur = shown.side.trace.slices.start[row], shown.side.trace.slices.dur[row]
     before = f"{MARKS[side]}: {place_words(shown, row)}: "
     after = f"  {duration(int(dur))} at {duration(int(start) - shown.start)}"
-    remark = {NO_PARTNER: f"  nothing in {MARKS[1 - side]}", ROW_PARTNERS: "  no partner of its own"}.get(partners, "")
+    remark = {NO_PARTNER: f"  no match in {MARKS[1 - side]}", ROW_PARTNERS: "  no match of its own"}.get(partners, "")
     name = clean(short_name(shown.side.trace, row))
     return before + shorten(name, max(width - len(before) - len(after) - len(remark), 12)) + after + remark
 
@@ -109,5 +109,5 @@ def end_words(side: int, shown: ShownPart, direction: int, on_row: bool = False)
     part = {STEP: f"step {shown.number}", RUN: "this run"}.get(shown.side.part_kind, "the capture")
     way = "after" if direction > 0 else "before"
     if on_row:
-        return f"There is nothing of {MARKS[side]} {way} this on its row in {part}."
-    return f"There is no {what} of {MARKS[side]} {way} this one in {part}."
+        return f"{MARKS[side]} has nothing {way} this slice on its row in {part}."
+    return f"{MARKS[side]} has no {what} {way} this one in {part}."

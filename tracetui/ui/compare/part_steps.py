@@ -34,5 +34,7 @@ def stuck_words(parts: ShownParts, stuck: Sequence[int], moving: Sequence[int], 
     text = " and ".join(reasons)
     if len(moving) > len(stuck):
         key = "{" if direction < 0 else "}"
-        text += f": {key} moves {MARKS[1 - stuck[0]]} alone{' while its lanes have the keys' if stuck[0] == 1 else ''}"
+        text += (
+            f": {key} moves {MARKS[1 - stuck[0]]} alone{' while its timeline has the focus' if stuck[0] == 1 else ''}"
+        )
     return f"{text}."

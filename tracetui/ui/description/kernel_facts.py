@@ -44,7 +44,7 @@ def _occupancy(trace: Trace, row: int) -> Iterator[DetailFact]:
     )
     yield DetailFact(
         "waves",
-        f"{three_digits(float(resident.waves[0]))}; {percent(resident.tail[0])} of the slots stay free in the last",
+        f"{three_digits(float(resident.waves[0]))}; {percent(resident.tail[0])} of the slots stay free in the last wave",
     )
     if resident.mark[0] >= 0:
         yield DetailFact("note", resident.marks[int(resident.mark[0])])
@@ -61,12 +61,12 @@ def _rates(trace: Trace, row: int) -> Iterator[DetailFact]:
     if main < 0 or (np.isnan(work.flops[main]) and np.isnan(work.bytes[main])):
         return
     if main != index:
-        yield DetailFact("work", "stands at the main kernel of its operator", int(work.rows[main]))
+        yield DetailFact("operations", "counted at the main kernel of its operator", int(work.rows[main]))
         return
     flops, moved = float(work.flops[main]), float(work.bytes[main])
     parts = [] if np.isnan(flops) else [f"{operations(flops)} at {three_digits(float(roof.tflops[main]))} TFLOP/s"]
     parts += [] if np.isnan(moved) else [f"{size(moved)} at {three_digits(float(roof.gbps[main]))} GB/s"]
-    yield DetailFact("work", ", ".join(parts))
+    yield DetailFact("operations", ", ".join(parts))
     bound = int(roof.bound[main])
     if bound >= 0:
         yield DetailFact(
@@ -79,7 +79,7 @@ def _bound(bound: int, share: float, peak: float, bandwidth: float) -> str:
         limit = f"{three_digits(peak)} TFLOP/s" if bound == COMPUTE else f"{three_digits(bandwidth)} GB/s"
         return f"{BOUNDS[bound]}: {percent(100 * share)} of {limit}"
     return {
-        "L2": "faster than memory: from the cache",
-        "latency": "too little work to matter",
-        "?": "faster than possible: shapes, type or device are not what they seem",
+        "L2": "faster than DRAM: data comes from the cache",
+        "latency": "too short for a roofline: latency dominates",
+        "?": "faster than possible: check shapes, data type and device",
     }[BOUNDS[bound]]

@@ -262,8 +262,8 @@ def _facts(trace: Trace, row: int) -> list[DetailFact]:
         facts.append(DetailFact("launched", f"{launched:,} GPU activities; the first is shown"))
     if row in queries(trace):
         kernel = int(asked_for(trace, np.array([row]))[0])
-        asked = short_name(trace, kernel) if kernel >= 0 else "no launch that follows in its op"
-        facts.append(DetailFact("asked for", asked, kernel))
+        asked = short_name(trace, kernel) if kernel >= 0 else "no launch follows in its op"
+        facts.append(DetailFact("query for", asked, kernel))
     return facts
 
 
@@ -273,12 +273,13 @@ def _work_within(trace: Trace, row: int) -> list[DetailFact]:
         return []
     activities = region(trace, row)
     if len(activities.rows) == 0:
-        return [DetailFact("GPU work", "none was launched within it")]
+        return [DetailFact("GPU activity", "none was launched within it")]
     guessed = int(activities.inferred.sum())
-    placed = f"; {guessed:,} of them placed by their start, for their launches are not recorded" if guessed else ""
-    count = f"{len(activities.rows):,} activit{'y' if len(activities.rows) == 1 else 'ies'}"
+    placed = f"; {guessed:,} of them attributed by start time, as their launches are not recorded" if guessed else ""
+    number = len(activities.rows)
+    count = f"{number:,} kernel, copy or fill" if number == 1 else f"{number:,} kernels, copies and fills"
     words = f"{count}, busy {duration(activities.busy)} of {duration(activities.span)} from first to last{placed}"
-    return [DetailFact("GPU work", words, int(activities.rows[0]))]
+    return [DetailFact("GPU activity", words, int(activities.rows[0]))]
 
 
 def _start(trace: Trace, row: int) -> str:

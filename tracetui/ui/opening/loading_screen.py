@@ -36,10 +36,10 @@ PROGRESS_SECONDS = 0.1
 
 _STAGES = {
     "reading": "reading",
-    "pairing": "joining begins and ends",
+    "pairing": "pairing begin and end events",
     "sorting": "sorting",
-    "nesting": "finding out what contains what",
-    "linking": "joining launches, kernels and ops",
+    "nesting": "nesting slices",
+    "linking": "linking launches, kernels and operators",
     "drawing": "preparing to draw",
 }
 

@@ -50,7 +50,7 @@ class ComparePicker(Picker[tuple[str, str]]):
 
 def offers_for(trace: Trace, step: int | None, selected: int) -> list[Offer]:
     """What can be compared from a place in a trace, the likeliest first: the step before comes before this one."""
-    offers = [Offer("this trace, with another one", OTHER_TRACE)]
+    offers = [Offer("this trace with another trace", OTHER_TRACE)]
     known = numbers(trace)
     current = step if step is not None else step_of(trace, selected)
     if current in known and len(known) > 1:
@@ -65,7 +65,7 @@ def offers_for(trace: Trace, step: int | None, selected: int) -> list[Offer]:
 
 def _steps(number: int, current: int) -> Offer:
     first, second = sorted((number, current))
-    return Offer(f"step {first}, with step {second}", (str(first), str(second)))
+    return Offer(f"step {first} with step {second}", (str(first), str(second)))
 
 
 def _runs(trace: Trace, selected: int) -> list[Offer]:
@@ -82,6 +82,6 @@ def _runs(trace: Trace, selected: int) -> list[Offer]:
         indices = np.flatnonzero(runs == row)
         if len(runs) > 1 and len(indices):
             first = max(int(indices[0]), 1)
-            title = f"run {first} of {shorten(clean(name), 60)}, with run {first + 1}"
+            title = f"run {first} of {shorten(clean(name), 60)} with run {first + 1}"
             offers.append(Offer(title, (f"{name}[{first}]", f"{name}[{first + 1}]")))
     return offers

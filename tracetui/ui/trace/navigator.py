@@ -92,12 +92,12 @@ class Navigator:
             view.hints.notice(f"There is no step {viewpoint.step}: this trace has {known}.", warn=True)
         elif (viewpoint.event >= 0 or viewpoint.kernel > 0) and self._row_of(viewpoint) < 0:
             named = f"event {viewpoint.event}" if viewpoint.event >= 0 else f"kernel {viewpoint.kernel} in this step"
-            view.hints.notice(f"There is no {named} in this trace: the view string is of another one.", warn=True)
+            view.hints.notice(f"There is no {named} in this trace: the view string is of another trace.", warn=True)
 
     def mark(self) -> None:
         """Mark this place, or remove its mark."""
         view = self.view
-        name = shorten(short_name(view.trace, view.selected), 60) if view.selected >= 0 else "a stretch of time"
+        name = shorten(short_name(view.trace, view.selected), 60) if view.selected >= 0 else "a time range"
         was_set = self.marks.toggle(self.here, name)
         view.hints.notice(f"{'Marked' if was_set else 'No longer marked'}: {name}   (' lists the marks)")
 

@@ -39,7 +39,9 @@ class TraceFinder(ListFinder):
         rows = rows[trace.slices.name[rows] == trace.names.find(name)]
         self.search = Search(name, in_lanes=True, hits=rows)
         self._show(self.search.go(self._first_in_step(rows)), jump=False)
-        self.hints.notice(f"{shorten(clean(name), 40)}   {self.search.words}   n N go on, backspace returns")
+        self.hints.notice(
+            f"{shorten(clean(name), 40)}   {self.search.words}   n N next and previous, backspace returns"
+        )
 
     def _new_search(self) -> Search:
         view = self.view

@@ -54,25 +54,25 @@ TRACE_COMMANDS: list[BindingType] = [
     command("comma", "kernel(-1)", "Previous kernel", "In time order, over all streams.", "kernel"),
     command("left_square_bracket", "step(-1)", "Previous step", "Shows and lists that step.", "step"),
     command("right_square_bracket", "step(1)", "Next step", "Shows and lists that step.", "step"),
-    command("0", "fit_trace", "Fit the trace", "The whole of it in the lanes."),
-    command("A", "all_steps", "List all steps, or one", "The panes list every step, or the selection's."),
+    command("0", "fit_trace", "Fit the trace", "Shows the whole trace in the lanes."),
+    command("A", "all_steps", "List all steps, or one", "Of all steps, or only of the selection's step."),
     command("f,g", "follow(1)", "Follow the link", "Kernel → launch → op → its forward op (f in lists).", "follow"),
-    command("r,G", "follow(-1)", "Follow it back", "Forward op → backward op, launch → kernel.", "follow"),
+    command("r,G", "follow(-1)", "Follow the link back", "Forward op → backward op, launch → kernel.", "follow"),
     command("slash", "search", "Search", "Names in the lanes, or rows of the list.", "search", before_typing=True),
     command("F", "filter", "Filter the list", "Keeps rows that contain what you type.", "filter", before_typing=True),
     command("n", "hit(1)", "Next match", "Of the last search."),
     command("N", "hit(-1)", "Previous match", "Of the last search."),
     command("escape", "clear", "Clear search and filter"),
     command("backspace", "back", "Back to where you were", "Undoes the last jump."),
-    command("m", "mark", "Mark this place", "Or remove the mark of what is selected."),
+    command("m", "mark", "Mark this view", "Or remove the mark of the selection."),
     command("apostrophe", "marks", "List of marks"),
     *(
         command(key, f"tab('{name}')", f"Pane {name}", f"Opens the tab {name.title()}.")
         for name, key in TAB_KEYS.items()
     ),
-    command("i", "details", "Details of the selection", "Where the screen is narrow: in place of the list."),
+    command("i", "details", "Details of the selection", "On a narrow screen: in place of the list."),
     command("y", "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
-    command("Y", "copy_view", "Copy a view string", "What --at opens: step, pane, selection, window."),
+    command("Y", "copy_view", "Copy the view string", "For --at: step, pane, selection and window."),
     command("e", "export", "Export the pane", "The listed rows, to a CSV file and as Markdown."),
     command("tab", "app.focus_next", "Next part of the screen", "Lanes, list, details."),
     command("shift+tab", "app.focus_previous", "Previous part of the screen", "Lanes, list, details."),
@@ -232,11 +232,11 @@ class TraceView(SearchableView):
         row = (follow if direction > 0 else follow_back)(self.trace, here)
         name = shorten(short_name(self.trace, here), 40)
         if row < 0:
-            self.notice(f"{name} has no link to the other side.")
+            self.notice(f"{name} has no link to follow.")
         self.select(row, jump=True)
         if row >= 0:
             down = direction > 0 and self.trace.slices.kind[row] in GPU_WORK
-            first = f", the first that {name} put on the GPU" if down else ""
+            first = f", the first GPU activity launched by {name}" if down else ""
             self.notice(f"Now at {shorten(short_name(self.trace, row), 60)}{first}.")
 
     def action_back(self) -> None:

@@ -80,13 +80,18 @@ def damage_marks(trace: Trace, doubts: float | None = None) -> list[str]:
             quality.further_arrays,
         )
         doubts = sum(map(bool, reported)) + len(quality.skipped_phases)
-    return [*marks, f"⚠{doubts:.0f} doubt{'' if doubts == 1 else 's'}"] if doubts else marks
+    return [*marks, f"⚠{doubts:.0f} warning{'' if doubts == 1 else 's'}"] if doubts else marks
 
 
 def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[BarPart, ...]:
     """The step switcher: `step ◂ 2 · [3] · 4 ▸`, and how long the step took."""
     if not numbers:
-        return (BarPart("no steps: all is listed, the lanes start where most happens; 0 fits it all", "dim"),)
+        return (
+            BarPart(
+                "no steps: everything is listed, the lanes begin at the busiest time range; 0 fits the whole trace",
+                "dim",
+            ),
+        )
     if step is None:
         parts = [
             BarPart("all steps ", "strong"),

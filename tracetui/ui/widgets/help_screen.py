@@ -85,7 +85,7 @@ def help_rows(screen: Screen[Any], table: Table | None, titles: Mapping[str, str
     for node, commands in commands_in_focus(screen):
         where = _PART_NAMES.get(type(node).__name__, "")
         for each in commands:
-            title = each.binding.description + ("" if each.available else "  (not now)")
+            title = each.binding.description + ("" if each.available else "  (n/a)")
             keys = [key for key in each.keys if key not in taken]
             taken.update(keys)
             if keys:

@@ -44,7 +44,7 @@ class ListFinder:
     def next(self, direction: int) -> None:
         """Go to the next or previous match, going round at the ends."""
         self._show(self.search.go(self._index_beside(direction)), jump=True)
-        self.hints.notice(f"{self.search.text}   {self.search.words}   n N go on, esc clears")
+        self.hints.notice(f"{self.search.text}   {self.search.words}   n N next and previous, esc clears")
 
     def clear(self, purpose: str | None = None) -> None:
         """Forget the search, the filter, or both."""
@@ -113,5 +113,5 @@ class ListFinder:
 
     def _report(self, message: SearchLine.Typed) -> None:
         if message.purpose == "search" and message.text:
-            more = "   n N go on, esc clears" if len(self.search.hits) else ""
+            more = "   n N next and previous, esc clears" if len(self.search.hits) else ""
             self.hints.notice(f"{message.text}   {self.search.words}{more}")

@@ -72,13 +72,15 @@ class TabbedList(Widget):
     """Tabs, below them the list of the current tab, and details beside it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("s", "sort(1)", "Sort by the next column", "Numbers largest first; an arrow shows which.", "sort"),
-        command("S", "reverse", "Turn the sort order round", "", "sort"),
+        command(
+            "s", "sort(1)", "Sort by the next column", "Numbers from the largest; an arrow marks the column.", "sort"
+        ),
+        command("S", "reverse", "Reverse the sort order", "", "sort"),
         command(
             "b",
             "group",
             "Group the rows",
-            "One row per name, then per what else there is, then single rows again.",
+            "By name, then by whatever else there is, then single rows again.",
             "group",
         ),
     ]
