@@ -300,4 +300,4 @@ async def test_following_a_link_says_where_one_is_now() -> None:
         assert "Now at cudaLaunchKernel" in app.text("#hints")
         await pilot.press("f", "f")
         await settle(pilot)
-        assert "the first that aten::mm put on the GPU" in app.text("#hints")
+        assert "the first GPU activity launched by aten::mm" in app.text("#hints")

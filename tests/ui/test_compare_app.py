@@ -107,7 +107,7 @@ async def walking_through_a_lights_the_partners_in_b(app: Compared, pilot: Pilot
     ]
     assert app.listed("op")[app.view.panes.view.cursor] == "aten::mm"
     await pilot.press("full_stop")
-    assert "no kernel of A" in app.text("#hints")
+    assert "A has no kernel after this one" in app.text("#hints")
     await pilot.press("comma")
     await pilot.pause()
     # What went into one kernel is lit together.
@@ -140,7 +140,7 @@ async def too_small_is_a_sentence_and_growing_brings_it_back(app: Compared, pilo
 
 async def every_key_is_in_the_palette_and_the_help(app: Compared, pilot: Pilot[int]) -> None:
     titles = {found.binding.description for found in all_commands(app.screen)}
-    assert {"Swap A and B", "Next kernel of A", "Open in its trace", "Pan left", "Fit what is lit"} <= titles
+    assert {"Swap A and B", "Next kernel of A", "Open in its trace", "Pan left", "Fit what is highlighted"} <= titles
     await pilot.press("question_mark")
     await pilot.pause()
     assert isinstance(app.screen, HelpScreen)
@@ -439,4 +439,4 @@ async def test_without_a_gpu_operators_go_with_operators(tmp_path: Path) -> None
         assert starts == [10_000, 400_000, 700_000]
         await pilot.press("1")
         await pilot.pause()
-        assert "Neither side put work on a GPU" in app.view.panes.view.note
+        assert "Neither side ran anything on a GPU" in app.view.panes.view.note

@@ -114,7 +114,7 @@ async def walking_in_a_lane_ends_with_the_part(app: Compared, pilot: Pilot[int])
     a._select(last)
     await press(pilot, "full_stop")
     assert a.selected == last
-    assert "nothing of A after this on its row in step 2" in app.text("#hints")
+    assert "A has nothing after this slice on its row in step 2" in app.text("#hints")
     first = int(app.view.compared.parts[0].work[0])
     a._select(first)
     await press(pilot, "comma")
@@ -235,7 +235,7 @@ async def test_calls_without_a_partner_light_their_group(tmp_path: Path) -> None
         await settle(pilot)
         assert {name for name in app.lit(1) if "tanh" in name}
         assert len(app.view.timelines.lanes[0].lit) >= 16
-        assert "no partner of its own" in app.text("#hints")
+        assert "no match of its own" in app.text("#hints")
 
 
 async def test_an_operator_lights_the_kernel_that_it_went_into_on_the_cpu() -> None:

@@ -71,8 +71,8 @@ async def test_the_tab_of_health_and_the_header_count_what_is_doubtful() -> None
 
 def test_the_header_says_what_reading_found_until_the_checks_are_done() -> None:
     trace = plain(quality=Quality(truncated_at=9, dropped=2, skipped_phases={"V": 3}))
-    assert damage_marks(trace) == ["TRUNCATED", "⚠2 doubts"]
-    assert damage_marks(trace, 1) == ["TRUNCATED", "⚠1 doubt"]
+    assert damage_marks(trace) == ["TRUNCATED", "⚠2 warnings"]
+    assert damage_marks(trace, 1) == ["TRUNCATED", "⚠1 warning"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,12 @@ CHANGE_TABS = (KERNELS, OPS, TOTALS)
 """The tabs, in order."""
 CHANGE_KEYS = dict(zip(CHANGE_TABS, "123", strict=True))
 """The key of each tab."""
+CHANGE_HELP = {
+    KERNELS: "What changed, by kernel.",
+    OPS: "What changed, by operator.",
+    TOTALS: "Measures of both sides, and how they differ.",
+}
+"""What each tab lists."""
 GROUPS: dict[str, tuple[str, ...]] = {KERNELS: ("family", "op", "mark"), OPS: ("kind", "mark"), TOTALS: ()}
 """The columns by which the rows of each tab can be grouped."""
 UNKNOWN_LENGTH = 1000

@@ -25,7 +25,7 @@ from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import SliceAsked
 from tracetui.ui.compare.change_details import change_lines, slice_lines
 from tracetui.ui.compare.compare_lanes import CompareLanes
-from tracetui.ui.compare.compare_list import CHANGE_KEYS, CHANGE_TABS, KERNELS, OPS, CompareList
+from tracetui.ui.compare.compare_list import CHANGE_HELP, CHANGE_KEYS, CHANGE_TABS, KERNELS, OPS, CompareList
 from tracetui.ui.compare.compare_words import MARKS, compare_parts, end_words, slice_words
 from tracetui.ui.compare.compared_sides import STATEMENT, ComparedSides
 from tracetui.ui.compare.export_actions import export_changes, send_change, send_command
@@ -75,10 +75,7 @@ COMPARE_COMMANDS: list[BindingType] = [
     command("N", "hit(-1)", "Previous match", "Of the last search."),
     command("escape", "clear", "Clear search and filter"),
     command("X", "swap", "Swap A and B", "Makes B the baseline."),
-    *(
-        command(key, f"tab('{name}')", f"Tab {name}", f"Opens the tab {name.title()}.")
-        for name, key in CHANGE_KEYS.items()
-    ),
+    *(command(key, f"tab('{name}')", f"Tab {name}", CHANGE_HELP[name]) for name, key in CHANGE_KEYS.items()),
     command("y", "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
     command("Y", "copy_command", "Copy the command", "The command line that opens this comparison again."),
     command("e", "export", "Export the table", "The listed rows, to a CSV file and as Markdown."),

@@ -42,10 +42,8 @@ def _occupancy(trace: Trace, row: int) -> Iterator[DetailFact]:
     yield DetailFact(
         "occupancy", f"{percent(resident.theoretical[0])} at most ({blocks}), limited by {limiter}{normal}"
     )
-    yield DetailFact(
-        "waves",
-        f"{three_digits(float(resident.waves[0]))}; {percent(resident.tail[0])} of the slots stay free in the last wave",
-    )
+    free = f"{percent(resident.tail[0])} of the slots stay free in the last wave"
+    yield DetailFact("waves", f"{three_digits(float(resident.waves[0]))}; {free}")
     if resident.mark[0] >= 0:
         yield DetailFact("note", resident.marks[int(resident.mark[0])])
     # Collectives take few multiprocessors on purpose.

@@ -12,10 +12,10 @@ from typing import Any
 from workloads.api import Param, Value, Workload
 from workloads.recording.launcher import OPTIONS, Options, Request, plan, plan_variants
 
-COMPARE = Param("compare", "", "variants to record and compare: eager,compile")
+COMPARE = Param("compare", "", "record variants, as in eager,compile")
 """The field that asks for variants; empty for one recording."""
 
-MORE = Param("more", False, "show options for compiler, schedule, seed, stacks, memory")
+MORE = Param("more", False, "compiler, schedule, seed, stacks, memory")
 """The field that unfolds the others."""
 
 _FIELDS = {name: replace(option, choices=option.choices or option.suggestions) for name, option in OPTIONS.items()}

@@ -17,6 +17,7 @@ from textual.reactive import reactive
 
 from tracetui.analysis.idle.gaps import idle_blocks
 from tracetui.analysis.linking.chains import follow, follow_back
+from tracetui.analysis.panes import PANES
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
@@ -66,10 +67,7 @@ TRACE_COMMANDS: list[BindingType] = [
     command("backspace", "back", "Back to where you were", "Undoes the last jump."),
     command("m", "mark", "Mark this view", "Or remove the mark of the selection."),
     command("apostrophe", "marks", "List of marks"),
-    *(
-        command(key, f"tab('{name}')", f"Pane {name}", f"Opens the tab {name.title()}.")
-        for name, key in TAB_KEYS.items()
-    ),
+    *(command(key, f"tab('{name}')", f"Pane {name}", PANES[name].help) for name, key in TAB_KEYS.items()),
     command("i", "details", "Details of the selection", "On a narrow screen: in place of the list."),
     command("y", "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
     command("Y", "copy_view", "Copy the view string", "For --at: step, pane, selection and window."),

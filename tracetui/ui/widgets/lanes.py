@@ -61,8 +61,8 @@ class LanesView(Surface, can_focus=True):
         command("k,up", "lane(-1)", "Row above", "The nearest slice on the row above that has one.", "row"),
         command("full_stop", "slice(1)", "Next slice", "On this row of the thread or stream.", "slice"),
         command("comma", "slice(-1)", "Previous slice", "On this row of the thread or stream.", "slice"),
-        command("greater_than_sign", "same(1)", "Next slice of the same name", "On any lane of this kind.", "same"),
-        command("less_than_sign", "same(-1)", "Previous slice of the same name", "On any lane of this kind.", "same"),
+        command("greater_than_sign", "same(1)", "Next slice of this name", "On any lane of this kind.", "same"),
+        command("less_than_sign", "same(-1)", "Previous slice of this name", "On any lane of this kind.", "same"),
         command("x", "measure", "Set a measuring point", "At the start of the selection; the axis shows the distance."),
         command("z", "fold", "Fold the lane", "One row, its first rows, or all of them.", "fold"),
     ]
