@@ -77,14 +77,20 @@ PANES = {
         Pane("steps", "Steps", step_table, "One row is a step of the profiler."),
         Pane("kernels", "Kernels", kernels, "One row is a kernel, copy or fill, by start.", KERNEL_GROUPS),
         Pane("ops", "Ops", ops, OPS_HELP, OP_GROUPS),
-        Pane("views", "Views", views, "One row is the name of an op that put no work on the GPU."),
+        Pane("views", "Views", views, "One row is the name of an op that launched nothing on the GPU."),
         Pane("occupancy", "Occupancy", occupancy, "One row is an occupancy query.", ("op",)),
-        Pane("launches", "Launches", launches, "One row is a call that put work on the GPU.", ("name", "op", "stream")),
+        Pane(
+            "launches",
+            "Launches",
+            launches,
+            "One row is a call that launched GPU activities.",
+            ("name", "op", "stream"),
+        ),
         Pane("gaps", "Gaps", gaps, "One row is a stretch in which a device ran nothing.", ("cause", "stream")),
         Pane("roofline", "Roofline", roofline_table, "One row is an operator with its shapes and main kernel."),
         Pane("memory", "Memory", memory, "One row is an allocation or a free.", ("op", "device", "copy")),
-        Pane("findings", "Findings", findings, "One row is something to know, with evidence and advice."),
-        Pane("health", "Health", health, "One row is a doubt about the trace itself.", ("offender",)),
+        Pane("findings", "Findings", findings, "One row is a finding, with evidence and advice."),
+        Pane("health", "Health", health, "One row is a check of the trace itself.", ("offender",)),
     )
 }
 """All panes by name, in the order of the tabs."""
