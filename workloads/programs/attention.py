@@ -42,7 +42,7 @@ WORKLOAD = Workload(
         Param("backend", "auto", "backend of SDPA; needs impl=sdpa", choices=("auto", *BACKENDS)),
         Param("batch", 8, "sequences per batch", minimum=1, grows_memory=True),
         Param("heads", 16, "number of heads", minimum=1, grows_memory=True),
-        Param("seq", 1024, "tokens per sequence; memory grows with its square", minimum=1, grows_memory=True),
+        Param("seq", 1024, "tokens; memory grows quadratically", minimum=1, grows_memory=True),
         Param("head_dim", 64, "width of a head", minimum=1, grows_memory=True),
     ),
     studies="throughput",
