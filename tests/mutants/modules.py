@@ -67,6 +67,12 @@ MODULES = {
         (f"{MATCHING}/test_passes.py", f"{MATCHING}/test_fusing.py", f"{MATCHING}/test_matching.py"),
     ),
     "occupancy": Mutated("tracetui/analysis/occupancy.py", ("tests/analysis/test_occupancy.py",)),
-    "residency": Mutated("tracetui/analysis/devices/residency.py", ("tests/analysis/devices/test_block_limits.py",)),
+    "residency": Mutated(
+        "tracetui/analysis/devices/residency.py",
+        (
+            "tests/analysis/devices/test_block_limits.py",
+            "tests/analysis/devices/test_residency.py::test_advice_is_true",
+        ),
+    ),
 }
 """By name, the modules without input or output on whose arithmetic much rests."""

@@ -14,7 +14,16 @@ from tests.support.build import Event, kernel, make_trace
 from tests.support.devices import A100, H100, MI300X
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.limits import Limits, limits_of
-from tracetui.analysis.devices.residency import ARTEFACT, block_limits, kineto_percent, occupancy_note, residency
+from tracetui.analysis.devices.residency import (
+    ARTEFACT,
+    UPPER_BOUND,
+    advice,
+    advice_of,
+    block_limits,
+    kineto_percent,
+    occupancy_note,
+    residency,
+)
 from tracetui.analysis.panes import PANES
 from tracetui.model.table import Cell
 from tracetui.model.trace import Device, Kind
@@ -170,3 +179,57 @@ def test_only_where_all_devices_are_of_amd_is_the_note_about_them():
     assert "LDS" in occupancy_note(replace(none, devices=(MI300X, MI300X), cache={}))
     assert "LDS" not in occupancy_note(replace(none, devices=(MI300X, A100), cache={}))
     assert "LDS" not in occupancy_note(none)
+
+
+@pytest.mark.parametrize(
+    ("grid", "threads", "registers", "shared", "expected"),
+    [
+        (1_055, 256, 32, 0, "1 more blocks would fill the GPU once: 8 per SM on 132 SMs, now 1,055"),
+        (1_056, 256, 32, 0, ""),
+        (0, 256, 32, 0, ""),
+        (10_000, 1024, 65, 0, ""),  # it does not fit at all
+        # 72 registers are 2,304 a warp, 7 in each quarter, 28 warps; 32 need 2,048 a warp.
+        (10_000, 256, 72, 0, "8 fewer registers: 4 blocks per SM instead of 3"),
+        # 233,472 bytes hold three blocks of 77,824 with the driver's 1,024.
+        (10_000, 128, 32, 76_801, "128 B less shared memory: 3 blocks per SM instead of 2"),
+        # 21 blocks of 3 warps are 63 of 64; 64 threads are as near as 128 and come first.
+        (10_000, 96, 16, 0, "blocks of 64 threads instead of 96: 100 % instead of 98 %"),
+        # 2 blocks of 31 warps; the largest block there is fills it.
+        (10_000, 992, 16, 0, "blocks of 1024 threads instead of 992: 100 % instead of 97 %"),
+        # Two warps, of which the second has one thread.
+        (10_000, 33, 16, 0, ""),
+    ],
+)
+def test_advice_names_what_is_missing_to_one_block_more(grid, threads, registers, shared, expected):
+    assert advice(h100(), grid, threads, registers, shared) == expected
+
+
+def test_both_resources_are_named_where_both_are_short():
+    """Two blocks are 24 warps, 6 in a quarter of 2,560 each, which are 80 registers; each may have 115,712 bytes.
+
+    From 200,000 bytes that takes 659 steps of 128.
+    """
+    found = advice(h100(), 10_000, 384, 168, 200_000)
+    assert found == "88 fewer registers and 82.4 KiB less shared memory: 2 blocks per SM instead of 1"
+
+
+def test_there_is_advice_only_for_kernels_of_which_all_is_known():
+    args = {"grid": [53, 1, 1], "block": [256, 1, 1], "registers per thread": 32, "shared memory": 0}
+
+    def told(kind: Kind = Kind.KERNEL, devices: tuple[Device, ...] = (H100,), without: str = "") -> str:
+        given = {name: value for name, value in args.items() if name != without}
+        first = Event("first", 0, 10, kind, ("0", "stream 7"), args=given)
+        return advice_of(make_trace([first], devices=devices), 0)
+
+    assert told() == "1,003 more blocks would fill the GPU once: 8 per SM on 132 SMs, now 53"
+    assert (told(Kind.MEMSET), told(devices=()), told(devices=(MI300X,))) == ("", "", "")
+    assert [told(without=name) for name in args] == [""] * 4
+
+
+@pytest.mark.parametrize(("cluster", "mark"), [("2x1", UPPER_BOUND), ("1x1", "")])
+def test_a_cluster_of_two_is_marked_on_a_kernel_and_on_nothing_else(cluster, mark):
+    args = {"grid": [132, 1, 1], "block": [32, 1, 1], "registers per thread": 16, "shared memory": 0}
+    trace = make_trace([kernel(f"nvjet_tst_144x128_64x6_{cluster}_v_bz_bias_TNN", 0, 10, args=args)], devices=[H100])
+    rows = np.array([0, -1])
+    found = residency(trace, rows, configuration(trace, rows))
+    assert [found.marks[number] if number >= 0 else "" for number in found.mark.tolist()] == [mark, ""]
