@@ -265,3 +265,11 @@ def test_events_behind_something_else_are_read_from_their_byte_on(read, block, h
     assert times(found) == list(range(20))
     assert (layout.header.decode(), found[0].offset) == (header, len(header))
     assert [odd.offset for odd in layout.oddities] == [0]
+
+
+def test_keys_of_megabytes_in_front_of_the_events_are_no_event_on_a_line(read):
+    """Longer than what is tried for being one."""
+    head = '{"note": "' + "x" * (1 << 22) + '", "traceEvents": '
+    found, layout = read(head + "[" + ",".join(EVENTS) + "]}", blocks.BLOCK)
+    assert (times(found), layout.container) == (list(range(20)), "object")
+    assert (found[0].offset, len(layout.header)) == (len(head), len(head))

@@ -153,7 +153,7 @@ class BlockReader:
         layout = self.layout
         searched = 0
         while True:
-            self._read_more(max(self._block, 2 * self._fill))
+            self._read_more()
             start = _first_sign(self._buffer, self._fill)
             sign = self._buffer[start : start + 1]
             if sign == b"[":
@@ -169,6 +169,7 @@ class BlockReader:
             searched = self._fill
             if self._eof or self._fill > (MAX_HEADER if sign == b"{" else MAX_FOREIGN_HEAD):
                 return self._find_later(bytes(self._buffer[start : min(self._fill, start + (1 << 10))]))
+            self._grow()
 
     def _find_later(self, body: bytes) -> int:
         """The same in a file that does not begin like a trace, which `body` is the beginning of.
@@ -195,10 +196,13 @@ class BlockReader:
         self._buffer[index - 1] = _OPEN
         return index - 1
 
-    def _read_more(self, wanted: int = 0) -> None:
-        """Fill the buffer, which grows when more is wanted than it holds."""
-        if wanted > len(self._buffer):
-            self._buffer.extend(bytes(max(wanted, 2 * len(self._buffer)) - len(self._buffer)))
+    def _grow(self) -> None:
+        """Double the buffer and fill it."""
+        self._buffer.extend(bytes(len(self._buffer)))
+        self._read_more()
+
+    def _read_more(self) -> None:
+        """Fill the buffer."""
         with memoryview(self._buffer) as view:
             while self._fill < len(view) and not self._eof:
                 self._check()
@@ -232,7 +236,7 @@ class BlockReader:
             if self._eof:
                 return (yield from self._salvage(0))
             if self._fill < MAX_EVENT and _LOOSE_SEPARATOR.search(self._buffer, 1, self._fill) is None:
-                self._read_more(2 * len(self._buffer))
+                self._grow()
             elif (cut := self._loosely(0)) is not None:
                 yield cut.block
                 if cut.has_ended:
@@ -258,7 +262,10 @@ class BlockReader:
             if self._fill >= MAX_HEADER:
                 self._eof = True
                 continue
-            self._read_more(2 * self._fill if self._fill == len(self._buffer) else 0)
+            if self._fill == len(self._buffer):
+                self._grow()
+            else:
+                self._read_more()
         passed.append(bytes(self._buffer[behind:index]))
         if stop is Stop.END:
             self._keep_trailer(b"".join(passed), found, top_level)
@@ -336,7 +343,7 @@ class BlockReader:
         if not unclosed or not self._is_one_event(start) or self._lacks_commas(start):
             return self._cut_loosely(start)
         if not self._eof:
-            self._read_more(2 * len(self._buffer))
+            self._grow()
         return None if self._eof else self._cut(start)
 
     def _is_one_event(self, start: int) -> bool:
@@ -413,7 +420,7 @@ class BlockReader:
                 return Cut(self._taken(parsed, data, start), end)
             if self._eof:
                 return None
-            self._read_more(2 * len(self._buffer))
+            self._grow()
 
     def _loose_ends(self, start: int) -> list[int]:
         """Behind the last brace that looks like the end of an event on a line, and behind the last one anywhere."""
