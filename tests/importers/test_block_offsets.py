@@ -223,8 +223,7 @@ def test_what_follows_arrays_in_an_array_is_told_at_its_byte(read, block):
     text = "[[" + ",".join(EVENTS) + "],[" + ",".join(EVENTS) + "]]"
     found, layout = read(text + " and more", block)
     assert times(found) == list(range(20)) * 2
-    # The second array is told at the bracket that ends the first one.
-    assert [odd.offset for odd in layout.oddities] == [1, text.index("]"), len(text) + 1]
+    assert [odd.offset for odd in layout.oddities] == [1, text.index("],[") + 2, len(text) + 1]
     assert layout.oddities[-1].text == "and more"
     assert read(text, block)[1].dropped == 0
 
