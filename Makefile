@@ -51,6 +51,7 @@ gpu:
 fuzz:
 	$(PYTHON) -m tests.fuzz opening --minutes 10
 	$(PYTHON) -m tests.fuzz panes --minutes 10
+	$(PYTHON) -m tests.fuzz.mutations --count 3000
 
 # By night: pip install -e '.[mutants]' first. The share of small changes to the pure modules that their tests notice.
 mutants:

@@ -1,0 +1,84 @@
+"""Files made to fill the memory or to take forever: bounded, or refused in a sentence, and stopped at once."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tracetui.errors import TracetuiError
+from tracetui.importers.load import load
+
+LAST = b'{"ph":"X","ts":1,"dur":1}'
+MB = 1 << 20
+SHAPES = {
+    "series in one event": lambda: (
+        b"["
+        + LAST
+        + b',{"ph":"C","name":"c","ts":1,"args":{'
+        + b",".join(b'"s%07d":1' % n for n in range(500_000))
+        + b"}}]"
+    ),
+    "backslashes": lambda: b'[{"ph":"X","ts":1,"dur":1,"name":"' + b"\\" * (8 * MB),
+    "brackets": lambda: b"[" * (10 * MB),
+    "brackets in an event": lambda: b'[{"ph":"X","args":' + b"[" * (10 * MB),
+    "objects in each other": lambda: b'{"a":' * MB,
+    "empty objects": lambda: b"[" + b"{}," * MB + LAST + b"]",
+    "numbers": lambda: b"[" + b"0," * MB + LAST + b"]",
+    "asynchronous events": lambda: b"[" + b'{"ph":"b","ts":1},' * 200_000 + LAST + b"]",
+    "metadata events": lambda: b"[" + b'{"ph":"M"},' * 400_000 + LAST + b"]",
+    "threads": lambda: b"[" + b"".join(b'{"ph":"X","ts":1,"pid":%d},' % n for n in range(250_000)) + LAST + b"]",
+    "keys behind the events": lambda: b'{"traceEvents":[' + LAST + b'],"x":[' + b'{"a":0},' * MB + b"0]}",
+    "bytes that are no text": lambda: b"[" + LAST + b"," + b"\xff" * (4 * MB),
+    "halves of characters": lambda: b'[{"ph":"X","ts":1,"dur":1,"name":"' + b"\\ud800" * MB + b'"},' + LAST + b"]",
+    "tiny arrays": lambda: (b"[" + LAST + b"]") * 100_000,
+}
+MAX_RATIO = 20
+MEASURE = """
+import sys
+from tracetui.errors import TracetuiError
+from tracetui.importers.load import load
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+open(sys.argv[1], "rb").close()
+before = peak()
+try:
+    load(sys.argv[1])
+except TracetuiError:
+    pass
+print((peak() - before) * 1024)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs the /proc of Linux")
+@pytest.mark.parametrize("shape", SHAPES)
+def test_memory_is_in_proportion_to_the_file(tmp_path: Path, shape: str) -> None:
+    path = tmp_path / "shape.json"
+    path.write_bytes(SHAPES[shape]())
+    made = subprocess.run([sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, check=True)
+    # What the libraries take of their own does not count: a few files are small.
+    assert int(made.stdout) < MAX_RATIO * path.stat().st_size + 16 * MB
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_loading_stops_soon_after_it_was_told_to(tmp_path: Path, shape: str) -> None:
+    path = tmp_path / "shape.json"
+    path.write_bytes(SHAPES[shape]())
+    stop = threading.Event()
+
+    def read() -> None:
+        with contextlib.suppress(TracetuiError):
+            load(str(path), cancelled=stop.is_set)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    time.sleep(0.2)
+    stop.set()
+    spent = time.process_time()
+    reader.join()
+    assert time.process_time() - spent < 1
