@@ -1,10 +1,8 @@
-"""Whether a number is not above that of a baseline, by more than both scatter.
+"""Whether a number is above that of a baseline by more than noise.
 
-How much the other steps of a file scatter, for one step that is compared with one step.
-
-One number on each side says nothing about noise. Where the files hold more complete steps, which did the same work,
-these do, from the least to the largest: single steps lie further apart than medians, and a difference as large as
-the distance between the quartiles is ordinary between two of them.
+One number on each side says nothing about noise. Where both sides are single steps, the other complete steps of their
+files give it: the range from the smallest to the largest, since single steps differ more than medians do, and two of
+them easily differ by the distance between the quartiles.
 """
 
 from __future__ import annotations
@@ -22,13 +20,13 @@ from tracetui.model.quantities import percent
 from tracetui.model.trace import Float64
 
 MIN_OTHER_STEPS = 3
-"""Fewer other steps say too little."""
+"""Minimum other steps from which noise is taken."""
 _SCOPE = "\0steps without "
-"""Begins a scope that no user can write: what is remembered of these steps has a place of its own."""
+"""Start of a scope that no user can write, so that what is kept of these steps has a key of its own."""
 
 
 def other_steps(of: Side, beside: Side) -> Side | None:
-    """The complete steps of the file of one step, without it and without the step beside it.
+    """The complete steps of the file of one step, without this step and the step it is compared with.
 
     None where they are too few, and where either side is anything but one step.
     """
@@ -49,7 +47,7 @@ def _is_one_step(of: Side) -> bool:
 
 
 def reach(sample: Float64 | None) -> float:
-    """How far other steps lie apart; NaN where too few have a number."""
+    """Range of the values of other steps; NaN where too few of them have a value."""
     return float(np.ptp(sample)) if sample is not None and len(sample) >= MIN_OTHER_STEPS else float("nan")
 
 
@@ -64,22 +62,22 @@ SCATTERS = (
 
 @dataclass(frozen=True)
 class _Borrowed(Difference):
-    """Of one step on each side, with what other steps of their files say about noise."""
+    """The difference of two single steps, with noise from the other steps of their files."""
 
     reach: float = 0.0
 
     @property
     def noise(self) -> float:
-        """How far single steps lie apart without being different."""
+        """Range of the other steps."""
         return self.reach
 
 
 def not_slower(new: Number, old: Number, tolerance: Number | None, reach: float = float("nan")) -> Truth:
-    """Whether the median of a sample is not above that of the baseline; unknown where the noise hides it.
+    """Whether the median of a sample is not above that of the baseline; unknown where the difference is within noise.
 
-    A difference that is no larger than the tolerance, in the unit of the numbers or as a percentage of the baseline,
-    is none. `reach` is how far two single steps may lie apart, by other steps of their files; NaN for not known.
-    Raises: Misfit for a tolerance of another unit.
+    A difference no larger than the tolerance (in the unit of the numbers, or as a percentage of the baseline) is
+    accepted. `reach` is the range of other steps where both sides are single steps; NaN where it is unknown. Raises:
+    Misfit for a tolerance of another unit.
     """
     if new.sample is None or old.sample is None or not (len(new.sample) and len(old.sample)):
         return truth(UNKNOWN, old.why or new.why)

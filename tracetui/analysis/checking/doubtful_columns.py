@@ -1,7 +1,7 @@
-"""Which doubts about a trace touch the names that expressions use.
+"""Which health warnings affect the names that expressions use.
 
-A doubt names columns of the panes that carry it; a name of an expression stands for the columns that its value is
-made of.
+A health check names the columns of panes that it affects; a name of an expression stands for the columns from which its
+value is computed.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _MEASURES: dict[str, tuple[str, ...]] = {
     "moved_known_pct": _BUSY,
     **{f"{family.name.lower()}_us": _BUSY for family in Family},
 }
-"""What a measure of a step is made of, where that is not the column of the same name."""
+"""Columns behind a measure of a step, where that is not the column of the same name."""
 _GAPS = ("gaps.cause", "gaps.dur_us")
 _SUMS = ("summary", "summary.value")
 _OF_THE_FILE = ("file", "format", "size_bytes", "processes", "threads", "streams", "devices", "steps", "step_markers")
 _SAID = (*_OF_THE_FILE, "recorded_with", "workload", "doubts", "totals_say", "without_launch")
-"""Lines of the summary that no doubt touches."""
+"""Lines of the summary that no warning affects."""
 _COUNTS = ("cpu_ops", "launches", "occupancy_queries", "view_ops", "events")
-"""Lines that are right where durations are not."""
+"""Lines of the summary that stay right where durations do not."""
 _LINES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_SAID, ()),
     **dict.fromkeys(_COUNTS, ("summary",)),
@@ -52,39 +52,39 @@ _LINES: dict[str, tuple[str, ...]] = {
     "self_cpu_total_us": (*_SUMS, "ops.self_cpu_us"),
 }
 _CHOSEN_BY = {"kernels": "steps.kernels", "copies": "steps.kernels", "launches": "launches.step"}
-"""By what it is decided which rows of a list belong to the parts."""
+"""Columns that decide which rows of a list belong to the parts."""
 _PANES = {"copies": "kernels", "runs": "steps"}
 """Lists that are part of a pane of another name."""
 
 
 def of_measure(name: str) -> tuple[str, ...]:
-    """The columns that a measure of a step is made of, as `pane.column`."""
+    """The columns behind a measure of a step, as `pane.column`."""
     if name.startswith("idle_") and name not in _MEASURES:
         return _GAPS
     return _MEASURES.get(name, (f"steps.{name}",))
 
 
 def of_line(name: str) -> tuple[str, ...]:
-    """The columns that a line of the summary is made of; `pane` alone is rows and not their values."""
+    """The columns behind a line of the summary; `pane` alone stands for its rows, and not their values."""
     if name.startswith("idle_"):
         return (*_SUMS, *_GAPS)
     return _LINES.get(name, _SUMS)
 
 
 def of_rows(name: str) -> tuple[str, ...]:
-    """What decides how many rows a list has."""
+    """The columns that decide how many rows a list has."""
     pane = _PANES.get(name, name)
     return (pane, _CHOSEN_BY[name]) if name in _CHOSEN_BY else (pane,)
 
 
 def of_column(name: str, column: str) -> tuple[str, ...]:
-    """What a column of a list is made of."""
+    """The columns behind a column of a list."""
     own = of_measure(column) if name in ("steps", "runs") else (f"{_PANES.get(name, name)}.{column}",)
     return (*own, *of_rows(name))
 
 
 def of_selected(kind: str, field: str) -> tuple[str, ...]:
-    """What is known of kernels, copies or operators of a name."""
+    """The columns behind a field of kernels, copies or operators that are selected by name."""
     if kind == "op":
         return (f"ops.{'device_total_us' if field == 'self_device_us' else field}",)
     counted = ("steps.kernels",) if field in ("calls", "total_us") else ("kernels",)
@@ -92,9 +92,9 @@ def of_selected(kind: str, field: str) -> tuple[str, ...]:
 
 
 def touching(trace: Trace, used: Mapping[str, Iterable[str]]) -> list[tuple[Check, list[str]]]:
-    """The doubts about a trace that touch what was used, the worst first, and the names that each of them touches.
+    """The warnings about a trace that affect the names in use, the worst first, and the names that each affects.
 
-    `used` are the columns behind every name.
+    `used` holds the columns behind every name.
     """
     found = []
     for check in doubtful(trace):

@@ -1,4 +1,4 @@
-"""From the tree of an expression to its value in a trace: a walk over the tree, which nothing else is run for."""
+"""From the tree of an expression to its value in a trace, by walking the tree; no code is run."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ from tracetui.analysis.comparing.sides.side import Side
 
 STEP_USE = "A step is written step[3].dur_us, with its number and a name of it."
 BASELINE = "baseline"
-"""Before a name: that of the other trace."""
+"""Prefix of names that are looked up in the baseline trace."""
 Given = TypeVar("Given", Number, Words, Truth)
 _NAMES = {Number: "a number", Words: "a text", Truth: "a condition, such as a comparison"}
 
 
 class Evaluator:
-    """Gives expressions their values in a trace, and in a baseline where there is one."""
+    """Evaluates expressions in a trace, and in a baseline where there is one."""
 
     def __init__(self, of: Side, baseline: Side | None = None, tolerance: Number | None = None) -> None:
         self._here = Namespace(of)
@@ -101,7 +101,7 @@ class Evaluator:
             return both(links), values
 
     def _compared_values(self, node: Chain, row: Listing | None) -> list[Value]:
-        """What is compared; a word that is no name, and stands beside a text, was meant as one."""
+        """The compared values; a word that is no name beside a text is reported as a text without quotes."""
         values: list[Value | Mistake] = []
         for each in node.operands:
             try:
@@ -132,7 +132,7 @@ class Evaluator:
         return value
 
     def _given(self, kind: type[Given], node: Node, row: Listing | None, taker: str) -> Given:
-        """A value that must be of a kind, for an operator or a function that takes no other."""
+        """The value of an argument that must be of a kind, for an operator or function that takes no other."""
         value = self.value(node, row)
         if not isinstance(value, kind):
             raise Mistake(f"{taker} takes {_NAMES[kind]}, and {written(node)} is {kind_of(value)}.", node.at)
@@ -162,7 +162,7 @@ class Evaluator:
             raise Mistake(f"There is no {head.name!r} with parts. {nearest(head.name, known)}", head.at)
 
     def _names(self, path: Path) -> tuple[Namespace, tuple[PathPart, ...]]:
-        """Whose names a path is made of, and the path without the word that says so."""
+        """The namespace that a path belongs to, and the path without the prefix `baseline`."""
         head = path.parts[0]
         if head.name != BASELINE:
             return self._here, path.parts
@@ -173,7 +173,7 @@ class Evaluator:
         return self._there, path.parts[1:]
 
     def _single(self, names: Namespace, part: PathPart, row: Listing | None) -> Value:
-        """A name that stands alone: a column where rows are looked at, else a value of the trace."""
+        """The value of a name that stands alone: a column where rows are looked at, else a value of the trace."""
         if row is not None:
             return self._column(row, part)
         try:
@@ -242,14 +242,14 @@ class Evaluator:
         return self._not_slower(given, row)
 
     def _has(self, node: Node, row: Listing | None) -> Truth:
-        """Whether there is a value, or where no value has the name a list."""
+        """Whether a value is known, or, where no value has the name, whether a list is."""
         whole = self._whole_list(node)
         if whole is not None and whole.rows.name not in self._here.names:
             return functions.known(Truth(np.zeros(whole.rows.count, np.int8), whole.rows))
         return functions.known(self.value(node, row))
 
     def _over_rows(self, name: str, given: tuple[Node, ...], row: Listing | None) -> Value:
-        """A function of a list or of a column of one, over the rows that a condition lets through."""
+        """A function of a list or of one of its columns, over the rows for which a condition holds."""
         whole = self._whole_list(given[0])
         if name == "count" and whole is not None:
             rows = self._lists[whole.rows][0].rows(whole.rows.name)
@@ -277,7 +277,7 @@ class Evaluator:
         return answer
 
     def _whole_list(self, node: Node) -> Listing | None:
-        """The list that a name stands for where it is the first thing in a function; None for anything else."""
+        """The list that is the first argument of a function; None for anything else."""
         if not isinstance(node, Path):
             return None
         names, parts = self._names(node)
@@ -314,7 +314,7 @@ class Evaluator:
         return not_slower(new, old, tolerance, self._reach(given[0], self._there))
 
     def _reach(self, name: Path, there: Namespace) -> float:
-        """How far single steps may lie apart by the other steps of the files, where each side is one; else NaN."""
+        """Range of single steps by the other steps of the files, where each side is one step; else NaN."""
         here, found = self._here.side, []
         for of, beside in ((here, there.side), (there.side, here)):
             others = other_steps(of, beside)
@@ -326,17 +326,17 @@ class Evaluator:
 
 _OPERATORS: dict[str, Callable[[Number, Number], Number]] = {"*": multiplied, "/": divided}
 _COUNTS = {"abs": (1, 1), "has": (1, 1), "within": (3, 3), "not_slower": (1, 2)}
-"""How many arguments a function takes; the others take one and a condition, or several values."""
+"""Minimum and maximum number of arguments; other functions take a list and a condition, or several values."""
 
 
 def _plain(parts: Sequence[PathPart]) -> bool:
-    """Whether it is one name with nothing behind it."""
+    """Whether the parts are one name without index and arguments."""
     return len(parts) == 1 and parts[0].index is None and parts[0].arguments is None
 
 
 @contextmanager
 def _placed(at: int, verdict: str, before: str = "") -> Iterator[None]:
-    """Turns what does not fit together into a mistake at a place."""
+    """Turns a `Misfit` into a `Mistake` at a position of the expression."""
     try:
         yield
     except Misfit as misfit:
@@ -346,7 +346,7 @@ def _placed(at: int, verdict: str, before: str = "") -> Iterator[None]:
 
 @contextmanager
 def _named(part: PathPart, whole: str) -> Iterator[None]:
-    """Turns an unknown name into a mistake at its place."""
+    """Turns an unknown name into a `Mistake` at its position."""
     try:
         yield
     except Unknown as unknown:

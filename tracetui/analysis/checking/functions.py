@@ -1,8 +1,7 @@
-"""The functions of the language over values: sums over lists, tolerances, and what is known at all.
+"""The functions of the language: sums over lists, tolerances, and fields of kernels, copies and operators by name.
 
-Kernels, copies or operators of a name, and what is known of them: `kernel("gemm").total_us`, `op("aten::t").calls`.
-
-Calls and sums are of one part, the median over the parts, as everything that is measured; the others are of all calls.
+`kernel("gemm").total_us` and `op("aten::t").calls` select by name. Calls and sums are per part, the median over the
+parts, as for every measure; the other fields are taken over all calls.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Float64, Kind
 
 WORK_FIELDS = ("calls", "total_us", "mean_us", "min_us", "median_us", "max_us")
-"""What is known of kernels and copies, as in `show kernels --by name`."""
+"""Fields of kernels and copies, as in `show kernels --by name`."""
 _OVER_CALLS: dict[str, Callable[[Int64], float]] = {
     "mean_us": lambda dur: float(dur.mean()) / 1000,
     "min_us": lambda dur: float(dur.min()) / 1000,
@@ -51,17 +50,17 @@ _OVER_CALLS: dict[str, Callable[[Int64], float]] = {
 
 
 def kernel(side: Side, pattern: str, field: str) -> Number:
-    """A number about the kernels whose recorded or short name is as a pattern says; `field` is of `WORK_FIELDS`."""
+    """A field of `WORK_FIELDS` of the kernels whose recorded or short name a pattern matches."""
     return _work(side, pattern, field, (Kind.KERNEL,), "kernel")
 
 
 def copy(side: Side, pattern: str, field: str) -> Number:
-    """The same about copies and fills."""
+    """A field of `WORK_FIELDS` of the copies and fills whose name a pattern matches."""
     return _work(side, pattern, field, (Kind.MEMCPY, Kind.MEMSET), "copy or fill")
 
 
 def op(side: Side, pattern: str, field: str) -> Number:
-    """A number about the operators of a name, which a pattern matches as a whole; `field` is in `OP_HELP`."""
+    """A field of `OP_HELP` of the operators whose whole name a pattern matches."""
     unit = MICROS if field.endswith("_us") else THINGS
     if why := lacks_ops(side):
         return number(None, unit, why)
@@ -100,7 +99,7 @@ def _work(side: Side, pattern: str, field: str, kinds: tuple[Kind, ...], noun: s
 
 
 def _named(side: Side, rows: Int64, part: Int64, chosen: Bool) -> Offenders:
-    """Some of the kernels or copies of a side, to be told."""
+    """The first of the chosen kernels or copies by name, and how many there are."""
     indices = np.flatnonzero(chosen)
 
     def told(index: int) -> Offender:
@@ -115,9 +114,9 @@ def _median(sample: Float64, unit: Unit, why: str = "") -> Number:
 
 
 FIELDS = {"kernel": WORK_FIELDS, "copy": WORK_FIELDS, "op": tuple(OP_HELP)}
-"""What may stand behind `kernel("...").` and its like."""
+"""Fields that may follow `kernel("...").`, `copy("...").` and `op("...").`."""
 SELECTIONS: dict[str, Callable[[Side, str, str], Number]] = {"kernel": kernel, "copy": copy, "op": op}
-"""How each is looked up."""
+"""The function behind each of these selections."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class Function:
     """A function that expressions can call."""
 
     use: str
-    """How it is written."""
+    """Its syntax."""
     help: str
 
 
@@ -145,7 +144,7 @@ FUNCTIONS = {
         "not_slower(VALUE, TOLERANCE)", "Whether what is measured of every step is not above the baseline."
     ),
 }
-"""All functions by name; a condition and a tolerance may be left out."""
+"""All functions by name; a condition or a tolerance may be left out."""
 
 _OVER: dict[str, Callable[[Float64], float]] = {
     "sum": lambda values: float(values.sum()),
@@ -155,13 +154,13 @@ _OVER: dict[str, Callable[[Float64], float]] = {
     "median": lambda values: float(np.median(values)),
 }
 OVER_ROWS = (*_OVER, "count", "all", "any")
-"""Functions of a list, with a condition where one is given."""
+"""Functions over the rows of a list, with an optional condition."""
 
 
 def over_rows(name: str, value: Value, condition: Truth | None) -> Value:
-    """A function of `OVER_ROWS` over those rows for which the condition holds; rows without a value are left out.
+    """A function of `OVER_ROWS` over the rows for which the condition holds; rows without a value are left out.
 
-    Raises: Misfit for values over which it cannot be taken.
+    Raises: Misfit for values that the function does not take.
     """
     rows = value.rows
     if rows is None:
@@ -181,14 +180,14 @@ def over_rows(name: str, value: Value, condition: Truth | None) -> Value:
 
 
 def counted_rows(rows: Rows, condition: Truth | None) -> Number:
-    """How many rows there are, or for how many a condition holds."""
+    """Number of rows, or of rows for which a condition holds."""
     if condition is None or rows.why:
         return number(None if rows.why else rows.count, THINGS, rows.why)
     return _number_of(np.flatnonzero(condition.values == YES), rows)
 
 
 def chosen(name: str, values: Sequence[Number]) -> Number:
-    """The least or the largest of several numbers, in the unit of the first that has one.
+    """The smallest or the largest of several numbers, in the unit of the first that has one.
 
     Raises: Misfit for numbers that cannot be compared.
     """
@@ -207,7 +206,7 @@ def absolute(value: Number) -> Number:
 
 
 def within(value: Number, wanted: Number, tolerance: Number) -> Truth:
-    """Whether a value lies as near to a wanted one as a tolerance in its unit, or a percentage of it, allows.
+    """Whether a value is within a tolerance of a wanted value; the tolerance is in its unit or a percentage of it.
 
     Raises: Misfit for numbers that cannot be compared.
     """
@@ -223,7 +222,7 @@ def within(value: Number, wanted: Number, tolerance: Number) -> Truth:
 
 
 def known(value: Value) -> Truth:
-    """Whether a value is there; of a list, whether one is there at all."""
+    """Whether a value is known; of a list, whether the list is."""
     if value.rows is not None:
         return _yes(not value.rows.why)
     match value:
@@ -240,12 +239,12 @@ def _yes(answer: bool) -> Truth:
 
 
 def _number_of(indices: Int64, rows: Rows) -> Number:
-    """How many rows there are at some places, which they are to blame for where it is too many."""
+    """The number of rows at some indices, which are named where the number is too large."""
     return replace(number(len(indices), THINGS), offenders=rows.named(indices).counted())
 
 
 def _counted(value: Value, rows: Rows, indices: Int64) -> Number:
-    """How many rows say yes, or have a value."""
+    """Number of rows that hold, or that have a value."""
     if rows.why:
         return number(None, THINGS, rows.why)
     if isinstance(value, Truth):

@@ -1,12 +1,8 @@
-"""Lists: what happened in the parts of a side, a row each, with the columns of the pane of the same name.
+"""What expressions find in the parts of a side: lists with a row per item, measures and operators.
 
-The measures of a side under names that do not depend on what a trace holds.
-
-A sort of work that a trace with a GPU does not have took no time, and is 0; of a trace without a GPU nothing is known.
-
-What a side does not hold, and why: the sentence that an assertion fails with, which says how to record it.
-
-Operators by name, and what each costs in each part of a side: calls and times as the ops pane counts them.
+A list has the columns of the pane of the same name. Measures have names that do not depend on what a trace holds: a
+kind of GPU activity that a trace with a GPU does not have took no time and is 0, and without a GPU it is unknown. Where
+something is missing, a sentence says why and how to record it.
 """
 
 from __future__ import annotations
@@ -32,12 +28,12 @@ from tracetui.model.table import Column, Table, coded, numbers
 from tracetui.model.trace import Float64, Kind
 
 GPU_COLUMNS = ("self_device_us", "device_total_us", "kernels")
-"""Columns of which a trace without a GPU says nothing."""
+"""Columns that are unknown in a trace without a GPU."""
 
 
 @dataclass(frozen=True, eq=False)
 class OpSums:
-    """Sums by operator and part; an op and an annotation of one name are two rows."""
+    """Sums by operator and part; an op and an annotation of the same name are two rows."""
 
     name: Int64
     """Id in `texts`."""
@@ -45,7 +41,7 @@ class OpSums:
     kind: Int64
     """Id in `KIND_WORDS`."""
     sums: dict[str, Float64]
-    """For each column of the ops pane an array of operators and parts; times are microseconds."""
+    """An array of operators by parts for each column of the ops pane; times in microseconds."""
 
 
 OP_HELP = {
@@ -56,16 +52,16 @@ OP_HELP = {
     "device_total_us": ("us", "Time of the GPU work that it and what it called launched."),
     "kernels": ("", "GPU activities that it and what it called launched."),
 }
-"""What is known of an operator: unit, and what it is."""
+"""Unit and help of each field of an operator."""
 
 
 def op_sums(side: Side) -> OpSums:
-    """The operators that occur in a side, in the order of their names' first use; made once."""
+    """The operators of a side, in the order in which their names first occur; computed once."""
     return side.trace.remember(("op sums", side.scope), lambda: _made(side))
 
 
 def op_list(side: Side) -> Table:
-    """A row for each operator with the medians over the parts."""
+    """One row per operator with medians over the parts."""
     sums = op_sums(side)
     return Table(
         (
@@ -114,7 +110,7 @@ UNLAUNCHED = (
 
 
 def lacks_gpu(side: Side) -> str:
-    """Why nothing is known of the GPU's work in the parts of a side; empty where something is."""
+    """Why nothing is known of GPU activities in the parts of a side; empty where something is."""
     trace_links = links(side.trace)
     if len(trace_links.gpu) == 0 or side.part_kind == CAPTURE or len(trace_links.launches):
         return no_gpu(side.trace)
@@ -122,7 +118,7 @@ def lacks_gpu(side: Side) -> str:
 
 
 def lacks_calls(side: Side) -> str:
-    """Why nothing is known of calls of the runtime; empty where they were recorded."""
+    """Why nothing is known of runtime calls; empty where they were recorded."""
     recorded = len(side.trace.slices.of_kind(Kind.RUNTIME)) or len(links(side.trace).gpu)
     return "" if recorded else no_gpu(side.trace)
 
@@ -133,7 +129,7 @@ def lacks_ops(side: Side) -> str:
 
 
 def whole_or_step(side: Side) -> tuple[int | None, str]:
-    """The step that a pane of a trace is asked of, None for the whole; or why it cannot be asked of these parts."""
+    """The step for which a pane is built, None for the whole trace; or why it cannot be built for these parts."""
     if side.scope == "" or side.part_kind == CAPTURE:
         return None, ""
     if side.part_kind == STEP and side.scope.isdigit():
@@ -142,23 +138,23 @@ def whole_or_step(side: Side) -> tuple[int | None, str]:
 
 
 def parts_of(side: Side) -> str:
-    """What the parts of a side are, in words: `5 steps`, `1 run`, `the capture`."""
+    """The parts of a side in words: `5 steps`, `1 run`, `the capture`."""
     if side.part_kind == CAPTURE:
         return "the capture"
     return f"{len(side):,} {side.part_kind}{'' if len(side) == 1 else 's'}"
 
 
 CPU_MEASURES = ("dur_us", "cpu_us")
-"""What every trace with a thread says."""
+"""Measures that every trace with a thread has."""
 OP_MEASURES = ("cpu_ops", "view_ops")
 CALL_MEASURES = ("sync_us", "query_us", "occupancy_queries")
-"""Of calls of the runtime that need not put work on the GPU."""
+"""Measures of runtime calls that need not launch anything on the GPU."""
 SHAPE_MEASURES = ("moved_bytes", "flops", "moved_known_pct")
 GPU_FAMILIES = tuple(each for each in Family if each <= Family.OTHER)
 
 
 def measured(side: Side) -> dict[str, Measure]:
-    """Everything that is measured of a side, by name; NaN throughout is what the trace does not hold."""
+    """Every measure of a side by name; all NaN where the trace does not hold it."""
 
     def make() -> dict[str, Measure]:
         side_measures = measures(side)
@@ -171,7 +167,7 @@ def measured(side: Side) -> dict[str, Measure]:
 
 
 def lacking(side: Side, name: str) -> str:
-    """Why a measure is not known of a side, as a sentence."""
+    """Why a measure of a side is unknown, as a sentence."""
     if why := _absent(side, name):
         return why
     if gap := measured(side)[name].gap:
@@ -182,7 +178,7 @@ def lacking(side: Side, name: str) -> str:
 
 
 def _absent(side: Side, name: str) -> str:
-    """Why the trace can say nothing about a measure; empty where it can."""
+    """Why the trace cannot tell a measure; empty where it can."""
     if name in CPU_MEASURES:
         return ""
     if name in OP_MEASURES:
@@ -191,14 +187,14 @@ def _absent(side: Side, name: str) -> str:
 
 
 def _honest(side: Side, measure: Measure) -> Measure:
-    """The measure, with NaN for the 0 of something that was not recorded at all."""
+    """The measure, with NaN in place of 0 where nothing of the kind was recorded."""
     if not _absent(side, measure.name):
         return measure
     return Measure(measure.name, np.full(len(side), np.nan), measure.help, measure.unit)
 
 
 def _known_measure(side: Side, measure: Measure) -> Measure:
-    """The 0 of what did not occur, and nothing for the parts of which the launches were not recorded."""
+    """A measure that is 0 because nothing occurred, and NaN for parts whose launches were not recorded."""
     lost = without_launches(side)
     if not lost.any() or not rests_on_launches(measure.name):
         return measure
@@ -206,7 +202,7 @@ def _known_measure(side: Side, measure: Measure) -> Measure:
 
 
 def _unused(side: Side) -> dict[str, Measure]:
-    """Families of work and causes of gaps, of each of which there was nothing."""
+    """Kernel families and causes of gaps that do not occur, all 0."""
     nothing = np.zeros(len(side))
     found = {f"{each.name.lower()}_us": f"Sum of GPU durations: {each.name.lower()}." for each in GPU_FAMILIES}
     causes = {f"idle_{word.lower().replace(' ', '_')}_us": f"Gaps attributed to: {word.lower()}." for word in WORDS}
@@ -215,16 +211,16 @@ def _unused(side: Side) -> dict[str, Measure]:
 
 @dataclass(frozen=True, eq=False)
 class Listing:
-    """Rows with named columns."""
+    """The rows of a list with named columns."""
 
     rows: Rows
     columns: Mapping[str, Column]
     _made: dict[str, Value] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Value:
-        """A column as values, the same ones each time.
+        """A column as values, the same object each time.
 
-        Raises: KeyError for a column that there is not.
+        Raises: KeyError for a column that does not exist.
         """
         if name not in self._made:
             self._made[name] = of_column(self.columns[name], self.rows)
@@ -233,18 +229,18 @@ class Listing:
 
 @dataclass(frozen=True)
 class ListKind:
-    """A list that can be asked of every side."""
+    """A list that every side has."""
 
     help: str
     """What a row is."""
     make: Callable[[Side], Table]
-    """The rows of the parts."""
+    """Builds the table of the parts."""
     lacks: Callable[[Side, Table], str]
-    """Why it is not known what happened, as a sentence; empty where it is."""
+    """Why the list is unknown, as a sentence; empty where it is known."""
 
 
 def listing(side: Side, name: str) -> tuple[Table, str]:
-    """A list of a side as a table, made once, and why it is not known what happened; that is empty where it is.
+    """The table of a list of a side, built once, and why it is unknown; empty where it is known.
 
     Raises: KeyError for a name that is not in `LISTS`.
     """
@@ -280,7 +276,7 @@ def measured_columns(side: Side) -> list[Column]:
 
 
 def _rows_of(pane: str, kinds: tuple[str, ...] = ()) -> Callable[[Side], Table]:
-    """The rows of a pane whose slices belong to the parts, of some kinds where they are given."""
+    """The rows of a pane whose slices belong to the parts, restricted to some kinds where given."""
 
     def make(side: Side) -> Table:
         table = PANES[pane].build(side.trace)
@@ -299,7 +295,7 @@ def _is_one_of(column: Column, texts: tuple[str, ...]) -> Bool:
 
 
 def _memory(side: Side) -> Table:
-    """What the allocators did while a part ran, whoever asked for it."""
+    """The allocator events during the parts, whichever thread caused them."""
     table = PANES["memory"].build(side.trace)
     if side.part_kind == CAPTURE or len(side) == 0:
         return table

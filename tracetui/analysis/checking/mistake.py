@@ -1,4 +1,4 @@
-"""An expression that cannot be understood, and where in it the trouble is."""
+"""An expression that is not understood, and the position of the error."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from collections.abc import Iterable, Sequence
 from tracetui.errors import UsageError
 
 MAX_SUGGESTED_NAMES = 4
-"""So many names are offered for one that does not exist."""
+"""Maximum names suggested for one that does not exist."""
 MAX_LISTED_NAMES = 24
-"""So many names are told where none is like it."""
+"""Maximum names listed where none is similar."""
 ALL_NAMES_HINT = "`tracetui check --names TRACE` lists all names."
 NO_COMMAS_HINT = "A number has no comma in it: 3,874 is written 3874 or 3_874."
-"""What is said where thousands were set apart as in print."""
+"""Hint for a number with a thousands separator."""
 MAX_SHOWN_CHARACTERS = 76
-"""Characters of a long expression that are shown around the trouble."""
+"""Maximum characters of a long expression shown around the error."""
 
 
 class Mistake(UsageError):
-    """An expression that is not understood: a sentence, and the place in the text at which it speaks of."""
+    """An expression that is not understood: a sentence, and the position in the text that it is about."""
 
     def __init__(self, sentence: str, at: int) -> None:
         super().__init__(sentence)
         self.at = at
-        """Characters before the trouble."""
+        """Characters before the error."""
         self.text = ""
         """The whole expression, once it is known."""
         self.source = ""
-        """Where the expression stands, as `limits.txt, line 3`; empty for the command line."""
+        """Where the expression is written, as `limits.txt, line 3`; empty for the command line."""
         self.others: tuple[Mistake, ...] = ()
-        """What else was not understood, where several expressions were looked at."""
+        """Further mistakes, where several expressions were parsed."""
 
 
 def together(mistakes: Sequence[Mistake]) -> Mistake:
-    """The first of several mistakes, with the others at its side."""
+    """The first of several mistakes, which holds the others."""
     first = mistakes[0]
     first.others = tuple(mistakes[1:])
     return first
 
 
 def pointed(text: str, at: int) -> tuple[str, str]:
-    """The expression, cut to a line where it is long, and a caret below the place."""
+    """The expression, cut to one line where it is long, and a caret under the position."""
     first = max(0, min(at - MAX_SHOWN_CHARACTERS // 2, len(text) - MAX_SHOWN_CHARACTERS))
     shown = text[first : first + MAX_SHOWN_CHARACTERS]
     head, tail = "… " if first else "", " …" if first + MAX_SHOWN_CHARACTERS < len(text) else ""
@@ -49,7 +49,7 @@ def pointed(text: str, at: int) -> tuple[str, str]:
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """A sentence that offers the names most like one that does not exist, or what to do where none is like it."""
+    """A sentence that suggests the names most similar to one that does not exist, or what to do where none is."""
     names = list(dict.fromkeys(known))
     wanted = name.casefold()
     held = [each for each in names if wanted and wanted in each.casefold()]

@@ -1,7 +1,4 @@
-"""What the names of an expression stand for in one trace.
-
-Every name that an expression about a trace can use, as a table: value, unit and what it is.
-"""
+"""What the names of an expression stand for in one trace, and the table of all names with value, unit and help."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from tracetui.model.table import Cell, Column, Table, numbers, texts
 from tracetui.model.trace import Trace
 
 VALUE, SUMMARY, LIST, SELECTED, FUNCTION = "value", "summary", "list", "selected", "function"
-"""Sorts of names, in the order of the table."""
+"""Kinds of names, in the order of the table."""
 
 
 UNLIKE = {
@@ -39,11 +36,11 @@ UNLIKE = {
     "summary.idle_pct": "Share of a device's time in gaps in the whole trace, also as idle_pct: with those between "
     "steps, unlike gpu_idle_pct.",
 }
-"""What is said of names that are easily taken for each other."""
+"""Help of names that are easily confused with each other."""
 
 
 class ListedName(NamedTuple):
-    """A name as it is listed; a value of None is not known, or is that of many rows."""
+    """One row of the table of names; a value of None is unknown, or the name is that of a whole column."""
 
     kind: str
     name: str
@@ -53,7 +50,7 @@ class ListedName(NamedTuple):
 
 
 def names(of: Side) -> Table:
-    """A row for each name, in the order in which a person looks for one."""
+    """One row per name, grouped by kind."""
     every = [*_values(of), *_summary(of), *_lists(of), *_selected(), *_functions()]
     figures = [each.value if isinstance(each.value, int | float) else float("nan") for each in every]
     return Table(
@@ -133,20 +130,20 @@ def _text(value: float | str | None) -> str | None:
 
 
 PER_STEP_SUFFIX = "_per_step"
-"""Behind the name of a measure: the parts must be steps."""
+"""Suffix of a measure that requires the parts to be steps."""
 GPU_LINES = ("kernels", "copies", "launches", "occupancy_queries", "without_launch")
-"""Lines of the summary that count 0 where no GPU was recorded."""
+"""Lines of the summary that are 0 where no GPU was recorded."""
 FILE_LINES = ("recorded_with", "workload")
-"""Lines that have no value where the file does not say."""
+"""Lines without a value where the file does not say."""
 MARKERS_LINE = "step_markers"
-"""A line that the summary has only where there are some."""
+"""A line that the summary has only where markers exist."""
 WARNINGS_LINE = "doubts"
-"""The line that counts the checks of the trace that found something."""
+"""The line that counts the health checks that found something."""
 NOTHING_THERE = "It was not recorded."
 
 
 class Unknown(Exception):
-    """There is no such name; the message offers others."""
+    """A name does not exist; the message suggests others."""
 
 
 class Namespace:
@@ -155,7 +152,7 @@ class Namespace:
     def __init__(self, of: Side, title: str = "this trace") -> None:
         self.side = of
         self.title = title
-        """What a sentence calls it."""
+        """What a sentence calls the trace."""
         self.used: dict[str, tuple[str, ...]] = {}
         """The names that were looked up, each with the columns of the panes behind it."""
         self._lists: dict[str, Listing] = {}
@@ -187,7 +184,7 @@ class Namespace:
     def summary(self, name: str) -> Value:
         """A line of the summary of the whole trace.
 
-        Raises: Unknown for a line that it has not.
+        Raises: Unknown for a line that does not exist.
         """
         lines = summary_facts(self.side.trace)
         if name not in lines:
@@ -195,7 +192,7 @@ class Namespace:
         return self._fact(f"summary.{name}", lines[name])
 
     def listing(self, name: str) -> Listing:
-        """A list, the same each time; KeyError for a name that is not in `LISTS`."""
+        """A list, the same object each time; KeyError for a name that is not in `LISTS`."""
         if name not in self._lists:
             table, why = listing(self.side, name)
             kept = table.take(np.empty(0, np.int64)) if why else table
@@ -204,19 +201,19 @@ class Namespace:
         return self._lists[name]
 
     def column(self, of: Listing, name: str) -> Value:
-        """A column of a list of this side; KeyError for one that it has not."""
+        """A column of a list of this side; KeyError for one that does not exist."""
         self.used[f"{of.rows.name}.{name}"] = touched.of_column(of.rows.name, name)
         return of[name]
 
     def rows(self, name: str) -> Rows:
-        """The rows of a list, to be counted; KeyError for a name that is not in `LISTS`."""
+        """The rows of a list, for counting; KeyError for a name that is not in `LISTS`."""
         self.used[name] = touched.of_rows(name)
         return self.listing(name).rows
 
     def of_step(self, step: int, name: str) -> Value:
         """A number or a text of the step with a number.
 
-        Raises: Unknown for a name that a step has not.
+        Raises: Unknown for a name that a step does not have.
         """
         title = f"step[{step}].{name}"
         columns = _columns(side(self.side.trace))
@@ -233,9 +230,9 @@ class Namespace:
         return _value(column, column.cell(0), self._absent(title, no_gpu(one.trace) or NOTHING_THERE))
 
     def selected(self, kind: str, pattern: str, field: str) -> Number:
-        """A number about the kernels, copies or operators of a name; `kind` is of `SELECTIONS`.
+        """A field of the kernels, copies or operators of a name; `kind` is a key of `SELECTIONS`.
 
-        Raises: Unknown for a field that they have not.
+        Raises: Unknown for a field that does not exist.
         """
         field = field.removesuffix(PER_STEP_SUFFIX)
         if field not in FIELDS[kind]:
@@ -247,9 +244,9 @@ class Namespace:
         return replace(number(value.one, value.unit, reason, value.sample), offenders=value.offenders)
 
     def findings(self, severity: str | None = None) -> Value:
-        """How many findings there are, of a severity where one is named.
+        """Number of findings, of one severity where it is named.
 
-        Raises: Unknown for another word.
+        Raises: Unknown for a word that is no severity.
         """
         severities = [each.name.lower() for each in Severity]
         if severity is not None and severity not in severities:
@@ -278,7 +275,7 @@ class Namespace:
         return number(value, unit_of(measure.unit), self._absent(title, lacking(of, measure.name)), sample)
 
     def _fact(self, title: str, fact: SummaryFact, why: str = "") -> Value:
-        """A line of the summary; `why` it is not known of these parts."""
+        """A line of the summary; `why` it is unknown for these parts."""
         without_gpu = "" if fact.key in FILE_LINES else no_gpu(self.side.trace)
         if why or (fact.key in GPU_LINES and without_gpu):
             hidden = SummaryFact(fact.key, None, fact.unit)
@@ -295,13 +292,13 @@ class Namespace:
         return replace(figure, offenders=of_names("health", names).counted())
 
     def _absent(self, title: str, why: str) -> str:
-        """The sentence of an assertion about something that is not there."""
+        """The sentence of an assertion about something that the trace does not hold."""
         said = why.replace(" in this trace", " in it", 1).replace("This trace has", "It has", 1)
         return f"{title} is not in {self.title}: {said[:1].lower()}{said[1:]}"
 
 
 def summary_facts(trace: Trace, step: int | None = None) -> dict[str, SummaryFact]:
-    """The lines of the summary of a trace or a step, by name, and that of the markers wherever it is not."""
+    """The lines of the summary of a trace or a step by name, with the markers line even where it is missing."""
 
     def make() -> dict[str, SummaryFact]:
         lines = {fact.key: fact for fact in facts(trace, step)}

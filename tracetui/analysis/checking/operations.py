@@ -1,15 +1,9 @@
-"""Sums, products and comparisons of values; what is not known stays unknown, and says why.
+"""Operators of the language: arithmetic, comparisons, patterns of names, and `and`, `or` and `not`.
 
-Numbers that agree in twelve digits are equal: a duration of 0.3 ms and one of 300 us differ in the last bit.
-
-`and`, `or` and `not` over answers of which some are not known.
-
-An unknown answer stays unknown unless the others decide: nothing makes `and` true that is not known, and only a
-certain yes makes `or` true.
-
-Patterns of names: `*` stands for any text and `?` for one character; nothing else has a meaning, and case has none.
-
-They are matched in time proportional to the name, whatever the pattern.
+An unknown value stays unknown and keeps its reason. Numbers that agree in twelve digits are equal, since 0.3 ms and 300
+us differ in the last bit. An unknown answer stays unknown unless the others decide: `and` needs a certain no, `or` a
+certain yes. In a pattern `*` stands for any text and `?` for one character, case is ignored, and matching takes time
+proportional to the name.
 """
 
 from __future__ import annotations
@@ -28,7 +22,7 @@ from tracetui.model.trace import Float64
 
 
 def matcher(pattern: str, whole: bool = False) -> Callable[[str], bool]:
-    """Whether a name is as a pattern says; one without `*` and `?` may stand anywhere in it, unless `whole` is set."""
+    """Whether a name matches a pattern; one without `*` and `?` matches anywhere in it, unless `whole` is set."""
     wanted = pattern.casefold()
     if "*" not in wanted and "?" not in wanted:
         return (lambda name: name.casefold() == wanted) if whole else (lambda name: wanted in name.casefold())
@@ -41,7 +35,7 @@ def matcher(pattern: str, whole: bool = False) -> Callable[[str], bool]:
 
 
 def both(answers: Sequence[Truth]) -> Truth:
-    """Whether all of the answers are yes, row by row where they have rows.
+    """Whether all answers are yes, row by row where they have rows.
 
     Raises: Misfit for rows of two lists.
     """
@@ -57,7 +51,7 @@ def either(answers: Sequence[Truth]) -> Truth:
 
 
 def opposite(answer: Truth) -> Truth:
-    """The other answer; what is not known stays so."""
+    """The negated answer; unknown stays unknown."""
     values = np.where(answer.values == UNKNOWN, UNKNOWN, 1 - answer.values).astype(np.int8)
     return Truth(values, answer.rows, answer.why, undecided=answer.undecided)
 
@@ -78,15 +72,15 @@ def _joined(answers: Sequence[Truth], deciding: int) -> Truth:
 
 
 EQUAL_TOLERANCE = 1e-12
-"""As a share of the larger: numbers this near to each other are equal."""
+"""Relative difference up to which two numbers are equal."""
 TOO_LARGE = "The result is too large a number."
 BY_ZERO = "What it is divided by is 0."
 
 
 def rows_of(values: Sequence[Value]) -> Rows | None:
-    """The list whose rows the values have, None where all of them are single.
+    """The list whose rows the values have; None where all are single.
 
-    Raises: Misfit where they are of two.
+    Raises: Misfit where they have rows of two lists.
     """
     lists = list(dict.fromkeys(value.rows for value in values if value.rows is not None))
     if len(lists) > 1:
@@ -95,15 +89,15 @@ def rows_of(values: Sequence[Value]) -> Rows | None:
 
 
 def shared_unit(a: Number, b: Number) -> Unit:
-    """The unit in which two numbers are compared or added: of one out of the trace rather than of a written one.
+    """The unit in which two numbers are compared or added: that of a name rather than of a literal.
 
-    Then a bare number beside the result is in the unit that the name says. Raises: Misfit where there is none.
+    A bare number then takes the unit of the name. Raises: Misfit where no unit fits.
     """
     return joint(b.unit, a.unit) if a.fixed and not b.fixed else joint(a.unit, b.unit)
 
 
 def added(a: Number, b: Number, sign: str) -> Number:
-    """Sum or difference; `x + 10%` is a tenth more than x, unless x is a percentage itself.
+    """Sum or difference; `x + 10%` is a tenth more than x, unless x is itself a percentage.
 
     Raises: Misfit for numbers that cannot be added.
     """
@@ -128,7 +122,7 @@ def multiplied(a: Number, b: Number) -> Number:
 
 
 def divided(a: Number, b: Number) -> Number:
-    """Quotient; by zero it is not known.
+    """Quotient; unknown where the divisor is 0.
 
     Raises: Misfit for rows of two lists.
     """
@@ -140,12 +134,12 @@ def divided(a: Number, b: Number) -> Number:
 
 
 def negative(a: Number) -> Number:
-    """The number with the other sign."""
+    """The number with the opposite sign."""
     return _made(-a.values, a.unit, (a,))
 
 
 def compared(sign: str, a: Value, b: Value) -> Truth:
-    """Whether two values are as a sign of comparison says; `~` looks for a pattern in a text.
+    """Whether a comparison of two values holds; `~` matches a pattern against a text.
 
     Raises: Misfit for values that cannot be compared.
     """
@@ -161,7 +155,7 @@ def compared(sign: str, a: Value, b: Value) -> Truth:
 
 
 def kind_of(value: Value) -> str:
-    """What a value is, in a sentence."""
+    """The kind of a value, in words."""
     if isinstance(value, Number):
         return value.unit.words
     return "a text" if isinstance(value, Words) else "a condition"
@@ -184,7 +178,7 @@ def _product(a: Float64, b: Float64 | float) -> Float64:
 
 
 def _made(values: Float64, unit: Unit, parts: Sequence[Number], otherwise: str = TOO_LARGE) -> Number:
-    """A number of some parts, unknown where it is not finite."""
+    """A number computed from others, unknown where it is not finite."""
     rows = rows_of(parts)
     finite = np.isfinite(values)
     why = next((part.why for part in parts if part.why), otherwise if rows is None and not finite else "")
@@ -221,7 +215,7 @@ def _texts_compared(sign: str, a: Words, b: Words) -> tuple[Bool, Bool]:
 
 
 def _recoded(value: Words, common: Strings) -> Int64:
-    """Ids in a common list of texts; each text that occurs is looked at once."""
+    """Ids in a common list of texts; each distinct text is looked up once."""
     used, index = np.unique(value.ids, return_inverse=True)
     ids = [common.intern(value.strings[number]) if number >= 0 else -1 for number in used.tolist()]
     found: NDArray[np.int64] = np.array(ids, np.int64)[index.reshape(value.ids.shape)]

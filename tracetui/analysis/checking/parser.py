@@ -1,12 +1,10 @@
 """From the text of an expression to its tree, by recursive descent; nothing is evaluated here.
 
-expression  two of a level with an operator between: or, and, comparisons, + -, * /
-prefixed    `not`, or a sign
-path        names joined by points, each with a [number] or (arguments) behind it
+expression: operands of one level with operators between them (or, and, comparisons, + and -, * and /)
+prefixed: `not` or a sign before an operand
+path: names joined by points, each with an optional [number] or (arguments)
 
-The words of an expression.
-
-What an expression is made of, and how it is written.
+`tokens` splits the text into words; `written` turns a tree back into text.
 """
 
 from __future__ import annotations
@@ -26,25 +24,25 @@ LEVELS: tuple[tuple[str, ...], ...] = (
     ("+", "-"),
     ("*", "/"),
 )
-"""Operators between two expressions, by how tightly they bind; `not` stands between `and` and the comparisons."""
+"""Binary operators by how tightly they bind; `not` binds between `and` and the comparisons."""
 OR, AND, COMPARISON, SUM, PRODUCT = range(len(LEVELS))
 NOT_LEVEL, SIGN_LEVEL, WHOLE_LEVEL = AND + 0.5, PRODUCT + 1, PRODUCT + 2
-"""How tightly `not`, a sign, and what needs no parentheses bind."""
+"""How tightly `not`, a sign and an operand without parentheses bind."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number that is written in the expression, with its unit."""
+    """A number literal with its unit."""
 
     value: float
     unit: str = ""
-    """A key of `units.LITERALS`, or nothing."""
+    """A key of `units.LITERALS`, or empty."""
     at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
 class Quoted:
-    """A text in quotes."""
+    """A quoted text."""
 
     text: str
     at: int = field(default=0, compare=False)
@@ -69,13 +67,13 @@ class Path:
 
     @property
     def at(self) -> int:
-        """Where it begins."""
+        """Position of its first character."""
         return self.parts[0].at
 
 
 @dataclass(frozen=True)
 class Prefixed:
-    """`not`, or a sign, before an expression."""
+    """`not` or a sign before an expression."""
 
     sign: str
     operand: Node
@@ -84,25 +82,25 @@ class Prefixed:
 
 @dataclass(frozen=True)
 class Chain:
-    """Expressions with operators of one level between them: a sum, a product, a chain of comparisons."""
+    """Operands with operators of one level between them: a sum, a product, a chain of comparisons."""
 
     first: Node
     rest: tuple[tuple[str, Node], ...]
-    """At least one operator with what follows it."""
+    """Operators, each with the operand after it; at least one."""
 
     @property
     def at(self) -> int:
-        """Where it begins."""
+        """Position of its first character."""
         return self.first.at
 
     @property
     def level(self) -> int:
-        """Place of its operators in `LEVELS`."""
+        """Index of its operators in `LEVELS`."""
         return next(number for number, signs in enumerate(LEVELS) if self.rest[0][0] in signs)
 
     @property
     def operands(self) -> tuple[Node, ...]:
-        """Everything between the operators."""
+        """All operands."""
         return (self.first, *(node for _, node in self.rest))
 
 
@@ -110,7 +108,7 @@ Node = Figure | Quoted | Path | Prefixed | Chain
 
 
 def written(node: Node) -> str:
-    """The expression as text, with no parentheses but those that it needs; parsing it gives the same tree."""
+    """The expression as text with the fewest parentheses; parsing it gives the same tree."""
     match node:
         case Figure():
             return f"{figure(node.value)}{node.unit}"
@@ -130,7 +128,7 @@ def written(node: Node) -> str:
 
 
 def bare_words(node: Node) -> str:
-    """What looks like a text without its quotes: names with nothing but - and / between them; empty for all else."""
+    """The text that an unquoted word probably was, names joined by - and / included; empty for anything else."""
     match node:
         case Path(parts=(PathPart(index=None, arguments=None, name=name),)):
             return name
@@ -143,7 +141,7 @@ def bare_words(node: Node) -> str:
 
 
 def figure(value: float) -> str:
-    """A number of an expression as short as it can be written without losing a digit."""
+    """A number in the shortest form that loses no digit."""
     return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
@@ -168,9 +166,9 @@ def _part(part: PathPart) -> str:
 
 
 MAX_CHARACTERS = 2000
-"""Characters that an expression may have."""
+"""Maximum characters of an expression."""
 NUMBER, TEXT, NAME, SIGN, END = "number", "text", "name", "sign", "end"
-"""What a token can be."""
+"""Kinds of tokens."""
 WORD_OPERATORS = ("and", "or", "not")
 """Names that are operators."""
 
@@ -198,22 +196,22 @@ _HINTS = {
 
 @dataclass(frozen=True)
 class Token:
-    """One word of an expression."""
+    """One word or sign of an expression."""
 
     kind: str
     text: str
     at: int
     """Characters before it."""
     value: float = 0.0
-    """Of a number."""
+    """Value of a number."""
     unit: str = ""
-    """Of a number: what stands behind it."""
+    """Unit of a number."""
 
 
 def tokens(text: str) -> list[Token]:
-    """The words of an expression, an end after the last; what follows a # is a remark.
+    """The tokens of an expression and an end token; what follows a # is a comment.
 
-    Raises: Mistake for what belongs to no expression.
+    Raises: Mistake for a character that belongs to no expression.
     """
     if len(text) > MAX_CHARACTERS:
         raise Mistake(
@@ -249,7 +247,7 @@ def _read(text: str) -> Iterator[Token]:
 
 
 def _number(text: str, match: re.Match[str]) -> tuple[Token, int]:
-    """A number with the unit behind it, and where it ends."""
+    """A number with its unit, and the position after it."""
     at, end = match.start(), match.end()
     value, unit = float(match[0]), ""
     if not math.isfinite(value):
@@ -263,15 +261,15 @@ def _number(text: str, match: re.Match[str]) -> tuple[Token, int]:
 
 
 MAX_DEPTH = 30
-"""So many parentheses, calls and prefixes may stand within each other."""
+"""Maximum nesting of parentheses, calls and prefixes."""
 MAX_INDEX_DIGITS = 9
-"""Digits of the number of a step."""
+"""Maximum digits of a step number."""
 
 
 def parsed(text: str) -> Node:
     """The tree of an expression.
 
-    Raises: Mistake for what is no expression, with the place.
+    Raises: Mistake, with the position, for what is no expression.
     """
     return _Parser(tokens(text)).whole()
 
@@ -309,14 +307,14 @@ class _Parser:
 
     @property
     def _has_comma_in_number(self) -> bool:
-        """Whether the next word is a comma with a number before it and three digits behind it."""
+        """Whether the next tokens are a comma and three digits after a number."""
         if not (self._is(",") and self._place and self._words[self._place - 1].kind == NUMBER):
             return False
         behind = self._words[self._place + 1]
         return behind.kind == NUMBER and len(behind.text) == 3 and behind.at == self._next.at + 1
 
     def _deeper(self, parse: Callable[[], Node]) -> Node:
-        """What stands within something; raises a Mistake where that is too deep."""
+        """Parses something nested; raises a Mistake where it is nested too deeply."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise Mistake(f"More than {MAX_DEPTH} parentheses or prefixes stand within each other.", self._next.at)
@@ -325,7 +323,7 @@ class _Parser:
         return node
 
     def _level(self, level: int) -> Node:
-        """A chain of operators that bind as tightly as `LEVELS[level]`, or what binds more tightly."""
+        """A chain of operators of `LEVELS[level]`, or something that binds more tightly."""
         if level > PRODUCT:
             return self._signed()
         if level == COMPARISON and self._is("not"):

@@ -1,4 +1,4 @@
-"""A whole check: what was asked of which trace, what became of it, and what a reader must know about the numbers."""
+"""The result of a check: its assertions with their outcomes, and what limits the numbers."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from tracetui.analysis.comparing.sides.side import Side
 from tracetui.errors import UsageError
 
 COMPARED = ("dur_us", "cpu_us", "gpu_busy_us", "kernels", "launches")
-"""What must not be worse than in a baseline, where nothing else is asked."""
+"""Measures compared with a baseline where no assertions are given."""
 
 MAX_NAMED_WARNINGS = 3
-"""So many doubts are told, and of each so many names that it touches."""
+"""Maximum warnings named, and maximum names listed per warning."""
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The outcomes of a check, in the order in which the assertions were given."""
+    """The outcomes of a check, in the order of the assertions."""
 
     side: Side
     baseline: Side | None
     outcomes: tuple[CheckOutcome, ...]
     unfair: tuple[str, ...] = ()
-    """What differs between the trace and the baseline beside the program, as sentences."""
+    """Differences between the trace and the baseline other than the program, as sentences."""
     remarks: tuple[str, ...] = ()
     strict: bool = False
-    """Whether a difference that noise hides counts as a failure."""
+    """Whether a difference within noise counts as a failure."""
 
     def count(self, *statuses: Status) -> int:
-        """How many assertions became that."""
+        """Number of assertions with one of these outcomes."""
         return sum(outcome.status in statuses for outcome in self.outcomes)
 
     @property
     def passes(self) -> bool:
-        """Whether nothing fails, nothing is missing, and where it is `strict` everything can be told."""
+        """Whether no assertion fails and no value is missing; where `strict`, whether every answer is certain too."""
         bad = (Status.FAILS, Status.MISSING, *((Status.UNDECIDED,) if self.strict else ()))
         return self.count(*bad) == 0
 
@@ -56,9 +56,9 @@ def report(
     tolerance: str | None = None,
     strict: bool = False,
 ) -> CheckReport:
-    """Check assertions about a side; `tolerance` is a percentage or a value that differences may have.
+    """Check assertions about a side; `tolerance` is the allowed difference, a percentage or a value with a unit.
 
-    Raises: Mistake for names that do not exist, UsageError for a tolerance that is none.
+    Raises: Mistake for names that do not exist, UsageError for an invalid tolerance.
     """
     margin = tolerance_of(tolerance) if tolerance is not None else None
     evaluator = Evaluator(side, baseline, margin)
@@ -77,7 +77,7 @@ def report(
 
 
 def beside(name: str) -> Assertion:
-    """The assertion that something is not above the baseline.
+    """The assertion that a measure is not above the baseline.
 
     Raises: Mistake for what is no name.
     """
@@ -86,13 +86,13 @@ def beside(name: str) -> Assertion:
 
 
 def usual(side: Side, baseline: Side) -> list[Assertion]:
-    """What is compared with a baseline where nothing else is asked: what at least one of the two holds."""
+    """The default assertions against a baseline, for measures that at least one side has."""
     both = (measured(side), measured(baseline))
     return [beside(name) for name in COMPARED if not all(np.isnan(each[name].values).all() for each in both)]
 
 
 def tolerance_of(text: str) -> Number:
-    """A tolerance as it is written: `5%`, or a value with a unit.
+    """A tolerance as written on the command line: `5%`, or a value with a unit.
 
     Raises: UsageError for anything else.
     """
@@ -103,7 +103,7 @@ def tolerance_of(text: str) -> Number:
 
 
 def _unfair(baseline: Side, side: Side) -> list[str]:
-    """Why a comparison with the baseline says less than it seems to, the gravest first."""
+    """Why a comparison with the baseline says less than it seems to, the most serious first."""
     doubts = unfair(baseline, side, ("the baseline", "this trace"))
     # Two short recordings of other devices may agree in every time.
     if not doubts and is_same(baseline, side):
@@ -112,7 +112,7 @@ def _unfair(baseline: Side, side: Side) -> list[str]:
 
 
 def _remarks(side: Side, used: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """What a reader must know about the numbers of a side; `used` are the names with the columns behind each."""
+    """Warnings about the numbers of a side; `used` holds the columns behind every name in use."""
     said = [side.remark] if side.remark else []
     if guessed := side.inferred():
         said.append(f"{guessed:,} GPU activities of {side.name} have no launch record and are placed by their start.")

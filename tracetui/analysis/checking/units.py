@@ -1,6 +1,6 @@
-"""Units of numbers: what can be compared and added, and what a product of two numbers is.
+"""Units of numbers: which can be compared and added, and the unit of a product or a quotient.
 
-Numbers without a dimension are of four sorts. A bare number of an expression takes the unit of what stands beside it;
+Numbers without a dimension are of four kinds. A bare number of an expression takes the unit of the other operand;
 counts and ratios are plain; a percentage multiplies as a share (10% of it), and is never compared with a count.
 """
 
@@ -21,12 +21,12 @@ class Unit:
     """What a number counts in."""
 
     label: str
-    """As a table or an expression writes it; empty for plain numbers."""
+    """Spelling in tables and expressions; empty for plain numbers."""
     powers: Powers = PLAIN
     scale: float = 1.0
-    """How many of the bases one of it is."""
+    """Base units in one of it."""
     kind: str = ""
-    """Of plain numbers: `bare`, `count`, `ratio` or `share`."""
+    """Kind of a plain number: `bare`, `count`, `ratio` or `share`."""
 
     @property
     def words(self) -> str:
@@ -35,7 +35,7 @@ class Unit:
 
 
 class Misfit(Exception):
-    """Two numbers cannot stand beside each other; the message says which."""
+    """Two values do not fit together; the message names them."""
 
 
 BARE = Unit("", kind="bare")
@@ -78,19 +78,19 @@ LITERALS: dict[str, Unit] = {
     "FLOP/byte": Unit("FLOP/byte", (0, -1, 1)),
     "%": SHARE,
 }
-"""What may stand behind a number."""
+"""Units that may follow a number literal."""
 _OF_TABLES = {COUNT: THINGS} | LITERALS
 
 
 def unit_of(label: str) -> Unit:
-    """The unit of a column or a measure; one that is not known counts things."""
+    """The unit of a column or a measure; an unknown label counts things."""
     return _OF_TABLES.get(label, Unit(label, kind="count"))
 
 
 def factor(unit: Unit, into: Unit) -> float:
-    """By what a number of one unit is multiplied to be one of another.
+    """The factor from one unit into another.
 
-    Raises: Misfit where they are not of one sort.
+    Raises: Misfit where they are not of the same dimension.
     """
     if unit.kind == "bare" or into.kind == "bare":
         return 1.0
@@ -100,9 +100,9 @@ def factor(unit: Unit, into: Unit) -> float:
 
 
 def joint(a: Unit, b: Unit) -> Unit:
-    """The unit in which numbers of two units are compared: that of the first, but never a bare one.
+    """The unit in which numbers of two units are compared: that of the first, unless it is bare.
 
-    Raises: Misfit where they are not of one sort.
+    Raises: Misfit where they are not of the same dimension.
     """
     factor(a, b)
     if a.kind == "bare" or (a.kind == "ratio" and b.kind == "share"):
@@ -111,7 +111,7 @@ def joint(a: Unit, b: Unit) -> Unit:
 
 
 def product(a: Unit, b: Unit) -> tuple[Unit, float]:
-    """The unit of a product, and by what the product of the two numbers is multiplied."""
+    """The unit of a product, and the factor for the product of the two numbers."""
     for one, other in ((a, b), (b, a)):
         if one.kind == "bare":
             return other, 1.0
@@ -126,7 +126,7 @@ def product(a: Unit, b: Unit) -> tuple[Unit, float]:
 
 
 def quotient(a: Unit, b: Unit) -> tuple[Unit, float]:
-    """The unit of a quotient, and by what the quotient of the two numbers is multiplied."""
+    """The unit of a quotient, and the factor for the quotient of the two numbers."""
     if b.kind == "bare":
         return a, 1.0
     if b.kind == "share":
@@ -142,7 +142,7 @@ def _sum(a: Powers, b: Powers, sign: int = 1) -> Powers:
 
 
 def _base(powers: Powers, scale: float) -> Unit:
-    """The unit of some bases: `bytes/us`."""
+    """The unit of given exponents: `bytes/us`."""
     if powers == PLAIN:
         return RATIO
     over = [_power(name, power) for name, power in zip(_BASES, powers, strict=True) if power > 0]

@@ -1,8 +1,7 @@
-"""What expressions are made of when they are evaluated: numbers, texts and truths, one or one for each row of a list.
+"""Values of expressions: numbers, texts and truths, single or one per row of a list.
 
-What the trace does not hold is NaN in a number, -1 in a text or a truth, with the reason in words where it is single.
-
-The rows of a list on which an answer rests: which kernel is the longest, which step is too slow.
+What the trace does not hold is NaN in a number and -1 in a text or a truth; a single value says why. A value remembers
+the rows of the list on which it rests: the longest kernel, the steps that are too slow.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from tracetui.model.table import Cell, Column, Table
 from tracetui.model.trace import Float64
 
 MAX_NAMED_ROWS = 3
-"""So many rows are named; of the others it is told how many they are."""
+"""Maximum rows named; the others are counted."""
 
 
 @dataclass(frozen=True)
 class Offender:
-    """One row, in words by which it is found again."""
+    """One row of a list, named so that it can be found again."""
 
     list: str
-    """The list that it is in."""
+    """Name of the list."""
     name: str = ""
-    """What it is: a kernel's short name, an operator; empty for a step."""
+    """Short name of a kernel, an operator and so on; empty for a step."""
     step: int | None = None
 
     @property
@@ -48,9 +47,9 @@ class Offenders:
     first: tuple[Offender, ...] = ()
     total: int = 0
     holds: bool = True
-    """Whether they are what was found; False for those that lack what was looked for."""
+    """Whether the rows satisfy what was asked; False for rows that do not."""
     only_above: bool = False
-    """Whether they are to blame only where what was found is too much: rows that were counted."""
+    """Whether the rows explain only a number that is too large: rows that were counted."""
 
     @property
     def text(self) -> str:
@@ -61,7 +60,7 @@ class Offenders:
         return ("" if self.holds else "not ") + ", ".join(each.text for each in self.first) + more
 
     def counted(self) -> Offenders:
-        """The same rows, where it is told how many they are."""
+        """The same rows, marked as counted."""
         return replace(self, only_above=True)
 
 
@@ -69,7 +68,7 @@ NOBODY = Offenders()
 
 
 def of_rows(name: str, table: Table | None, indices: Int64, holds: bool = True) -> Offenders:
-    """Some rows of the table of a list."""
+    """Rows of the table of a list."""
     if table is None:
         return NOBODY
     return Offenders(
@@ -78,12 +77,12 @@ def of_rows(name: str, table: Table | None, indices: Int64, holds: bool = True) 
 
 
 def of_names(name: str, texts: Sequence[str]) -> Offenders:
-    """Rows of which no more than the names are known."""
+    """Rows of which only the names are known."""
     return Offenders(tuple(Offender(name, text) for text in texts[:MAX_NAMED_ROWS]), len(texts))
 
 
 def first_of(values: Sequence[Offenders]) -> Offenders:
-    """Those of the first value that has any."""
+    """The rows of the first value that has any."""
     return next((each for each in values if each.first), NOBODY)
 
 
@@ -124,109 +123,109 @@ _NAMES: dict[str, Callable[[Cells], str]] = {
     "findings": _plain("id"),
     "health": _plain("check"),
 }
-"""How a row of each list is called; of the others by its name."""
+"""How a row of each list is named; rows of other lists by their name."""
 _WITHOUT_STEP = ("findings", "health", "roofline", "ops", "runs")
-"""Lists whose rows belong to no one step; a finding names one as an example."""
+"""Lists whose rows belong to no single step; a finding names one as an example."""
 
 
 NO, YES, UNKNOWN = 0, 1, -1
-"""What a truth can be."""
+"""Values of a truth."""
 
 
 @dataclass(frozen=True)
 class Amount:
-    """One number with its unit, to be shown."""
+    """One number with its unit, for output."""
 
     value: float
     unit: Unit = BARE
 
 
 Piece = str | Amount
-"""What a finding is told in: words and numbers."""
+"""Words or a number of an outcome."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The list whose rows values belong to; two lists are the same when they are one object."""
+    """The list whose rows values belong to; two lists are equal only as the same object."""
 
     name: str
-    """As the expression calls it."""
+    """Name in expressions."""
     count: int
     why: str = ""
-    """Why it is not known what rows there are, as a sentence; then there are none."""
+    """Why the rows are unknown, as a sentence; there are none then."""
     table: Table | None = None
-    """What is known of the rows."""
+    """The table of the rows."""
 
     def named(self, indices: Int64, holds: bool = True) -> Offenders:
-        """Some of the rows by their places, to be told."""
+        """The rows at some indices, by name."""
         return of_rows(self.name, self.table, indices, holds)
 
 
 @dataclass(frozen=True, eq=False)
 class Number:
-    """One number, or one for each row."""
+    """One number, or one per row."""
 
     values: Float64
-    """Of no dimension where it is one; NaN is what the trace does not hold."""
+    """Zero-dimensional for a single number; NaN where the trace does not hold it."""
     unit: Unit
     rows: Rows | None = None
-    """None where it is one."""
+    """None for a single number."""
     why: str = ""
-    """Why it is not known, as a sentence."""
+    """Why it is unknown, as a sentence."""
     sample: Float64 | None = None
-    """The numbers of the parts of which it is the median; None where it is something else."""
+    """The values of the parts of which it is the median; None where it is something else."""
     fixed: bool = False
-    """Whether it is written in the expression, and nothing of the trace is in it."""
+    """Whether it is a literal, independent of the trace."""
     offenders: Offenders = NOBODY
-    """The rows of a list that make it what it is."""
+    """The rows of a list on which it rests."""
 
     @property
     def one(self) -> float:
-        """The number, where it is one."""
+        """The single number."""
         return float(self.values)
 
     @property
     def amount(self) -> Amount:
-        """The number, where it is one, to be shown."""
+        """The single number, for output."""
         return Amount(self.one, self.unit)
 
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """One text, or one for each row: ids into `strings`, -1 for null."""
+    """One text, or one per row: ids in `strings`, -1 for null."""
 
     ids: Int64
     strings: Sequence[str]
     rows: Rows | None = None
     why: str = ""
     fixed: bool = False
-    """Whether it is written in the expression."""
+    """Whether it is a literal."""
 
     @property
     def one(self) -> str:
-        """The text, where it is one and not null."""
+        """The single text, not null."""
         return self.strings[int(self.ids)]
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Whether something holds, once or for each row: YES, NO, or UNKNOWN."""
+    """Whether something holds, once or per row: YES, NO or UNKNOWN."""
 
     values: NDArray[np.int8]
     rows: Rows | None = None
     why: str = ""
-    """Why it is not known, as a sentence."""
+    """Why it is unknown, as a sentence."""
     found: tuple[Piece, ...] = ()
-    """What was found, where more is to be told than yes or no."""
+    """What was found, where that is more than yes or no."""
     wanted: tuple[Piece, ...] = ()
     undecided: bool = False
-    """Whether it is not known for want of certainty, and not for want of a value."""
+    """Whether it is unknown because of noise, and not because a value is missing."""
     offenders: Offenders = NOBODY
-    """The rows of a list that decided."""
+    """The rows of a list that decide it."""
 
     @property
     def one(self) -> int:
-        """The answer, where it is one."""
+        """The single answer."""
         return int(self.values)
 
 
@@ -234,13 +233,13 @@ Value = Number | Words | Truth
 
 
 def number(value: float | None, unit: Unit, why: str = "", sample: Float64 | None = None) -> Number:
-    """One number; None and what is not finite is not known."""
+    """One number; None and values that are not finite are unknown."""
     known = value is not None and np.isfinite(value)
     return Number(np.array(value if known else np.nan, np.float64), unit, None, "" if known else why, sample)
 
 
 def words(text: str | None, why: str = "") -> Words:
-    """One text; None is not known."""
+    """One text; None is unknown."""
     return Words(np.array(-1 if text is None else 0, np.int64), () if text is None else (text,), None, why)
 
 

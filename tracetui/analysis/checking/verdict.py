@@ -1,7 +1,4 @@
-"""Assertions about a trace, and what becomes of each: it holds, fails, lacks a value, or cannot be told.
-
-One comparison or answer of an assertion, with what was found and what was wanted.
-"""
+"""Assertions about a trace and their outcomes: it holds, fails, misses a value, or is within noise."""
 
 from __future__ import annotations
 
@@ -32,19 +29,19 @@ from tracetui.analysis.checking.values import (
 from tracetui.model.trace import Trace
 
 MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
-"""The same comparison read from right to left."""
+"""The same comparison with its sides exchanged."""
 
 _OPPOSITES: dict[tuple[Piece, ...], tuple[Piece, ...]] = {
     ("yes",): ("no",),
     ("at least one",): ("none",),
     ("all",): ("not all",),
 }
-"""What a `not` makes of what was wanted."""
+"""What was wanted, negated."""
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A part of an assertion that is true or false by itself."""
+    """A comparison or an answer of an assertion, with what was found and what was wanted."""
 
     text: str
     answer: int
@@ -53,23 +50,23 @@ class Leaf:
     """Empty where nothing was found."""
     wanted: tuple[Piece, ...] = ()
     offenders: Offenders = NOBODY
-    """The rows of a list that decided."""
+    """The rows of a list that decide it."""
 
     @property
     def blamed(self) -> Offenders:
-        """The rows for which it does not hold; none where it does."""
+        """The rows for which it does not hold; none where it holds."""
         return self.offenders if self.answer == NO else NOBODY
 
 
 def of_answer(text: str, answer: Truth) -> Leaf:
-    """An answer of a function, or of a condition that is a value by itself."""
+    """The answer of a function, or of a condition that is a value by itself."""
     found = answer.found or ("yes" if answer.one == YES else "no",)
     shown = found if answer.one >= 0 or answer.found else ()
     return Leaf(text, answer.one, shown, answer.wanted or ("yes",), answer.offenders)
 
 
 def of_chain(text: str, answer: Truth, values: Sequence[Value], signs: Sequence[str]) -> Leaf:
-    """A comparison, told of the value that the trace decides; of several each is told."""
+    """A comparison, with the value that the trace decides; a chain with all its values."""
     return replace(_of_values(text, answer, values, signs), offenders=_offenders(values))
 
 
@@ -89,14 +86,14 @@ def _of_values(text: str, answer: Truth, values: Sequence[Value], signs: Sequenc
 
 
 def negated(leaf: Leaf) -> Leaf:
-    """The same behind a `not`."""
+    """The leaf behind a `not`."""
     answer = leaf.answer if leaf.answer < 0 else 1 - leaf.answer
     opposite = _OPPOSITES.get(leaf.wanted, ("not", *leaf.wanted))
     return replace(leaf, text=f"not {leaf.text}", answer=answer, wanted=opposite)
 
 
 def _offenders(values: Sequence[Value]) -> Offenders:
-    """The rows that a comparison rests on; those that are counted only where one value is less."""
+    """The rows on which a comparison rests; counted rows only where another value is smaller."""
     numbers = [value for value in values if isinstance(value, Number) and value.one == value.one]
     least = min((_based(value) for value in numbers), default=0.0)
     return first_of([value.offenders for value in numbers if not value.offenders.only_above or _based(value) > least])
@@ -107,7 +104,7 @@ def _based(value: Number) -> float:
 
 
 def _beside(a: Value, b: Value) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
-    """Two values as they are told, numbers in one unit: that which is written in the expression, where one is."""
+    """Two values for output, numbers in one unit: that of the literal, where one is."""
     if not (isinstance(a, Number) and isinstance(b, Number)):
         return _shown(a), _shown(b)
     unit = b.unit if b.fixed and b.unit.kind != "bare" else shared_unit(a, b)
@@ -117,7 +114,7 @@ def _beside(a: Value, b: Value) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
 
 
 def _shown(value: Value) -> tuple[Piece, ...]:
-    """One value as it is told; nothing for what is not known."""
+    """One value for output; nothing for an unknown one."""
     if isinstance(value, Number):
         return (value.amount,) if value.one == value.one else ()
     if isinstance(value, Words):
@@ -126,42 +123,42 @@ def _shown(value: Value) -> tuple[Piece, ...]:
 
 
 class Status(Enum):
-    """What became of an assertion."""
+    """Outcome of an assertion."""
 
     HOLDS = "holds"
     FAILS = "fails"
     MISSING = "missing"
-    """The trace does not hold a value that it needs."""
+    """The trace does not hold a value that the assertion needs."""
     UNDECIDED = "cannot tell"
-    """A difference from the baseline that is hidden by noise."""
+    """A difference from the baseline within noise."""
 
 
 @dataclass(frozen=True)
 class CheckOutcome:
-    """One assertion, and what became of it."""
+    """One assertion and its outcome."""
 
     expression: str
     status: Status
     leaves: tuple[Leaf, ...] = ()
-    """The comparisons that decided."""
+    """The comparisons that decide it."""
     why: str = ""
-    """Why nothing can be said, as a sentence."""
+    """Why it has no answer, as a sentence."""
     is_compound: bool = False
     """Whether it joins several comparisons, of which the leaves are some."""
 
 
 @dataclass(frozen=True)
 class Assertion:
-    """An expression that has been understood."""
+    """A parsed expression."""
 
     text: str
     tree: Node
     source: str = field(default="", compare=False)
-    """Where it stands, as `limits.txt, line 3`; empty for the command line."""
+    """Where it is written, as `limits.txt, line 3`; empty for the command line."""
 
 
 def assertion(text: str, source: str = "") -> Assertion:
-    """An expression as an assertion, without the spaces and the remark around it.
+    """Parses an assertion, without the spaces and the comment around it.
 
     Raises: Mistake for what is no expression.
     """
@@ -171,9 +168,9 @@ def assertion(text: str, source: str = "") -> Assertion:
 
 
 def checked(assertions: Sequence[Assertion], evaluator: Evaluator) -> list[CheckOutcome]:
-    """What becomes of assertions, in their order.
+    """The outcomes of assertions, in their order.
 
-    Raises: Mistake for names that do not exist, and for what is no assertion, with all the others that there are.
+    Raises: Mistake for names that do not exist and for what is no assertion, with all further mistakes.
     """
     outcomes, mistakes = [], []
     for each in assertions:
@@ -188,7 +185,7 @@ def checked(assertions: Sequence[Assertion], evaluator: Evaluator) -> list[Check
 
 
 def whole_file(trace: Trace) -> CheckOutcome | None:
-    """That nothing of a file is lost, as an assertion of its own, where something is; None where nothing is."""
+    """The assertion that no part of the file is lost, where some is; None where none is."""
     if not (loss := trace.quality.loss):
         return None
     why = f"{trace.label} {loss}; all numbers cover only a part."
@@ -197,7 +194,7 @@ def whole_file(trace: Trace) -> CheckOutcome | None:
 
 @contextmanager
 def _telling(text: str, source: str) -> Iterator[None]:
-    """Adds to a mistake the expression in which it is, and where that stands."""
+    """Adds the expression and its source to a mistake."""
     try:
         yield
     except Mistake as mistake:

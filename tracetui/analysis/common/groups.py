@@ -1,6 +1,6 @@
-"""Rows of a table put together by a text: counts, sums, medians.
+"""Grouping of table rows: by an id with sums and medians, and by equal values in several columns.
 
-Which rows agree in several columns, as one number per row: what depends on them is worked out once for each.
+What depends on several columns is computed once per combination of their values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ROOM = 1 << 62
 
 @dataclass(frozen=True, eq=False)
 class Combinations:
-    """The different combinations of some columns."""
+    """The distinct combinations of some columns."""
 
     first: Int64
     """The first row of each combination."""
@@ -30,7 +30,7 @@ class Combinations:
 
 
 def combinations(*columns: NDArray[np.integer]) -> Combinations:
-    """Number the different combinations of columns of whole numbers, all of one length."""
+    """Number the distinct combinations of integer columns of equal length."""
     key = np.zeros(len(columns[0]), np.int64)
     span = 1
     for column in columns:
@@ -48,14 +48,14 @@ def combinations(*columns: NDArray[np.integer]) -> Combinations:
 
 
 def _numbered(values: Int64) -> tuple[Int64, int]:
-    """The rank of each value among the different ones, and how many there are."""
+    """The rank of each value among the distinct values, and how many there are."""
     used, index = np.unique(values, return_inverse=True)
     return index.astype(np.int64), len(used)
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Which group each row is in; the groups are numbered from 0."""
+    """The group of each row; groups are numbered from 0."""
 
     key: Int64
     """The id that the rows of a group share, one entry per group, ascending."""
@@ -97,7 +97,7 @@ class Groups:
 
 
 def distinct(values: NDArray[np.integer]) -> Int64:
-    """The different values, ascending; by sorting, which on many values is far faster than numpy's hashing."""
+    """The distinct values, ascending; by sorting, which is far faster on many values than numpy's hashing."""
     ranked = np.sort(values).astype(np.int64)
     keep = np.ones(len(ranked), bool)
     keep[1:] = ranked[1:] != ranked[:-1]

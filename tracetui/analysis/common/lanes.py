@@ -1,7 +1,4 @@
-"""What the lanes of a trace are, as numbers to compute with.
-
-Which slices have a name of some sort: a name is looked at once, however many slices bear it.
-"""
+"""The lanes of a trace as numbers, and which slices have a name of some kind; each name is tested once."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from tracetui.model.trace import LaneKind, Trace
 
 
 def is_named(trace: Trace, rows: Int64, wanted: Callable[[str], object]) -> Bool:
-    """Mask of the slices whose names are `wanted`, which may be the `search` of a pattern."""
+    """Mask of the slices whose names satisfy `wanted`, which may be the `search` of a pattern."""
     name = trace.slices.name[rows]
     hits = np.zeros(len(trace.names) + 1, bool)
     # There are few names and they are numbered from 0: counting finds the used ones faster than sorting.
@@ -35,7 +32,7 @@ class LaneNumbers:
     """Parallel arrays, one entry per lane."""
 
     process: Int64
-    """The process (or device) of the lane, counted from 0 in the order of the lanes."""
+    """The process (or device) of the lane, numbered from 0 in the order of the lanes."""
     device: Int64
     """The number of the device whose lane this is; NULL for threads, and where the file gives no number."""
     stream: Int64

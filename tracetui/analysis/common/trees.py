@@ -1,7 +1,7 @@
-"""Who is inside whom among some of the slices, and sums over whole subtrees.
+"""Trees of some of the slices of a lane, and sums over subtrees.
 
-`Slices.parent` nests everything on a lane. An analysis often wants only some kinds (ops without the Python frames
-between them), and on a lane where slices overlap the answer depends on which ones take part.
+`Slices.parent` nests everything on a lane. An analysis often needs some kinds only (ops without the Python frames
+between them), and on a lane where slices overlap the tree depends on which ones take part.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tracetui.model.trace import LaneKind, Trace
 
 
 def nearest(parent: NDArray[np.integer], wanted: Bool) -> Int64:
-    """For every node of a forest the closest proper ancestor that is `wanted`, -1 for none."""
+    """For every node of a forest its closest proper ancestor that is `wanted`, -1 for none."""
     found = parent.astype(np.int64)
     rows = np.flatnonzero(found >= 0)
     rows = rows[~wanted[found[rows]]]
@@ -75,7 +75,7 @@ def inside(trace: Trace, rows: Int64, marked: Int64) -> Int64:
 
 
 def _disorderly(trace: Trace) -> Bool:
-    """Mask of the nesting lanes on which some slice outlasts its parent, by however little."""
+    """Mask of the nesting lanes on which some slice ends after its parent."""
 
     def find() -> Bool:
         slices = trace.slices

@@ -1,4 +1,4 @@
-"""Everything that is said of two sides, each part made when it is asked for and then kept."""
+"""All results of a comparison, each computed when it is first asked for and then kept."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tracetui.model.table import Table
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Two sides, told from A to B: A is before, B is after."""
+    """Two sides, A before and B after."""
 
     a: Side
     b: Side
 
     @cached_property
     def statement(self) -> tuple[str, ...]:
-        """What differs and why, in sentences."""
+        """The differences and their causes, in sentences."""
         return statement(self.a, self.b, self.ops)
 
     @cached_property
@@ -32,17 +32,17 @@ class Comparison:
 
     @cached_property
     def kernel_changes(self) -> KernelChanges:
-        """What became of the kernels, with the instances behind every row."""
+        """Changes of the kernels, with the activities behind every row."""
         return kernel_changes(self.a, self.b)
 
     @property
     def kernels(self) -> Table:
-        """One row per kernel, or per group of them that became one."""
+        """One row per kernel, or per group of kernels that became one."""
         return self.kernel_changes.table
 
     @cached_property
     def ops(self) -> Table:
-        """One row per operator, annotation and runtime call, view ops and occupancy queries folded."""
+        """One row per operator, annotation and runtime call, with view ops and occupancy queries folded."""
         return op_changes(self.a, self.b)
 
     @cached_property
@@ -52,5 +52,5 @@ class Comparison:
 
 
 def comparison(a: Side, b: Side) -> Comparison:
-    """Two sides beside each other."""
+    """The comparison of two sides."""
     return Comparison(a, b)

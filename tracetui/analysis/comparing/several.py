@@ -1,4 +1,4 @@
-"""Several sides beside the first: one table with a column for each, and what is said first of every pair."""
+"""Comparison of several sides with the first: one table with columns per side, and the first sentences of every pair."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.table import Column, Table, numbers, texts
 
 SIDE_NAMES = ascii_uppercase
-"""What the sides are called; there are no more of them."""
+"""Names of the sides; there can be no more sides than these."""
 
 
 @dataclass(frozen=True, eq=False)
 class Several:
-    """Sides of which the first is what the others are held against."""
+    """Several sides, each compared with the first."""
 
     sides: tuple[Side, ...]
 
     @cached_property
     def openings(self) -> tuple[tuple[str, ...], ...]:
-        """For each side after the first the doubts about comparing it, and its first sentence about times."""
+        """For each side after the first: warnings about comparing it, and the first sentence about times."""
         first = self.sides[0]
         return tuple(
             opening(first, each, (SIDE_NAMES[0], SIDE_NAMES[index])) for index, each in enumerate(self.sides[1:], 1)
@@ -37,7 +37,7 @@ class Several:
 
     @cached_property
     def others(self) -> tuple[bool, ...]:
-        """For each side whether it is another program than the first, so that no factor means anything."""
+        """For each side whether it is another program than the first, so that ratios mean nothing."""
         first = self.sides[0]
         return (
             False,
@@ -46,7 +46,7 @@ class Several:
 
     @cached_property
     def totals(self) -> Table:
-        """One row per measure: the middle of each side, and of those after the first by how much it differs."""
+        """One row per measure: the median of each side, and how those after the first differ from it."""
         first, every = self.sides[0], reduce(merged, map(measures, self.sides))
         marks = [(SIDE_NAMES[0], SIDE_NAMES[index]) for index in range(1, len(self.sides))]
         pairs = [paired(first, other, mark, every) for other, mark in zip(self.sides[1:], marks, strict=True)]
@@ -66,7 +66,7 @@ class Several:
 
 
 def _columns(index: int, pair: dict[str, Total], names: list[str]) -> Iterator[Column]:
-    """The columns of a side after the first; null in rows of which neither it nor the first holds anything."""
+    """The columns of a side after the first; null where neither it nor the first has a value."""
     told, mark = [pair.get(name) for name in names], SIDE_NAMES[index]
     name, nothing = mark.lower(), np.nan
     medians = [each.difference.b.median if each else nothing for each in told]

@@ -1,10 +1,8 @@
-"""Groups of partners gathered to the rows of a table: one row for all that changed in the same way.
+"""Matched GPU activities gathered into table rows: one row for all that changed in the same way.
 
-A row holds pairs of one name, operator and way of matching; or all that went into kernels of one name; or work that
-only one side has. Work whose like is paired elsewhere, and that the other side has less often, is in the row of those
-pairs, which says by its calls that there are more or fewer. Likewise what some work became more of than it was.
-
-The marks of rows in the tables of kernels and of operators: what became of each.
+A row holds pairs of one name, operator and kind of match; or everything that went into kernels of one name; or
+activities that only one side has. An unmatched activity whose class is paired elsewhere is in the row of those pairs,
+whose numbers of calls then differ; likewise a kernel whose name already replaces others.
 """
 
 from __future__ import annotations
@@ -36,25 +34,25 @@ _MARKS = {Change.SAME: SAME, Change.LESS: FASTER, Change.MORE: SLOWER}
 
 
 def mark_of(change: Change) -> str:
-    """The mark of a row that both sides have, by what can be said of its time."""
+    """The mark of a row that both sides have, by how its time changed."""
     return _MARKS.get(change, CANNOT_TELL)
 
 
 JOINED, PAIRED, PARTED, BOTH = 1, 0, -1, 2
-"""Several of A are one of B, one is one, one of A is several of B, several are several."""
+"""Several activities of A are one of B, one is one, one of A is several of B, several are several."""
 _TAKEN_IN = [MATCH_KINDS.index(each) for each in TAKEN_IN]
 _BY_NAME = (MATCH_KINDS.index(SAME_NAME), MATCH_KINDS.index(OTHER_SHAPES))
 
 
 @dataclass(frozen=True, eq=False)
 class ChangeRows:
-    """Every activity of both parts is in exactly one row."""
+    """Rows of all activities of both parts; every activity is in exactly one row."""
 
     row_a: Int64
     """The row of each of the matching's `rows_a`."""
     row_b: Int64
     how: Int64
-    """For each row a place in `HOWS`, -1 for work that only one side has."""
+    """For each row an index in `MATCH_KINDS`, -1 for activities that only one side has."""
     many: Int64
     """For each row `JOINED`, `PAIRED`, `PARTED` or `BOTH`."""
 
@@ -63,7 +61,7 @@ class ChangeRows:
 
 
 def change_rows(a: Trace, b: Trace, matching: Matching) -> ChangeRows:
-    """The rows of what was matched."""
+    """The rows of a matching."""
     middle_a, middle_b = _middles(matching)
     how = np.concatenate([matching.how, matching.how_b]).astype(np.int64)
     many = _many(matching, how, middle_a, middle_b)
@@ -91,7 +89,7 @@ def change_rows(a: Trace, b: Trace, matching: Matching) -> ChangeRows:
 
 
 def _middles(matching: Matching) -> tuple[Int64, Int64]:
-    """For each activity, those of A and then those of B, its group's first activity of A and of B; -1 for none."""
+    """For each activity, those of A and then those of B, the first activity of A and of B in its group; -1 for none."""
     none = np.int64(-1)
     own_a, own_b = np.arange(len(matching.rows_a)), np.arange(len(matching.rows_b))
     first_a = np.where(matching.partner >= 0, np.append(matching.partner_b, none)[matching.partner], own_a)
@@ -100,7 +98,7 @@ def _middles(matching: Matching) -> tuple[Int64, Int64]:
 
 
 def _many(matching: Matching, how: Int64, middle_a: Int64, middle_b: Int64) -> Int64:
-    """Whether each activity's group is a pair, several of A or several of B."""
+    """For each activity whether its group is a pair, several of A or several of B."""
     joined = _shared(matching.partner, len(matching.rows_b))[middle_b] & (middle_b >= 0)
     parted = _shared(matching.partner_b, len(matching.rows_a))[middle_a] & (middle_a >= 0)
     joined |= how == MATCH_KINDS.index(FUSED)
@@ -109,13 +107,13 @@ def _many(matching: Matching, how: Int64, middle_a: Int64, middle_b: Int64) -> I
 
 
 def _shared(partner: Int64, size: int) -> Bool:
-    """Which places several have as their partner; the last entry stands for -1."""
+    """Which indices are the partner of several activities; the last entry stands for -1."""
     shared: Bool = np.append(np.bincount(partner[partner >= 0], minlength=size) > 1, False)
     return shared
 
 
 def _with_their_like(row: Int64, how: np.ndarray, number: Int64) -> Int64:
-    """The rows, where work without a partner goes to the row in which its class is paired by name."""
+    """The rows, with unmatched activities moved to the row in which their class is paired by name."""
     like = np.full(int(number.max(initial=-1)) + 1, -1, np.int64)
     paired = np.isin(how, _BY_NAME)
     like[number[paired]] = row[paired]
@@ -124,9 +122,9 @@ def _with_their_like(row: Int64, how: np.ndarray, number: Int64) -> Int64:
 
 
 def _with_their_kernel(row: Int64, shown: Int64, whole: Bool, alone: Bool) -> Int64:
-    """The rows, where a kernel that stands alone goes to the row in which some work became one of its name.
+    """The rows, with a kernel without partner moved to the row in which its name already replaces others.
 
-    Where one kernel became sixteen the matching pairs it with the first of them.
+    Where one kernel became sixteen, the matching pairs it with the first of them.
     """
     into = np.full(int(shown.max(initial=-1)) + 2, -1, np.int64)
     into[shown[whole]] = row[whole]
@@ -134,7 +132,7 @@ def _with_their_kernel(row: Int64, shown: Int64, whole: Bool, alone: Bool) -> In
 
 
 class _Labels:
-    """What the classes of both sides are shown as, as numbers that mean the same on both."""
+    """Texts of the classes of both sides, as numbers that mean the same on both."""
 
     def __init__(self, a: Classes, b: Classes, matching: Matching) -> None:
         self._known = a.known, b.known
@@ -142,11 +140,11 @@ class _Labels:
         self._strings = Strings([""])
 
     def of_a(self, what: str, indices: Int64) -> Int64:
-        """Numbers of a text (`shown`, `op`) of activities of A, by their places; -1 for no activity."""
+        """Numbers of a text (`shown`, `op`) of activities of A by index; -1 for no activity."""
         return self._of(0, what, self.number_a, indices)
 
     def of_b(self, what: str, indices: Int64) -> Int64:
-        """Likewise of B."""
+        """The same for B."""
         return self._of(1, what, self.number_b, indices)
 
     def _of(self, side: int, what: str, number: Int64, indices: Int64) -> Int64:

@@ -1,13 +1,11 @@
-"""What of the GPU's work changed: one row per kernel, copy or fill of either side, or per fused kernel (R3.50).
+"""Changes of GPU activities: one row per kernel, copy or fill of either side, or per fused kernel (R3.50).
 
-The rows hold all work of the representative parts, each activity once. Times are those of a part: medians over all
-parts of a side, so that a difference can be weighed against how much the parts differ themselves.
-
-Bytes that the kernels of a row must move in either part, and how many fusing saved.
+The rows hold all activities of the representative parts, each once. Times are per part, medians over all parts of a
+side, so that a difference can be compared with the noise.
 
 Bytes are those of the kernels pane. Of a fused kernel little is recorded: it moves what the operators moved that went
-into it, less what one of them wrote and another read, which stays on the chip. That is an estimate. Where the sizes of
-its tensors were recorded it moves at least these, each once, and the larger of the two numbers stands.
+into it, less what one of them wrote and another read, which stays on the chip. That is an estimate; where the sizes of
+its tensors were recorded, each tensor once is a lower bound, and the larger number is taken.
 """
 
 from __future__ import annotations
@@ -48,19 +46,19 @@ from tracetui.model.trace import Float64, Trace
 
 ESTIMATED = "Bytes of fused kernels are estimated: those of the operators, less what no longer leaves the chip."
 _SIZES = (1, 2, 4, 8, 16)
-"""Bytes that an element can have."""
+"""Possible sizes of an element in bytes."""
 _COPY = "copy_"
 _TAKEN_IN = [MATCH_KINDS.index(how) for how in TAKEN_IN]
 
 
 @dataclass(frozen=True, eq=False)
 class ChangeBytes:
-    """One entry per row of a table; NaN where not all of its work is known."""
+    """Bytes of each table row; NaN where they are not known for all its activities."""
 
     a: Float64
     b: Float64
     estimated: bool
-    """Whether some are not what the trace says."""
+    """Whether some are estimates."""
 
     def columns(self) -> tuple[Column, ...]:
         """Columns a_bytes, b_bytes and saved_bytes."""
@@ -72,7 +70,7 @@ class ChangeBytes:
 
     @property
     def doubts(self) -> dict[str, tuple[str, ...]]:
-        """What is doubtful about the columns."""
+        """Warnings about the columns."""
         return {ESTIMATED: ("a_bytes", "b_bytes", "saved_bytes")} if self.estimated else {}
 
 
@@ -105,7 +103,7 @@ def change_bytes(a: Trace, b: Trace, matching: Matching, rows: ChangeRows) -> Ch
 
 
 def _sums(trace: Trace, rows: Int64, row: Int64, count: int) -> Float64:
-    """Bytes by table row; what only helps another kernel of its call adds nothing."""
+    """Bytes by table row; helper kernels of a call add nothing."""
     work = kernel_work(trace)
     at = work.at(rows)
     helps = (work.main[at] >= 0) & (work.main[at] != at)
@@ -117,7 +115,7 @@ def _sums(trace: Trace, rows: Int64, row: Int64, count: int) -> Float64:
 
 @dataclass(frozen=True, eq=False)
 class _SideBytes:
-    """The work of one side."""
+    """The activities of one side."""
 
     trace: Trace
     rows: Int64
@@ -129,19 +127,19 @@ class _SideBytes:
         return np.flatnonzero(self.row == row)
 
     def classes(self, indices: Int64) -> list[WorkClass]:
-        """The class of each."""
+        """The class of each of some activities."""
         work_classes = classes(self.trace)
         return [work_classes.known[number] for number in work_classes.of(self.rows[indices]).tolist()]
 
     def is_generated(self, row: int) -> bool:
-        """Whether the compiler wrote the first kernel of a row."""
+        """Whether torch.compile generated the first kernel of a row."""
         return self.classes(self.places(row)[:1])[0].is_generated
 
 
 def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
-    """Bytes of the whole kernels of a row from the work that went into them; NaN where that does not tell.
+    """Bytes of the fused kernels of a row, from the activities that went into them; NaN where that is not known.
 
-    All of them must have taken in the same.
+    All of the fused kernels must have taken in the same activities.
     """
     every, kernels = apart.places(row), whole.places(row)
     first = every[apart.partner[every] == kernels[0]]
@@ -159,7 +157,7 @@ def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
 
 
 def _less_what_stays(members: Sequence[tuple[WorkClass, float]]) -> float:
-    """The bytes of operators in their order, without what one writes and later ones read."""
+    """The bytes of operators in order, without what one writes and later ones read."""
     total = 0.0
     written: list[_Tensor] = []
     read: set[int] = set()
@@ -180,14 +178,14 @@ def _less_what_stays(members: Sequence[tuple[WorkClass, float]]) -> float:
 
 
 class _Tensor(NamedTuple):
-    """A tensor, however it is viewed."""
+    """A tensor, in whatever view."""
 
     elements: int
     bytes: float
 
 
 def _tensors(op: str, signature: Signature, moved: float) -> tuple[list[_Tensor], _Tensor | None]:
-    """What an operator reads, and what it writes where that is as large as the largest of them."""
+    """The tensors that an operator reads, and the one it writes where that is as large as the largest input."""
     given = Operands(signature)
     inputs = []
     for index in range(len(signature.dims)):
@@ -202,26 +200,26 @@ def _tensors(op: str, signature: Signature, moved: float) -> tuple[list[_Tensor]
 
 
 MORE_CALLS, FEWER_CALLS, GENERATED = "more calls", "fewer calls", "same op, generated"
-"""In place of how they were found: why one side has more of a kernel; that the compiler wrote a kernel for one op."""
+"""Shown in place of the kind of match: one side has more calls; torch.compile generated the kernel of one op."""
 _QUIET = {CANNOT_TELL: 1, SAME: 2}
-"""Marks of rows that stand below all others."""
+"""Marks of rows that are sorted below all others."""
 
 
 @dataclass(frozen=True, eq=False)
 class KernelChanges:
-    """The table, and the work behind each of its rows."""
+    """The table, and the activities behind each of its rows."""
 
     table: Table
     rows_a: list[Int64]
     """For each table row the slices of A's representative part, in order of launch."""
     rows_b: list[Int64]
     part_a: int
-    """The representative part; -1 of a side without parts."""
+    """Index of the representative part; -1 for a side without parts."""
     part_b: int
 
 
 def kernel_changes(a: Side, b: Side) -> KernelChanges:
-    """The GPU work of the representative parts of two sides, what changes most on top; made once."""
+    """The GPU activities of the representative parts of two sides, the largest change first; computed once."""
     return a.trace.remember(("kernel changes", a.scope, b.trace, b.scope), lambda: _make(a, b))
 
 
@@ -238,7 +236,7 @@ def _make(a: Side, b: Side) -> KernelChanges:
 
 
 class _KernelSide:
-    """What one side has of the rows of the table."""
+    """The activities of one side by table row."""
 
     def __init__(self, side: Side, rows: Int64, row: Int64, count: int) -> None:
         self.trace: Trace = side.trace
@@ -248,7 +246,7 @@ class _KernelSide:
         self.times = part_times(side, rows, row, count) / 1000
 
     def classes(self, index: int) -> list[WorkClass]:
-        """The different classes in a row, in order of their first launch."""
+        """The distinct classes in a row, in order of their first launch."""
         known = classes(self.trace)
         return [known.known[number] for number in dict.fromkeys(known.of(self.slices[index]).tolist())]
 
@@ -291,7 +289,7 @@ def _mark(rows: ChangeRows, index: int, told: Difference, calls: tuple[int, int]
 
 
 def _how(rows: ChangeRows, index: int, a: _KernelSide, b: _KernelSide) -> str | None:
-    """What the partners share, or that there are more or fewer of them; None for what has none."""
+    """The kind of match, or that one side has more calls; None without a partner."""
     if rows.how[index] < 0:
         return None
     surplus, how = int(b.calls[index] - a.calls[index]), MATCH_KINDS[rows.how[index]]
@@ -301,13 +299,13 @@ def _how(rows: ChangeRows, index: int, a: _KernelSide, b: _KernelSide) -> str | 
 
 
 def _short(a: list[WorkClass], b: list[WorkClass]) -> str:
-    """The short names, both sides' where they differ."""
+    """The short names of both sides where they differ."""
     sides = [", ".join(dict.fromkeys(each.decoded.short or each.plain for each in side)) for side in (a, b) if side]
     return " → ".join(dict.fromkeys(sides))
 
 
 def _family(a: list[WorkClass], b: list[WorkClass]) -> str:
-    """That of all of A, else of the first of B."""
+    """The family of all activities of A, else of the first of B."""
     families = {each.decoded.family for each in a} or {each.decoded.family for each in b}
     return (families.pop() if len(families) == 1 else (b or a)[0].decoded.family).name.lower()
 
@@ -325,7 +323,7 @@ def _names(side: list[WorkClass]) -> str | None:
 
 
 def _order(table: Table) -> Int64:
-    """What changed first, by how much; then what cannot be told; then what is the same, by its time."""
+    """Changed rows first, by the size of the change; then undecided ones; then unchanged ones by their time."""
     marks = [str(mark) for mark in (table["mark"].cell(row) for row in range(len(table)))]
     saves = np.abs(np.asarray(table["saves_us"].values, np.float64))
     rank = np.array([_QUIET.get(mark, 0) for mark in marks], np.int64)

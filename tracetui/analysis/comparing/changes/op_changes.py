@@ -1,8 +1,8 @@
-"""What of the CPU's work changed: one row per operator, annotation or runtime call of either side.
+"""Changes on the CPU: one row per operator, annotation or runtime call of either side.
 
-Rows are told apart by name, without what differs from run to run; an operator that goes by another number on the
-other side finds it there. Times are those of the ops pane, per part; a row's own time holds that of the view ops and
-occupancy queries folded into it, so that the rows add up to the whole.
+Rows are distinguished by name, without what differs from run to run; numbers in names of generated kernels are ignored
+where needed to match. Times are per part, as in the ops pane; the self time of a row includes the view ops and
+occupancy queries folded into it, so that the rows add up to the total.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _BEYOND_NOISE = (CHANGES.index(Change.LESS), CHANGES.index(Change.MORE))
 
 @dataclass(frozen=True, eq=False)
 class _OpSide:
-    """What one side has of the rows of the table; places are rows."""
+    """One side of the table, by row."""
 
     found: Calls
     side: Side
     row: Int64
-    """The row of each entry."""
+    """The row of each call."""
     into: Int64
-    """The row that each entry is folded into, -1 for none."""
+    """The row into which each call is folded, -1 for none."""
     rows: int
 
     @property
@@ -50,32 +50,32 @@ class _OpSide:
 
     @cached_property
     def calls(self) -> Spread:
-        """How often in a part."""
+        """Calls per part."""
         alone = self._alone
         return spread(self.row[alone], self.found.part[alone], None, self.rows, len(self.side))
 
     @cached_property
     def own(self) -> Spread:
-        """Time in ns outside of what it called, with that of what is folded into it."""
+        """Self time in ns, with that of calls folded into the row."""
         row = np.where(self.into >= 0, self.into, self.row)
         return spread(row, self.found.part, self.found.self_cpu, self.rows, len(self.side))
 
     @cached_property
     def total(self) -> Spread:
-        """Time in ns with what it called."""
+        """Total time in ns, with callees."""
         alone = self._alone
         cpu = self.found.cpu[alone]
         return spread(self.row[alone], self.found.part[alone], cpu, self.rows, len(self.side))
 
     @cached_property
     def there(self) -> Bool:
-        """Which rows stand for themselves somewhere on this side."""
+        """Rows with a call of their own on this side."""
         mask = np.zeros(self.rows, bool)
         mask[self.row[self._alone]] = True
         return mask
 
     def first(self) -> Int64:
-        """The first slice of each row in the part that stands for the others, in any part where that has none."""
+        """The first slice of each row in the representative part, else in any part."""
         alone, slices = self._alone, self.side.trace.slices
         rows = self.found.row[alone]
         others = self.found.part[alone] != representative(self.side)
@@ -85,7 +85,7 @@ class _OpSide:
         return first
 
     def folded(self) -> dict[int, dict[int, float]]:
-        """For each row that something is folded into: those rows, and how often they are called in a part."""
+        """For each row the rows folded into it, and how often these are called per part."""
         inner = np.flatnonzero(self.into >= 0)
         pairs, member = np.unique(self.into[inner] * self.rows + self.row[inner], return_inverse=True)
         often = spread(member, self.found.part[inner], None, len(pairs), len(self.side)).median
@@ -96,9 +96,9 @@ class _OpSide:
 
 
 def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
-    """The rows of both sides, those that change most on top; with `unfold` view ops and queries as rows too.
+    """The rows of both sides, the largest change first; with `unfold`, view ops and queries are rows too.
 
-    `slices` has the first slice in A's representative part, in B's of a row that only B has.
+    `slices` holds the first slice in A's representative part, or in B's where only B has the row.
     """
     keys, left, right = _both_sides(a, b, unfold)
     kept = np.flatnonzero(left.there | right.there)
@@ -133,7 +133,7 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
 
 
 def _both_sides(a: Side, b: Side, unfold: bool) -> tuple[list[CallKey], _OpSide, _OpSide]:
-    """The keys of the table and what each side has of them."""
+    """The keys of the rows, and both sides by row."""
     found = calls(a), calls(b)
     renamed = _renamed(*(set(each.keys) for each in found))
     rows: dict[CallKey, int] = {}
@@ -147,7 +147,7 @@ def _both_sides(a: Side, b: Side, unfold: bool) -> tuple[list[CallKey], _OpSide,
 
 
 def _renamed(left: set[CallKey], right: set[CallKey]) -> dict[CallKey, CallKey]:
-    """New keys for those that only one side has, where the other has some that are like them."""
+    """New keys for names that only one side has, where the other side has them in another version."""
     loose: tuple[dict[CallKey, list[CallKey]], ...] = ({}, {})
     for keys, found in zip((left - right, right - left), loose, strict=True):
         for key in keys:
@@ -172,7 +172,7 @@ def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int
 
 
 def _doubts(a: Side, b: Side, keys: list[CallKey]) -> dict[int, str]:
-    """The rows of calls that put work on a GPU, where not all of these were recorded, and why nothing is known."""
+    """Rows of launch calls where not all launches were recorded, and why these rows are undecided."""
     reasons = [f"{mark}: {gap}" for mark, side in (("A", a), ("B", b)) if (gap := launch_gap(side))]
     if not reasons:
         return {}
@@ -185,7 +185,7 @@ def _launch_names(trace: Trace) -> NDArray[np.integer]:
 
 
 def _fused_into(a: Side, b: Side, keys: list[CallKey], in_a: Bool, in_b: Bool) -> dict[int, str]:
-    """Of operators that only A has: the kernel of B that does their work, by its name or by the GPU's work."""
+    """For operators that only A has, the kernel of B that replaces them, by its name or by the matched GPU activities."""
     into = {}
     fusing = _fusing(a, b)
     for kernel in (keys[row].name for row in np.flatnonzero(in_b & ~in_a).tolist()):
@@ -198,7 +198,7 @@ def _fused_into(a: Side, b: Side, keys: list[CallKey], in_a: Bool, in_b: Bool) -
 
 
 def _fusing(a: Side, b: Side) -> dict[str, str]:
-    """Operators whose kernels all went into other kernels, and into which."""
+    """Operators all of whose kernels went into other kernels, and the names of these."""
     table = kernel_changes(a, b).table
     found: dict[str, set[str]] = {}
     for mark, op, name in _texts(table, "mark", "op", "name_b"):
@@ -214,7 +214,7 @@ def _texts(table: Table, *names: str) -> Iterable[tuple[str | None, ...]]:
 
 
 def _folded_columns(left: _OpSide, right: _OpSide, names: list[str]) -> tuple[Column, ...]:
-    """What is folded into each row, and what of that only one side has or calls at another rate."""
+    """What is folded into each row, and how that changed."""
     sides = left.folded(), right.folded()
     listed: list[str | None] = []
     changed: list[str | None] = []
@@ -238,13 +238,13 @@ def _folded_words(names: list[str], inner: list[int], in_a: dict[int, float], in
 
 
 def _percent(before: Float64, after: Float64) -> Float64:
-    """How much more it is after, NaN where there was nothing before."""
+    """Increase in percent, NaN where there was nothing before."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(before > 0, 100 * (after - before) / before, np.nan)
 
 
 def _order(table: Table, kept: Int64) -> Int64:
-    """What is believed first, then what cannot be told, then what is the same; each by how much it changes."""
+    """Changed rows first, then undecided, then unchanged ones, each by the size of the change."""
     rank = {SAME: 2, CANNOT_TELL: 1}
     ranks = np.array([rank.get(str(table["mark"].cell(row)), 0) for row in kept.tolist()], np.int64)
     return np.lexsort((-np.abs(np.asarray(table["saves_us"].values, np.float64)[kept]), ranks))

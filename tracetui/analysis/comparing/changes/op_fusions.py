@@ -1,8 +1,7 @@
-"""What became of whole calls on the CPU: operators that a generated kernel does the work of, and kernels of kernels.
+"""Operators on the CPU that generated kernels replace, and generated kernels that replace other generated kernels.
 
-What went into a kernel is weighed with all that it called and that went with it: `masked_fill` works through a copy
-and `masked_fill_`, and beside the kernel that took its place stands their time too. What it called and the other side
-calls as often as before is work that stayed, and is not counted.
+A replaced operator counts with everything it called that was replaced too: `masked_fill` works through a copy and
+`masked_fill_`, whose time is included. A callee that the other side calls as often as before is not counted.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class OpFusion:
-    """Operators or kernels of A that are other ones in B."""
+    """Operators or kernels of A that became other ones in B."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
     times: Difference
-    """CPU time in us, of each with all that it called and that went with it."""
+    """CPU time in us, with the callees that were replaced too."""
 
 
 @dataclass(frozen=True, eq=False)
 class CallTimes:
-    """The calls of one side, some of them taken together."""
+    """Times and numbers of calls of one side, for groups of names."""
 
     side: Side
 
     @cached_property
     def calls(self) -> Calls:
-        """The calls themselves."""
+        """All calls of the side."""
         return calls(self.side)
 
     @cached_property
@@ -52,7 +51,7 @@ class CallTimes:
         return forest(self.side.trace, self.calls.row)
 
     def of(self, names: Iterable[str]) -> Bool:
-        """Mask of the operators of these names."""
+        """Mask of the operators with these names."""
         wanted = frozenset(names)
         keys = self.calls.keys
         held = [key.kind == OP and bool({key.name, versionless_name(key.name)} & wanted) for key in keys]
@@ -60,7 +59,7 @@ class CallTimes:
         return mask
 
     def with_inner(self, names: Iterable[str], but: Iterable[str]) -> Bool:
-        """Mask of the operators of these names and of all within them, but not of the others' subtrees."""
+        """Mask of the operators with these names and everything within them, except the subtrees of `but`."""
         mine, others = self.of(names), self.of(but)
         others &= ~mine
         above = nearest(self._parent, mine | others)
@@ -68,29 +67,29 @@ class CallTimes:
         return within
 
     def self_us(self, mask: Bool) -> Float64:
-        """CPU time of each part in us, outside of what the calls of the mask called."""
+        """CPU time per part in us of the calls of a mask, without callees outside of it."""
         sums = np.bincount(self.calls.part[mask], self.calls.self_cpu[mask], len(self.side)) / 1000
         return sums.astype(np.float64)
 
     def count(self, mask: Bool) -> Float64:
-        """Calls of each part."""
+        """Calls per part."""
         return np.bincount(self.calls.part[mask], minlength=len(self.side)).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class OpFusions:
-    """All that became something else, the longest first, and what is left of both sides without it."""
+    """All fusions, the longest first, and the calls of both sides."""
 
     fusions: Sequence[OpFusion]
     a: CallTimes
     b: CallTimes
     fused_a: Bool
-    """Mask of the calls of A whose time is in one of the fusions."""
+    """Mask of the calls of A whose time is part of a fusion."""
     fused_b: Bool
 
 
 def op_fusions(a: Side, b: Side, rows: Sequence[Row]) -> OpFusions:
-    """The fusions of two sides, of the rows of `op_changes`."""
+    """The fusions of two sides, from the rows of `op_changes`."""
     left, right = CallTimes(a), CallTimes(b)
     told_a, told_b = np.zeros(len(left.calls.row), bool), np.zeros(len(right.calls.row), bool)
     kept_a = [row["name"] for row in rows if 0 < row["calls_a"] <= row["calls_b"]]
@@ -106,7 +105,7 @@ def op_fusions(a: Side, b: Side, rows: Sequence[Row]) -> OpFusions:
 
 
 def _groups(rows: Sequence[Row]) -> list[tuple[list[str], list[str]]]:
-    """The names that became other names."""
+    """Groups of names of A and the names of B that replace them."""
     lost = [str(row["name"]) for row in rows if row["mark"] == GONE and is_generated(row["name"])]
     made = [str(row["name"]) for row in rows if row["mark"] == NEW and is_generated(row["name"])]
     into: dict[str, list[str]] = {}
@@ -122,7 +121,7 @@ def _groups(rows: Sequence[Row]) -> list[tuple[list[str], list[str]]]:
 
 
 def _alike(lost: Sequence[str], made: Sequence[str]) -> list[tuple[list[str], list[str]]]:
-    """Generated kernels of both sides that do the work of the same operators: each with those most like it."""
+    """Generated kernels of both sides grouped by the operators they share most."""
     groups: list[tuple[list[str], list[str]]] = []
     for name in lost:
         other = max(made, key=lambda each: _share(name, each), default="")
@@ -142,6 +141,6 @@ def _alike(lost: Sequence[str], made: Sequence[str]) -> list[tuple[list[str], li
 
 
 def _share(name: str, other: str) -> float:
-    """How many of the operators of two generated kernels both have."""
+    """Share of the operators of two generated kernels that both have."""
     left, right = ops_within(name), ops_within(other)
     return len(left & right) / len(left | right) if left | right else 0.0

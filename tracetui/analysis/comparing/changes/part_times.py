@@ -1,12 +1,12 @@
-"""What the work of a table row takes in every part of a side, so that a row has a median and a scatter.
+"""The time of each table row in every part of a side, from which its median and noise follow.
 
-A row holds activities of the representative part. Each of them is beside one of another part: of its class where both
-parts have as many of that, else of its name and operator, else of its name, always in order of launch. A copy whose
-size changes from step to step is found by its turn. So the rows of a part whose names occur as often as in the
-representative add up to all of its work.
+A row holds activities of the representative part. Each of them is paired with one of every other part: by class where
+both parts have equally many, else by name and operator, else by name, always in order of launch. A copy whose size
+changes from step to step is paired by its position. So the rows of a part with equally many activities of each name add
+up to its total.
 
-Where a part has another number of them, the mean time of a call of the class counts; of a class that it lacks, that
-of the sizes which it alone has. Of other work nothing is said: then the row's time in that part is not known.
+Where a part has another number of them, the mean time of a call of the class counts; for a class that it lacks, that of
+the sizes that only it has. Otherwise the row's time in that part is unknown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def part_times(side: Side, rows: Int64, row: Int64, count: int) -> Float64:
 
 
 class _Own:
-    """The work of the representative part, in order of launch."""
+    """The activities of the representative part, in order of launch."""
 
     def __init__(self, number: Int64, row: Int64, known: list[WorkClass]) -> None:
         self._number, self._row = number, row
@@ -49,7 +49,9 @@ class _Own:
         self._levels = np.arange(len(known)), self._coarse, names
 
     def beside(self, number: Int64, dur: Int64) -> Float64:
-        """The time of each in a part, of which these are the classes and durations in order of launch."""
+        """Times in another part of the activities of the representative, given that part's classes and durations in
+        order of launch.
+        """
         if np.array_equal(number, self._number):
             return dur.astype(np.float64)
         times = np.full(len(self._number), np.nan)
@@ -63,7 +65,7 @@ class _Own:
         return times
 
     def _estimated(self, mine: Int64, number: Int64, dur: Int64) -> Float64:
-        """Times of what a part has another number of: the classes and durations are what is left of that part."""
+        """Times of activities of which a part has another number, from its remaining classes and durations."""
         own, size = self._number[mine], len(self._coarse)
         times = _means(number, dur, size)[own]
         lacking, strange = np.flatnonzero(np.isnan(times)), ~np.isin(number, own)
@@ -85,13 +87,13 @@ def _means(key: Int64, dur: Int64, size: int) -> Float64:
 
 
 def _in_one(key: Int64, row: Int64, size: int) -> Bool:
-    """Of which keys all entries are in one row."""
+    """Which keys have all their entries in one row."""
     entries = combinations(key, row)
     alone: Bool = np.bincount(key[entries.first], minlength=size) == 1
     return alone
 
 
 def _ids(keys: list[tuple[str, ...]]) -> Int64:
-    """One number for all classes of a key."""
+    """The same number for all classes with an equal key."""
     ids: dict[tuple[str, ...], int] = {}
     return np.array([ids.setdefault(key, len(ids)) for key in keys], np.int64)

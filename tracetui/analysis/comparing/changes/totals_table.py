@@ -1,7 +1,7 @@
-"""What differs in sum: one row per measure of `measures`, of two sides beside each other.
+"""Totals of two sides: one row per measure of `measures`.
 
-A measure that only one side has is 0 on the other where the other holds work of that sort at all: a cause of idle
-time or a family of kernels that does not occur. Bytes and operations that nobody recorded stay unknown.
+A measure that only one side has is 0 on the other where the other has GPU activities at all: a cause of gaps or a
+family of kernels that does not occur there. Bytes and operations that were not recorded stay unknown.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Float64
 
 MIN_KNOWN_PERCENT = 90.0
-"""Percent of the GPU time whose bytes must be known before sums of bytes are compared."""
+"""Minimum percent of the GPU time with known bytes, for sums of bytes to be compared."""
 SHAPE_MEASURES = ("moved_bytes", "flops")
-"""Measures that know only the work whose shapes were recorded."""
+"""Measures that cover only activities whose shapes were recorded."""
 _SCATTER = (
     "How far {}'s parts lie apart: between the quartiles; of fewer than four parts, and beside a single one, "
     "between the least and the largest."
@@ -44,28 +44,28 @@ class Total:
     help: str
     difference: Difference
     doubt: str = ""
-    """Why nothing can be said although both sides have a number, as part of a sentence; empty for no reason."""
+    """Why the difference is undecided although both sides have a value, as part of a sentence; empty for no reason."""
     gap: str = ""
-    """Why a side has no number, or not all of its parts."""
+    """Why a side has no value, or not for all of its parts."""
 
     @property
     def change(self) -> Change:
-        """What can be said of it."""
+        """How it changed."""
         found = self.difference.change
         return Change.WITHIN_NOISE if self.doubt and found is not Change.UNKNOWN else found
 
     @property
     def remark(self) -> str:
-        """What stands in the way of saying more."""
+        """Why nothing more can be said."""
         return "; ".join(filter(None, (self.gap, self.doubt)))
 
 
 def paired(
     a: Side, b: Side, names: tuple[str, str] = ("A", "B"), every: Mapping[str, Measure] | None = None
 ) -> dict[str, Total]:
-    """The measures that either side has a value of, by name and in the order in which they are told.
+    """The measures that either side has, by name and in their order.
 
-    `names` is what the sides are called; `every` are those of more sides than these, in their order.
+    `names` are the names of the sides; `every` holds the measures of further sides, in their order.
     """
     left, right = measures(a), measures(b)
     mixed = _mixed(a, b, names)
@@ -85,13 +85,13 @@ def paired(
 
 
 def _mixed(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> str:
-    """That the middle of some parts is of none of them, as part of a sentence."""
+    """The reason why medians are misleading where the parts of a side differ in what they run."""
     mixed = [name for name, side in zip(names, (a, b), strict=True) if is_mixed(side)]
     return f"the parts of {' and of '.join(mixed)} differ in what they run" if mixed else ""
 
 
 def totals(a: Side, b: Side) -> Table:
-    """One row per measure: what a part of each side has at the middle, how its parts scatter, what that says."""
+    """One row per measure: medians, noise and change."""
     rows = list(paired(a, b).values())
     told = [row.difference for row in rows]
     return Table(
@@ -114,7 +114,7 @@ def totals(a: Side, b: Side) -> Table:
 
 
 def note(a: Side, b: Side) -> str:
-    """What a reader must know of any table of the two sides."""
+    """What a reader of any table of the two sides must know."""
     said = [side.remark for side in (a, b) if side.remark]
     if reason := _mixed(a, b):
         said.append(f"{reason[0].upper()}{reason[1:]}: a median describes none of them.")
@@ -124,7 +124,7 @@ def note(a: Side, b: Side) -> str:
 
 
 def _values(side: Side, name: str, found: Mapping[str, Measure]) -> Float64:
-    """Of every part; 0 for work of a sort that a side with GPU work does not have."""
+    """Values of every part; 0 for a kind of activity that does not occur on a side with GPU activities."""
     if name in found:
         return found[name].values
     unknown = without_launches(side) if rests_on_launches(name) else np.zeros(len(side), bool)
@@ -132,7 +132,7 @@ def _values(side: Side, name: str, found: Mapping[str, Measure]) -> Float64:
 
 
 def merged(left: Mapping[str, Measure], right: Mapping[str, Measure]) -> dict[str, Measure]:
-    """The measures of both, those of the second alone after what stands before them there."""
+    """The measures of both sides; those of the second alone stand behind their predecessor there."""
     names, others = list(left), list(right)
     for index, name in enumerate(others):
         if name not in names:
