@@ -1,7 +1,7 @@
-"""What a trace was expected to show, looked up in it line by line: wanted, found, and where to look.
+"""Expected properties of a trace, looked up one by one: what is wanted, what was found, and where.
 
-A number that is not the same in every step is found as a range, and holds only where all of it does. What the trace
-cannot say is null, and then nothing holds.
+A number that differs between steps is found as a range, and holds only where all of it does. What the trace cannot tell
+is null, and then nothing holds.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from tracetui.model.table import Table, numbers, texts
 from tracetui.model.trace import Kind, Trace
 
 NOTHING = "^$"
-"""The pattern that wants no name to be there."""
+"""Pattern of a name that must not occur."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One thing that a trace should show."""
+    """One expected property of a trace."""
 
     text: str
     """What is counted or looked for, in words."""
     metric: str
     """A key of `METRICS`."""
     want: float | tuple[float, float] | str
-    """A number, an inclusive range, or a pattern; `^$` wants that nothing is named as in `of`."""
+    """A number, an inclusive range, or a pattern; `^$` wants that no name matches `of`."""
     of: str = ""
-    """The operator whose calls are counted; for a name that must not be there, its pattern."""
+    """The operator whose calls are counted; for a name that must not occur, its pattern."""
     why: str = ""
     """The reason, in words."""
 
@@ -53,19 +53,19 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a trace shows of an expectation; without a number or a name it shows nothing."""
+    """What a trace shows for an expectation; without number and name it shows nothing."""
 
     least: float | None = None
     most: float | None = None
     """Smallest and largest number over the steps."""
     name: str | None = None
-    """The name that was looked for; empty where there is none."""
+    """The name that was found; empty where none matches."""
     row: int = -1
     """The slice to look at, -1 for none."""
 
     @property
     def text(self) -> str | None:
-        """The finding in words; None where the trace cannot say."""
+        """The result in words; None where the trace cannot tell."""
         if self.name is not None:
             return self.name or "none"
         if self.least is None or self.most is None:
@@ -74,7 +74,7 @@ class Observed:
 
 
 def expectations(trace: Trace, expected: Sequence[Expectation], label: str = "") -> Table:
-    """A row for each expectation with what was found; `label` is the annotation around a forward.
+    """One row per expectation with what was found; `label` is the annotation around a forward pass.
 
     Raises: Unanswerable for a metric that does not exist.
     """
@@ -98,7 +98,7 @@ def expectations(trace: Trace, expected: Sequence[Expectation], label: str = "")
 
 
 def look(trace: Trace, expected: Expectation, label: str) -> Observed:
-    """What the trace shows of one expectation.
+    """What the trace shows for one expectation.
 
     Raises: Unanswerable for a metric that does not exist.
     """
@@ -149,7 +149,7 @@ def _calls_per_step(trace: Trace, expected: Expectation, _: str) -> Observed:
 
 
 def _gpu_busy_pct(trace: Trace, _: Expectation, __: str) -> Observed:
-    """From the first step to the end of the last, or of the work that the steps launched: a GPU trails the CPU."""
+    """From the first step to the end of the last, or of the activities that the steps launched."""
     every, work = steps(trace), links(trace).gpu
     work = work[step_index(trace, work) >= 0]
     if len(every) == 0 or len(work) == 0:
@@ -187,14 +187,14 @@ def _per_step(trace: Trace, rows: Int64) -> Observed:
 
 
 def _range(counts: Sequence[int], rows: Int64) -> Observed:
-    """The smallest and largest count; the slice is that of the last, when nothing is done for the first time."""
+    """The smallest and largest count; the slice is that of the last, when warm-up is over."""
     if not counts:
         return Observed()
     return Observed(min(counts), max(counts), row=int(rows[-1]))
 
 
 def _named(trace: Trace, rows: Int64, expected: Expectation) -> Observed:
-    """The last of the slices whose name the pattern finds."""
+    """The last of the slices whose name matches the pattern."""
     pattern = re.compile(expected.of if expected.want == NOTHING else str(expected.want))
     matching = rows[is_named(trace, rows, pattern.search)]
     if len(matching) == 0:

@@ -1,4 +1,4 @@
-"""Comparison of several sides with the first: one table with columns per side, and the first sentences of every pair."""
+"""Comparison of several sides with the first: one table with columns per side, and first sentences of every pair."""
 
 from __future__ import annotations
 

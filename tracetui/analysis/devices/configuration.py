@@ -1,7 +1,7 @@
-"""How a kernel was launched: grid, block, registers, shared memory, as the trace says.
+"""Launch configuration of kernels: grid, block, registers and shared memory, as recorded.
 
-The values sit in the args of the kernel; ROCm writes grid and block on the launch instead. Anything that is not
-a number or a list of numbers counts as absent.
+The values are in the args of the kernel; ROCm records grid and block with the launch instead. A value that is no number
+or list of numbers counts as missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tracetui.model.table import Column, coded, numbers
 from tracetui.model.trace import Kind, Trace
 
 THREAD_GRIDS = ("hipExtModuleLaunchKernel",)
-"""Launch calls whose grid counts threads, not blocks (R2.7)."""
+"""Launch calls whose grid counts threads and not blocks (R2.7)."""
 
 Dims = tuple[int, ...]
 
@@ -36,7 +36,7 @@ class Configuration:
     block: Int64
     """Threads in each direction, likewise."""
     shapes: list[Dims]
-    """The different grids and blocks, one to three numbers each."""
+    """The distinct grids and blocks, one to three numbers each."""
     registers: Int64
     """Registers per thread, NULL for none."""
     shared: Int64
@@ -79,7 +79,7 @@ def configuration(trace: Trace, rows: Int64) -> Configuration:
 
 
 class _Shapes:
-    """Numbers the different grids and blocks of a trace: there are few, and each is checked once."""
+    """Numbers the distinct grids and blocks of a trace; each is parsed once."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.known: list[Dims] = []
@@ -88,7 +88,7 @@ class _Shapes:
         self._of_text = np.array([-1 if dims is None else self.id_of(dims) for dims in parsed] + [-1], np.int64)
 
     def ids_of(self, texts: Int64) -> Int64:
-        """The number of each text, -1 for what is no list of one to three whole numbers."""
+        """The number of each text, -1 for anything but a list of one to three integers."""
         return self._of_text[texts]
 
     def id_of(self, dims: Dims) -> int:
@@ -109,7 +109,7 @@ def _dims(text: str) -> Dims | None:
 
 
 def _take_from_launches(trace: Trace, rows: Int64, grid: Int64, block: Int64, shapes: _Shapes) -> None:
-    """Fill in grid and block of kernels that lack them from their launches, and turn grids of threads into blocks."""
+    """Fill in grid and block of kernels that lack them from their launches, and convert grids of threads to blocks."""
     launch = np.where(rows >= 0, links(trace).launch[rows], -1)
     launched = (launch >= 0) & (trace.slices.kind[rows] == Kind.KERNEL)
     for sizes, name in ((grid, "grid"), (block, "block")):
@@ -126,7 +126,7 @@ def _take_from_launches(trace: Trace, rows: Int64, grid: Int64, block: Int64, sh
 
 
 def _quotient(threads: Dims, block: Dims) -> Dims:
-    """Blocks that it takes to hold so many threads."""
+    """Number of blocks for a number of threads."""
     return tuple(-(-count // max(size, 1)) for count, size in zip(threads, block, strict=False))
 
 

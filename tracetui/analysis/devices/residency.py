@@ -1,10 +1,9 @@
-"""How many blocks of a kernel fit on a multiprocessor, what keeps more off it, and how the grid fills the device.
+"""Occupancy: how many blocks of a kernel fit on a multiprocessor, what limits them, and how the grid fills the device.
 
-Kineto's own estimate is reproduced exactly. It takes 48 KiB as all the shared memory that a block may have, so that
-it prints 0 % for every kernel that asked for more; ours knows better (R3.35). Occupancy is no measure of quality:
-matrix kernels of recent devices run one block per multiprocessor by design (R3.37).
-
-What would raise the occupancy of a kernel: found by trying smaller needs until one more block fits.
+Kineto's own estimate is reproduced exactly. It takes 48 KiB as the maximum shared memory of a block and so prints 0 %
+for every kernel that opted in to more; the theoretical occupancy here does not (R3.35). Occupancy is no measure of
+quality: matrix kernels of recent devices run one block per multiprocessor by design (R3.37). `advice` finds what would
+raise it by trying smaller needs until one more block fits.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from tracetui.model.table import Column, coded, numbers
 from tracetui.model.trace import Float64, Kind, Trace
 
 MAX_BLOCK_THREADS = 1024
-"""Of a block."""
+"""Maximum threads of a block."""
 
 
 def advice_of(trace: Trace, row: int) -> str:
-    """The advice for a kernel of a trace; empty where nothing is known or nothing is left to raise."""
+    """The advice for a kernel of a trace; empty where its configuration is unknown or nothing can be raised."""
     if trace.slices.kind[row] != Kind.KERNEL:
         return ""
     rows = np.array([row], np.int64)
@@ -42,7 +41,7 @@ def advice_of(trace: Trace, row: int) -> str:
 
 
 def advice(limits: Limits, blocks: int, threads: int, registers: int, shared: int) -> str:
-    """A sentence such as `8 fewer registers: 3 blocks per SM instead of 2`, empty where nothing is left to raise."""
+    """A sentence such as `8 fewer registers: 3 blocks per SM instead of 2`; empty where nothing can be raised."""
     allowed = _allowed(limits, threads, registers, shared)
     active = min(allowed)
     if active == 0 or blocks <= 0:
@@ -70,7 +69,7 @@ def _allowed(limits: Limits, threads: int, registers: int, shared: int) -> list[
 
 
 def _fewer_registers(limits: Limits, threads: int, registers: int, wanted: int) -> int | None:
-    """By how many registers per thread a kernel must shrink for so many blocks, None where none is few enough."""
+    """Registers per thread that a kernel must save for a number of blocks, None where none is enough."""
     tried = np.arange(registers, 0, -1)
     same, nothing = np.full(len(tried), threads), np.zeros(len(tried), np.int64)
     enough = np.flatnonzero(block_limits(limits, same, tried, nothing, limits.block_shared)[0] >= wanted)
@@ -78,7 +77,7 @@ def _fewer_registers(limits: Limits, threads: int, registers: int, wanted: int) 
 
 
 def _less_shared(limits: Limits, shared: int, wanted: int) -> int | None:
-    """The same in bytes of shared memory, in the steps in which it is handed out."""
+    """The same in bytes of shared memory, in allocation units."""
     tried = np.arange(shared, -1, -limits.shared_unit)
     one, nothing = np.ones(len(tried), np.int64), np.zeros(len(tried), np.int64)
     enough = np.flatnonzero(block_limits(limits, one, nothing, tried, limits.block_shared_optin)[1] >= wanted)
@@ -86,7 +85,7 @@ def _less_shared(limits: Limits, shared: int, wanted: int) -> int | None:
 
 
 def _other_blocks(limits: Limits, threads: int, registers: int, shared: int) -> str:
-    """The nearest size of block that fills a multiprocessor better, all else being equal."""
+    """The nearest block size that fills a multiprocessor better, all else being equal."""
 
     def filled(size: int) -> float:
         return min(_allowed(limits, size, registers, shared)) * size / limits.threads
@@ -101,39 +100,39 @@ def _other_blocks(limits: Limits, threads: int, registers: int, shared: int) -> 
 
 WARP = 32
 RESOURCES = ("registers", "shared memory", "warps", "blocks")
-"""What a multiprocessor can run out of, in the order of the rows of `block_limits`."""
+"""Resources of a multiprocessor, in the order of the rows of `block_limits`."""
 UNLIMITED_BLOCKS = 1 << 40
-"""Blocks that fit where a kernel uses nothing of a resource."""
+"""Number of blocks where a kernel uses nothing of a resource."""
 UPPER_BOUND = "upper bound: blocks are launched in clusters"
 ARTEFACT = "the profiler's 0 % is an artefact: more than 48 KiB of shared memory per block"
 
 
 @dataclass(frozen=True, eq=False)
 class Residency:
-    """One entry per row that was asked for; NaN and -1 where the trace does not tell."""
+    """One entry per row; NaN and -1 where the trace does not tell."""
 
     active: Float64
-    """Blocks that fit on a multiprocessor."""
+    """Blocks resident on a multiprocessor."""
     theoretical: Float64
-    """Percent of the threads that a full multiprocessor has."""
+    """Theoretical occupancy in percent of the multiprocessor's threads."""
     bound: Float64
     """Percent that the grid can reach on average."""
     kineto: Float64
-    """The estimate by Kineto's formula, in whole percent."""
+    """Kineto's estimate, in whole percent."""
     waves: Float64
-    """How often the grid fills the device; below 1 it never does."""
+    """Grid size divided by the blocks that run at once; below 1 the device is never full."""
     blocks_per_unit: Float64
-    """Blocks of the grid for each multiprocessor or compute unit."""
+    """Blocks of the grid per multiprocessor or compute unit."""
     limiter: Int64
     """Id in `limiters`."""
     limiters: Strings
     mark: Int64
-    """Id in `marks`: what to know about the number."""
+    """Id in `marks`, a caveat about the number."""
     marks: Strings
 
     @property
     def tail(self) -> Float64:
-        """Percent of the places in all waves that stay empty in the last one."""
+        """Percent of the slots of all waves that stay empty in the last one."""
         whole = np.ceil(self.waves)
         with np.errstate(invalid="ignore", divide="ignore"):
             empty: Float64 = 100 * (whole - self.waves) / whole
@@ -169,9 +168,10 @@ class Residency:
 def block_limits(
     limits: Limits, threads: Int64, registers: Int64, shared: Int64, most_shared: int
 ) -> NDArray[np.int64]:
-    """Blocks that each of `RESOURCES` lets on a multiprocessor: one row per resource, one column per kernel.
+    """Blocks per multiprocessor that each of `RESOURCES` allows: one row per resource, one column per kernel.
 
-    `threads` of a block, `registers` of a thread, `shared` bytes of a block, which may have `most_shared` at most.
+    `threads` per block, `registers` per thread, `shared` bytes per block, of which a block may have at most
+    `most_shared`.
     """
     warps = -(-threads // WARP)
     per_warp = _up(registers * WARP, 256)
@@ -187,7 +187,7 @@ def block_limits(
 
 
 def kineto_percent(limits: Limits, blocks: Int64, threads: Int64, registers: Int64, shared: Int64) -> Int64:
-    """What Kineto writes as `est. achieved occupancy %`, in its own arithmetic of 32 bits."""
+    """Kineto's `est. achieved occupancy %`, in its own 32-bit arithmetic."""
     active = block_limits(limits, threads, registers, shared, limits.block_shared).min(axis=0)
     filled = np.minimum(active.astype(np.float32), blocks.astype(np.float32) / np.float32(limits.sms))
     share = filled * threads.astype(np.float32) / np.float32(limits.threads)
@@ -196,7 +196,7 @@ def kineto_percent(limits: Limits, blocks: Int64, threads: Int64, registers: Int
 
 
 def residency(trace: Trace, rows: Int64, setup: Configuration) -> Residency:
-    """The residency of GPU activities, given how they were launched; a row of -1 has none."""
+    """The occupancy of GPU activities from their launch configuration; a row of -1 has none."""
     device = device_index(trace, rows)
     device[(rows < 0) | (trace.slices.kind[rows] != Kind.KERNEL)] = -1
     clustered = _clustered(trace, rows)
@@ -205,7 +205,7 @@ def residency(trace: Trace, rows: Int64, setup: Configuration) -> Residency:
 
 
 class _Calculation:
-    """Works out each different configuration once."""
+    """Computes each distinct configuration once."""
 
     def __init__(self, trace: Trace, device: Int64, clustered: Bool, setup: Configuration, kinds: Combinations) -> None:
         first = kinds.first
@@ -274,7 +274,7 @@ class _Calculation:
 
 
 def occupancy_note(trace: Trace) -> str:
-    """Why the occupancy of this trace is not known; empty where it is."""
+    """Why the occupancy of this trace is unknown; empty where it is known."""
     if trace.devices and all(is_amd(device) for device in trace.devices):
         return (
             "Traces of AMD devices hold neither registers nor LDS: occupancy is unknown, only blocks_per_sm "

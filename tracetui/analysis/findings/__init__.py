@@ -1,4 +1,4 @@
-"""The findings pane: rules over a trace, each with its evidence, a sentence of advice and a slice to look at.
+"""The findings pane: rules over a trace, each with its evidence, advice and a slice to look at.
 
 A rule is a function from a `Scope` to findings; to add one, write it in the file of its topic and list it here.
 """
@@ -57,13 +57,13 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     stack_inflation,
     profiler_events,
 )
-"""All rules; among findings of equal severity and cost the earlier comes first."""
+"""All rules; among findings of equal severity and cost the earlier rule comes first."""
 
 NO_FINDINGS = "No rule found anything to report."
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
-    """What the rules find in a trace or a step, the weightiest first."""
+    """The findings of a trace or a step, the most important first."""
 
     def make() -> list[Finding]:
         scope = Scope(trace, step)
@@ -74,7 +74,7 @@ def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
 
 
 def findings(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """One row per finding, the weightiest first; the row jumps to the evidence."""
+    """One row per finding, the most important first; the row jumps to the evidence."""
     every = finding_list(trace, step)
     rows = np.array([finding.row for finding in every], np.int64)
     number = _step_numbers(trace, rows)

@@ -1,4 +1,4 @@
-"""What a finding is, and the part of a trace that the rules look at."""
+"""A finding, and the part of a trace that the rules look at."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something to know about a trace: what was seen, with numbers, and what to do about it."""
+    """Something to know about a trace: evidence with numbers, and what to do about it."""
 
     id: str
     """Stable name of the rule."""
@@ -40,11 +40,11 @@ class Finding:
     row: int = -1
     """The slice to look at, -1 for none."""
     cost: int | None = None
-    """Time in ns that the evidence speaks of, over everything that was looked at; None where it is no time."""
+    """Time in ns that the evidence is about, over everything in scope; None where it is no time."""
 
 
 class Scope:
-    """A trace, or one step of it, as the rules see it."""
+    """A trace, or one step of it, for the rules."""
 
     def __init__(self, trace: Trace, step: int | None) -> None:
         self.trace = trace
@@ -57,12 +57,12 @@ class Scope:
 
     @cached_property
     def work(self) -> Int64:
-        """Kernels, copies and fills that a step launched, in order of their start; all of a trace without steps."""
+        """GPU activities that the steps launched, in order of start; all of them in a trace without steps."""
         return self.inside(links(self.trace).gpu)
 
     @cached_property
     def wall(self) -> int:
-        """Time in ns that the steps took on the CPU; without steps the length of the trace."""
+        """Duration of the steps on the CPU in ns; without steps the length of the trace."""
         every, picked = steps(self.trace), chosen(self.trace, self.step)
         if len(picked) == 0:
             return max(self.trace.window[1] - self.trace.window[0], 1)
@@ -70,18 +70,18 @@ class Scope:
 
     @cached_property
     def rounds(self) -> int:
-        """How many steps are looked at; 1 without steps."""
+        """Number of steps in scope; 1 without steps."""
         return max(len(chosen(self.trace, self.step)), 1)
 
     def inside(self, rows: Int64) -> Int64:
-        """Those of the slices that lie in a step that is looked at; all of them in a trace without steps."""
+        """Those of the slices that lie in a step in scope; all of them in a trace without steps."""
         if len(steps(self.trace)) == 0:
             return rows
         index = step_index(self.trace, rows)
         return rows[np.isin(index, chosen(self.trace, self.step))]
 
     def weigh(self, cost: int) -> Severity:
-        """How much a time in ns matters: a tenth of the steps' time is major, a fiftieth minor."""
+        """Severity of a time in ns: a tenth of the steps' time is major, a fiftieth minor."""
         share = cost / self.wall
         return Severity.MAJOR if share >= 0.1 else Severity.MINOR if share >= 0.02 else Severity.NOTE
 
@@ -91,13 +91,13 @@ class Scope:
 
     @property
     def place(self) -> str:
-        """What is looked at, in words."""
+        """The scope in words."""
         if self.step is not None:
             return f"step {self.step}"
         return "the steps" if len(steps(self.trace)) else "the trace"
 
     def per_step(self, number: int, thing: str) -> str:
-        """A number of things, and how many that is a step where there are several."""
+        """A number of things, and how many per step where there are several steps."""
         if self.rounds == 1:
             return counted(number, thing)
         each = number / self.rounds
@@ -108,11 +108,11 @@ class Scope:
 
 
 def longest(trace: Trace, rows: Int64) -> int:
-    """The slice that took longest, -1 of none."""
+    """The longest slice, -1 for none."""
     return int(rows[np.argmax(trace.slices.dur[rows])]) if len(rows) else -1
 
 
 def most_common(trace: Trace, rows: Int64) -> str:
-    """The name that occurs most often among the slices."""
+    """The most frequent name among the slices."""
     names = group(trace.slices.name[rows])
     return str(trace.names[int(names.key[np.argmax(names.calls)])])

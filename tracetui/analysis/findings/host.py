@@ -1,9 +1,4 @@
-"""Rules about what the CPU does: queries, the profiler itself, and what `torch.compile` adds.
-
-Rules about views of tensors: what they cost together, and the few that took impossibly long.
-
-The rule about the first step, which pays for what later steps find done.
-"""
+"""Rules about the CPU: a cold first step, views, stalled threads, occupancy queries, the profiler, torch.compile."""
 
 from __future__ import annotations
 
@@ -29,12 +24,12 @@ from tracetui.model.quantities import counted, duration
 from tracetui.model.trace import Kind, Trace
 
 MIN_COLD_RATIO = 1.5
-"""A first step is cold when it takes this many times as long as the others' median."""
+"""Minimum duration of a cold first step, relative to the median of the others."""
 _TELLING = (Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, Kind.OVERHEAD)
 
 
 def cold_step(scope: Scope) -> Iterator[Finding]:
-    """The first recorded step is slower than the others: what it did that they did not, and where nothing ran."""
+    """The first recorded step is slower than the others: what it did more of, and where the GPU was idle."""
     trace, every = scope.trace, steps(scope.trace)
     if len(every) < 3 or scope.step not in (None, int(every.number[0])):
         return
@@ -63,7 +58,7 @@ def cold_step(scope: Scope) -> Iterator[Finding]:
 
 
 def _excess(trace: Trace, every: Steps) -> tuple[int, float]:
-    """The slice of the first step under whose name the first step spent most beyond the others' mean; and how much."""
+    """The slice of the first step whose name took most time beyond the mean of the other steps; and how much."""
     slices = trace.slices
     rows = slices.of_kind(*_TELLING)
     index = step_index(trace, rows)
@@ -82,7 +77,7 @@ def _excess(trace: Trace, every: Steps) -> tuple[int, float]:
 
 
 def _dead_window(trace: Trace, every: Steps) -> str:
-    """The longest time in which the device waited in the first step, and for what, in words; empty without a GPU."""
+    """The longest gap of the first step and what ended it, in words; empty without a GPU."""
     idle = idleness(trace)
     mine = np.flatnonzero((step_index(trace, idle.after) == 0) & (idle.start >= every.start[0]))
     if len(mine) == 0:
@@ -100,13 +95,13 @@ def _owner(trace: Trace, launch: int) -> str:
 
 
 MIN_STALL_NS = 1_000_000
-"""A view writes a few sizes: one that takes this many ns was not running all that time."""
+"""Minimum self time of a view during which the thread cannot have been running."""
 MIN_STALL_RATIO = 100
-"""How many times the median of all views it must take besides."""
+"""Minimum self time of a stalled view, relative to the median of all views."""
 
 
 def view_tax(scope: Scope) -> Iterator[Finding]:
-    """Views of tensors cost CPU time and put nothing on the GPU (R3.20)."""
+    """Views of tensors cost CPU time and launch nothing (R3.20)."""
     rows, own, stalled = _views(scope)
     rows, own = rows[~stalled], own[~stalled]
     if len(rows) == 0:
@@ -128,7 +123,7 @@ def view_tax(scope: Scope) -> Iterator[Finding]:
 
 
 def stalled_thread(scope: Scope) -> Iterator[Finding]:
-    """Some views took as long as a thread that is not running."""
+    """Views that took so long that their thread was not running."""
     rows, own, stalled = _views(scope)
     rows, own = rows[stalled], own[stalled]
     if len(rows) == 0:
@@ -149,7 +144,7 @@ def stalled_thread(scope: Scope) -> Iterator[Finding]:
 
 
 def _views(scope: Scope) -> tuple[Int64, Int64, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Views that put nothing on the GPU, their own time in ns, and which of them cannot have run all that time."""
+    """Views that launch nothing, their self time in ns, and which of them were stalled."""
     rows = scope.inside(idle_view_rows(scope.trace))
     own = self_times(scope.trace)[rows]
     usual = float(np.median(own)) if len(own) else 0.0
@@ -164,7 +159,7 @@ _COMPILING = re.compile(
 
 
 def occupancy_queries(scope: Scope) -> Iterator[Finding]:
-    """cuBLAS asks how many blocks of a kernel fit before it launches it (R3.26)."""
+    """cuBLAS queries how many blocks of a kernel fit before it launches the kernel (R3.26)."""
     trace = scope.trace
     rows = scope.inside(queries(trace))
     if len(rows) == 0:
@@ -184,7 +179,7 @@ def occupancy_queries(scope: Scope) -> Iterator[Finding]:
 
 
 def profiler_events(scope: Scope) -> Iterator[Finding]:
-    """The profiler's own cost, which is in the trace as if it were the program's."""
+    """The profiler's own cost, which is part of the trace."""
     trace = scope.trace
     rows = trace.slices.of_kind(Kind.OVERHEAD)
     final = flush(trace)
@@ -211,7 +206,7 @@ def profiler_events(scope: Scope) -> Iterator[Finding]:
 
 
 def stack_inflation(scope: Scope) -> Iterator[Finding]:
-    """Recording Python frames makes the CPU slower than it is (R3.34)."""
+    """Recording Python frames slows the CPU (R3.34)."""
     doubt = stack_cost(scope.trace)
     if doubt is None or doubt.count == 0:
         return
@@ -247,7 +242,7 @@ def compile_overhead(scope: Scope) -> Iterator[Finding]:
 
 
 def recompilation(scope: Scope) -> Iterator[Finding]:
-    """Something was compiled while the profiler was recording."""
+    """Code was compiled while the profiler recorded."""
     trace = scope.trace
     rows = _named(trace, scope, _COMPILING)
     if len(rows) == 0:
@@ -266,7 +261,7 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
 
 
 def _named(trace: Trace, scope: Scope, pattern: re.Pattern[str]) -> Int64:
-    """Ops and annotations of the scope in whose names the pattern is found, ascending."""
+    """Ops and annotations in scope whose names match the pattern, ascending."""
     notes = scope.inside(trace.slices.of_kind(Kind.ANNOTATION))
     rows = np.sort(np.concatenate([scope.ops, notes]))
     return rows[is_named(trace, rows, pattern.search)]

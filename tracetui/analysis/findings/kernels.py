@@ -1,7 +1,4 @@
-"""Rules about kernels: many small ones in a row, and the same one with different times.
-
-Rules about kernels that do far less than the device could.
-"""
+"""Rules about kernels: far from the roofline, misaligned, tiny, uneven, or too small for the device."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.trace import Kind, Trace
 
 FAR_PEAK_PERCENT = 50.0
-"""Percent of the peak below which a call is far from it."""
+"""Percent of the peak below which a call is far from the roofline."""
 MIN_SHARE_OF_GPU_TIME = 0.05
-"""Share of the GPU's time that must lie above the roofline."""
+"""Minimum share of the GPU time above the roofline, or in misaligned kernels."""
 MIN_ALIGNED_ELEMENTS = 4
-"""Elements: a matrix kernel for operands aligned to fewer loads them one or two at a time."""
+"""Minimum alignment in elements; a kernel for less loads one or two elements at a time."""
 
 _ADVICE = {
     "memory": "Every byte is moved at that rate at best: read and write less. Fuse the op with its neighbours "
@@ -39,7 +36,7 @@ _ADVICE = {
 
 
 def far_from_roofline(scope: Scope) -> Iterator[Finding]:
-    """The operator that loses most time against what the device could do with the same work (3(i))."""
+    """The operator that loses most time against the roofline (3(i))."""
     table = roofline_table(scope.trace, scope.step)
     share, above = table["peak_pct"].values, table["above_us"].values
     total = float(scope.trace.slices.dur[scope.work].sum()) / 1000
@@ -66,7 +63,7 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
 
 
 def misaligned_products(scope: Scope) -> Iterator[Finding]:
-    """Matrix kernels for operands that are not aligned, because a size is odd."""
+    """Matrix kernels for misaligned operands, because a size is odd."""
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
     rows = rows[is_named(trace, rows, _is_misaligned)]
@@ -93,25 +90,25 @@ def _is_misaligned(name: str) -> bool:
 
 
 MAX_TINY_NS = 10_000
-"""A kernel of fewer ns hardly lasts longer than its launch."""
+"""Maximum duration of a tiny kernel, which hardly takes longer than its launch."""
 MIN_RUN_KERNELS = 3
-"""So many in a row are worth a word."""
+"""Minimum tiny kernels in a row."""
 _FUSIBLE = (Family.POINTWISE, Family.REDUCTION, Family.COPY)
 
 MIN_UNEVEN_RATIO = 2.0
-"""How many times its median a kernel must take for its times to be called different."""
+"""Minimum duration of an uneven kernel, relative to its median."""
 MIN_WAVES = 0.5
-"""Of a grid with fewer waves most of the device stays empty."""
+"""Minimum waves of a grid; with fewer most of the device is empty."""
 MIN_TAIL_PERCENT = 40.0
-"""Percent of all places that stay empty in the last wave, from which on it is called ragged."""
+"""Minimum percent of empty slots in the last wave of a ragged grid."""
 MIN_SHARE_OF_KERNEL_TIME = 0.1
-"""Share of the kernels' time from which on that is worth a word."""
+"""Minimum share of the kernels' time in grids that do not fill the device."""
 MIN_CALLS = 4
-"""Of fewer calls a median says nothing."""
+"""Minimum calls for a median."""
 
 
 def tiny_kernels(scope: Scope) -> Iterator[Finding]:
-    """Small elementwise kernels one after another on a stream, which one kernel could do."""
+    """Small elementwise kernels in a row on a stream, which one kernel could replace."""
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
     rows = rows[np.lexsort((slices.start[rows], slices.lane[rows]))]
@@ -140,7 +137,7 @@ def tiny_kernels(scope: Scope) -> Iterator[Finding]:
 
 
 def uneven_kernels(scope: Scope) -> Iterator[Finding]:
-    """The same kernel, launched the same way, takes very different times."""
+    """Calls of the same kernel with the same grid take very different times."""
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
     rows = rows[~communicates(trace, rows)]
@@ -174,7 +171,7 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
 
 
 def low_waves(scope: Scope) -> Iterator[Finding]:
-    """Kernels whose grid is too small for the device, or just too large for a whole number of waves."""
+    """Kernels whose grid is too small for the device, or slightly too large for a whole number of waves."""
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
     rows = rows[(slices.dur[rows] >= MAX_TINY_NS) & ~communicates(trace, rows)]
@@ -213,7 +210,9 @@ def _fusible(trace: Trace, rows: Int64) -> Bool:
 
 
 def _runs(good: Bool, *same: np.ndarray[tuple[int], np.dtype[np.integer]]) -> Int64:
-    """First and last place (exclusive) of each run of at least `RUN` good entries that agree in all of `same`."""
+    """First and last index (exclusive) of each run of at least `MIN_RUN_KERNELS` good entries that agree in all of
+    `same`.
+    """
     if not good.any():
         return np.empty((0, 2), np.int64)
     breaks = np.ones(len(good) + 1, bool)

@@ -1,4 +1,4 @@
-"""Rules about the whole: what holds the GPU back, and communication that nothing hides."""
+"""Rules about the whole: numbers that are wrong, what holds the GPU back, and exposed communication."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _STALLS = {
     Cause.SLOW_LAUNCH: "A launch call took long: modules are loaded lazily, or a graph is uploaded. A warm-up step "
     "takes that out of the measurement.",
 }
-"""By what the CPU did meanwhile."""
+"""Advice by what the CPU did meanwhile."""
 _MIN_EXPOSED_PERCENT = 10.0
-"""Percent of the time from which on exposed communication is worth a word."""
+"""Minimum percent of the time with exposed communication."""
 
 
 def untrusted(scope: Scope) -> Iterator[Finding]:
@@ -63,7 +63,7 @@ def untrusted(scope: Scope) -> Iterator[Finding]:
 
 
 def idle_gpu(scope: Scope) -> Iterator[Finding]:
-    """The GPU has nothing to do for a good part of the time (3(g))."""
+    """The GPU is idle for a considerable part of the time (3(g))."""
     said = verdict_on(scope.trace, scope.step)
     if said is None or said.idle_pct < BUSY:
         return
@@ -99,7 +99,7 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
 
 
 def _advice(said: Verdict) -> str:
-    """What to do about the cause that the verdict names, and about waits that most of the idle time follows."""
+    """Advice for the verdict's cause, and for waits that most of the idle time follows."""
     stall = said.host_cause if said.cause == "host-stall" and said.host_cause in _STALLS else None
     if 2 * said.after_sync < said.idle:
         return _STALLS[stall] if stall else _ADVICE.get(said.cause, "See the Gaps pane for the causes, one by one.")
@@ -129,7 +129,7 @@ def _split(judged: Verdict) -> str:
 
 
 def _longest_gap(scope: Scope) -> int:
-    """Index of the longest gap before work of the scope, -1 for none."""
+    """Index of the longest gap before activities in scope, -1 for none."""
     idle = idleness(scope.trace)
     mine: Int64 = np.flatnonzero(np.isin(idle.after, scope.work))
     return int(mine[np.argmax(idle.dur[mine])]) if len(mine) else -1

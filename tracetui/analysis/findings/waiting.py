@@ -1,4 +1,4 @@
-"""Rules about waiting: the CPU for the GPU, and copies that make it wait."""
+"""Rules about waiting: the CPU for the GPU, and copies that make the CPU wait."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tracetui.model.quantities import duration, rate, size
 from tracetui.model.trace import Kind, Trace
 
 _OTHER_REASONS = (Cause.MEMORY, Cause.PROFILER, Cause.COMPILATION, Cause.SLOW_LAUNCH)
-"""Causes of a gap that would be there without the wait."""
+"""Causes of a gap that would exist without the wait."""
 _ITEM = re.compile(r"^aten::(item|_local_scalar_dense|is_nonzero|nonzero|equal)$")
 _COPY_ADVICE = {
     False: "Such a copy goes through a staging buffer and cannot run beside the CPU. Pin the memory (pin_memory=True "
@@ -29,11 +29,11 @@ _COPY_ADVICE = {
     True: "The CPU waits for each such copy from the GPU (.item(), .cpu(), .tolist()). Do it less often, gather "
     "values on the GPU first, or copy into pinned memory with non_blocking=True.",
 }
-"""Whether most was read from the GPU."""
+"""Advice by whether most of it was read from the GPU."""
 
 
 def host_sync(scope: Scope) -> Iterator[Finding]:
-    """The CPU stops in a step until the GPU has caught up, as `.item()` makes it do (R3.12)."""
+    """The CPU waits in a step until the GPU has finished, as `.item()` makes it do (R3.12)."""
     trace = scope.trace
     rows = scope.inside(sync_calls(trace))
     if len(rows) == 0:
@@ -57,7 +57,7 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
 
 
 def pageable_copy(scope: Scope) -> Iterator[Finding]:
-    """Copies from or to memory that is not pinned are staged, and those to the host block."""
+    """Copies from or to pageable memory are staged, and those to the host block."""
     trace = scope.trace
     rows = scope.work[trace.slices.kind[scope.work] == Kind.MEMCPY]
     rows = rows[is_named(trace, rows, PAGEABLE.search)]
@@ -79,21 +79,21 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
 
 
 def _idle_after(scope: Scope) -> int:
-    """For how long (ns) the GPU ran nothing after the CPU had waited for it, other than for a reason of its own."""
+    """Time in ns that the GPU was idle after the CPU had waited for it, other causes excluded."""
     idle, causes = idleness(scope.trace), gap_causes(scope.trace)
     held = causes.after_sync & ~np.isin(causes.cause, _OTHER_REASONS) & np.isin(idle.after, scope.work)
     return int(idle.dur[held].sum())
 
 
 def _mostly_read(trace: Trace, rows: Int64) -> bool:
-    """Whether more time went into copies from the GPU than to it."""
+    """Whether copies from the GPU took more time than copies to it."""
     back = is_named(trace, rows, lambda name: "DtoH" in name)
     dur = trace.slices.dur[rows]
     return bool(2 * dur[back].sum() > dur.sum())
 
 
 def _culprits(trace: Trace, rows: Int64) -> tuple[str, int]:
-    """Names of the ops that read a value from the GPU around the waits, and how many waits those are."""
+    """Names of the ops that read a value from the GPU around the waits, and the number of these waits."""
     owner = names_of(trace, links(trace).owner[rows])
     used = group(owner[owner >= 0])
     found = [(int(calls), trace.names[int(key)]) for key, calls in zip(used.key, used.calls, strict=True)]

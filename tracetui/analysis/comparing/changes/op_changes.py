@@ -185,7 +185,7 @@ def _launch_names(trace: Trace) -> NDArray[np.integer]:
 
 
 def _fused_into(a: Side, b: Side, keys: list[CallKey], in_a: Bool, in_b: Bool) -> dict[int, str]:
-    """For operators that only A has, the kernel of B that replaces them, by its name or by the matched GPU activities."""
+    """For operators that only A has, the kernel of B that replaces them, by its name or by matched kernels."""
     into = {}
     fusing = _fusing(a, b)
     for kernel in (keys[row].name for row in np.flatnonzero(in_b & ~in_a).tolist()):

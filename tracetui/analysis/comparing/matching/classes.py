@@ -1,11 +1,10 @@
-"""Classes of GPU work: what is compared is worked out once for all activities that are alike.
+"""Classes of GPU activities: what is compared is computed once for all activities that are alike.
 
 Alike are activities of one name, launched by one operator with inputs of the same sizes, on grids of the same size
 (copies and fills: of as many bytes). A trace has millions of activities and some hundred such classes.
 
-The size of a problem, however its operator is called: `mm` and `addmm` of the same M, N and K are the same one.
-
-Only what the sizes of the inputs tell: strides and paddings of convolutions and masks of attention are not compared.
+The problem size is independent of the operator's name: `mm` and `addmm` of the same M, N and K have the same one. It
+rests on the sizes of the inputs only: strides and padding of convolutions and masks of attention are not compared.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _ATTENTIONS = (
 
 
 def problem(op: str, signature: Signature) -> str:
-    """The size of a product, a convolution or attention as a text to compare; empty for every other operator."""
+    """The problem size of a matrix product, convolution or attention, as text to compare; empty for other operators."""
     rule = _RULES.get(op.rsplit("::", 1)[-1].removesuffix("_"))
     return rule(Operands(signature)) if rule else ""
 
@@ -81,7 +80,7 @@ def _convolved(first: int, way: str) -> Callable[[Operands], str]:
 
 
 def _attended(first: int, way: str) -> Callable[[Operands], str]:
-    """Sizes of query and key, the same whether heads or lengths come first."""
+    """Sizes of query and key, independent of whether heads or lengths come first."""
 
     def rule(inputs: Operands) -> str:
         query, key = inputs.shape(first), inputs.shape(first + 1)
@@ -108,20 +107,20 @@ _RULES = _table()
 
 INDUCTOR = "Inductor"
 _GENERATED = re.compile(r"triton_[a-z]{3}_fused_")
-"""Kernels of the compiler may all be called `triton_`: then the operator around the launch has the name."""
+"""Generated kernels may all be called `triton_`; then the operator around the launch has the full name."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkClass:
-    """What alike activities share; an empty text is what the trace does not hold."""
+    """What alike activities share; an empty text stands for what the trace does not hold."""
 
     name: str
-    """As recorded."""
+    """Name as recorded."""
     kind: Kind
     plain: str
-    """The name as it compares between traces."""
+    """Name normalised for comparison between traces."""
     op: str
-    """The operator that launched it, likewise; of what a graph replays none."""
+    """The operator that launched it, normalised; empty for nodes of a replayed graph."""
     dims: str
     """Sizes of the operator's inputs."""
     size: str
@@ -129,27 +128,27 @@ class WorkClass:
     signature: Signature | None
     decoded: Decoded
     problem: str
-    """The size of a product, a convolution or attention, however its operator is called."""
+    """Problem size of a product, a convolution or attention, independent of the operator's name."""
 
     @property
     def sizes(self) -> str:
-        """What it works on, as far as that is known: a compiled call names its result among the inputs too."""
+        """Sizes that it works on, as far as known; a compiled call lists its result among the inputs."""
         return self.problem or self.dims
 
     @property
     def is_helper(self) -> bool:
-        """Whether it only prepares or finishes what another kernel of its operator does."""
+        """Whether it only prepares or finishes what another kernel of its operator computes."""
         return self.kind == Kind.MEMSET or "helper" in self.decoded.operation
 
     @property
     def is_generated(self) -> bool:
-        """Whether torch.compile wrote it and its name says what from."""
+        """Whether torch.compile generated it and its name lists the fused operators."""
         library = self.decoded.library or ""
         return library.startswith(INDUCTOR) and len(self.decoded.fused_ops) > 0
 
     @property
     def shown(self) -> str:
-        """By what a table tells it apart: kernels that the compiler wrote by their numbers too."""
+        """The name by which tables distinguish it: generated kernels with their number."""
         return f"{self.plain} {self.decoded.index}" if self.decoded.index is not None else self.plain
 
 
@@ -160,7 +159,7 @@ class Classes:
     rows: Int64
     """Slices, ascending."""
     number: Int64
-    """Index in `known` of each."""
+    """Index in `known` of the class of each."""
     known: list[WorkClass]
 
     def of(self, rows: Int64) -> Int64:
@@ -169,7 +168,7 @@ class Classes:
 
 
 def classes(trace: Trace) -> Classes:
-    """The classes of the trace's GPU activities, made once."""
+    """The classes of the GPU activities of a trace, computed once."""
     return trace.remember("classes of work", lambda: _make(trace))
 
 
@@ -201,14 +200,14 @@ def _make(trace: Trace) -> Classes:
 
 
 def callers(trace: Trace, rows: Int64) -> Int64:
-    """The operator of each activity, -1 for none: of what a graph replays it is not the one around the replay."""
+    """The operator of each activity, -1 for none; a node of a replayed graph has none, whatever replays it."""
     trace_links = links(trace)
     replayed = np.isin(trace_links.launch[rows], calls_named(trace, GRAPH_LAUNCH))
     return np.where(replayed, -1, trace_links.owner[rows]).astype(np.int64)
 
 
 def _sizes(trace: Trace, rows: Int64) -> Int64:
-    """The id of the grid of each kernel, the bytes of everything else; -1 for unknown."""
+    """The id of the grid of each kernel, the bytes of every copy and fill; -1 for unknown."""
     event = trace.slices.event[rows]
     moved = trace.work_args.number("bytes", event)
     is_kernel = trace.slices.kind[rows] == Kind.KERNEL

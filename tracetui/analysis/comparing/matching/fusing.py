@@ -1,15 +1,11 @@
-"""Which work of one side a kernel of the other side took in: what torch.compile fused, and what stands in its place.
+"""Which activities of one side a kernel of the other side replaced: what was fused, and what runs in its place.
 
-A kernel that the compiler wrote carries the names of the operators it stems from. Work of the other side that belongs
-to one of them, and stands between the same two posts or close by, went into it. Where several such kernels stand in
-one stretch, the work is dealt out in order. A kernel without such names, written by hand or by a library, takes what
-is left in its stretch when it is alone there: that is told by the place and by nothing else. A product replaces one
-product at most, and none that is known to have another size.
-
-Which operators a GPU activity runs for: the one that launched it and those around that one.
-
-A kernel that the compiler wrote names the operators it stems from by their outer or their inner names: `relu`, and
-not `clamp_min`, which launches the kernel of an eager `relu`.
+A generated kernel lists in its name the operators it was fused from, by their outer or their inner names: `relu`, and
+not `clamp_min`, which launches the kernel of an eager `relu`. An activity of the other side that runs for one of these
+operators, between the same two anchors or close by, went into it; several such kernels in one segment share the
+activities in order. A kernel without such names, written by hand or by a library, takes what is left in its segment
+when it is alone there, by its position only. It replaces one matrix product at most, and none that is known to have
+another size.
 """
 
 from __future__ import annotations
@@ -31,29 +27,29 @@ from tracetui.model.trace import Kind, Trace
 _RELU = "_relu"
 _NO_WORK = frozenset({"view", "unsafe_view", "t", "transpose", "permute", "expand", "reshape", "slice", "select"})
 _MAX_ENCLOSING_OPS = 4
-"""So many operators, one within the other, are asked."""
+"""Maximum nested operators whose names are considered."""
 _BEFORE = re.compile(r"^_*(?:native_|cudnn_|miopen_)?")
 _AFTER = re.compile(r"(?:_legit)?(?:_no_training|_functional)?_?$")
 
 
 def base_op(name: str) -> str:
-    """An operator's name without its namespace and without what tells variants apart: `add_` is `add`."""
+    """An operator's name without namespace and without the affixes of its variants: `add_` is `add`."""
     base = name.rsplit("::", 1)[-1]
     backward = "_backward" if base.endswith("_backward") else ""
     return _AFTER.sub("", _BEFORE.sub("", base.removesuffix("_backward"))) + backward
 
 
 def fused_names(ops: Iterable[str]) -> frozenset[str]:
-    """Loose names of the operators in a generated kernel's name; of those that make no kernel none.
+    """Base names of the operators in a generated kernel's name, without those that launch no kernel.
 
-    `add_relu` and the like are operators of quantised tensors by their letters, and two of others in truth.
+    `add_relu` and the like are spelled as operators of quantised tensors, and are two fused operators.
     """
     apart = (part for op in ops for part in ((op.removesuffix(_RELU), "relu") if op.endswith(_RELU) else (op,)))
     return frozenset(map(base_op, apart)) - _NO_WORK
 
 
 def op_names(trace: Trace, rows: Int64) -> tuple[Int64, list[frozenset[str]]]:
-    """For each GPU activity the number of a set of loose names, and the sets; one is empty where no operator is."""
+    """For each GPU activity the number of a set of base names, and the sets; empty where no operator is known."""
     trace_links = links(trace)
     replayed = np.isin(trace_links.launch[rows], calls_named(trace, GRAPH_LAUNCH))
     at = np.where(replayed, -1, trace_links.owner[rows]).astype(np.int64)
@@ -81,46 +77,46 @@ def _op_above(trace: Trace, rows: Int64) -> Int64:
 
 
 MAX_ANCHORS_CROSSED = 3
-"""The compiler moves work past so many posts at most."""
+"""Maximum anchors across which torch.compile may have moved an activity."""
 MAX_REPLACED_ACTIVITIES = 32
-"""A kernel that is known by its place alone takes in so many others at most."""
+"""Maximum activities that a kernel replaces by its position alone."""
 _APART = (Family.GEMM, Family.ATTENTION)
-"""Such work does not go into kernels that only move and add up."""
+"""Families that are not fused into kernels that only move and add elements."""
 _DEVICE_COPY = "Memcpy DtoD"
 _OWN = "aten::"
-"""What names of PyTorch's own operators start with."""
+"""Prefix of PyTorch's own operators."""
 
 
 @dataclass(frozen=True, eq=False)
 class Unmatched:
-    """The work of one part that has no partner yet; the arrays have one entry per activity, in order of launch."""
+    """Activities of one part without partner; one entry per activity, in order of launch."""
 
     index: Int64
-    """Its place in the part."""
+    """Index in the part."""
     segment: Int64
-    """The post before it."""
+    """Number of the anchor before it."""
     number: Int64
     """Index in `known` of its class and operators."""
     known: Sequence[Member]
 
     def taken(self, mask: Bool) -> Unmatched:
-        """The activities that a mask leaves."""
+        """The activities of a mask."""
         return Unmatched(self.index[mask], self.segment[mask], self.number[mask], self.known)
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A class of work with the operators around it."""
+    """A class of activities with the operators around it."""
 
     work: WorkClass
     ops: frozenset[str]
-    """Loose names of the operators that it runs for."""
+    """Base names of the operators that it runs for."""
     fused: frozenset[str]
-    """Loose names of those that a generated kernel stems from."""
+    """Base names of the operators that a generated kernel was fused from."""
 
     @property
     def elements(self) -> int:
-        """Elements of the largest input; 0 where the sizes are not known."""
+        """Elements of the largest input; 0 where the sizes are unknown."""
         dims = self.work.signature.dims if self.work.signature else ()
         return max((int(np.prod(shape)) for shape in dims if shape and all(type(s) is int for s in shape)), default=0)
 
@@ -128,7 +124,7 @@ class Member:
 def unmatched(
     trace: Trace, rows: Int64, known: Sequence[WorkClass], number: Int64, free: Bool, stretch: Int64
 ) -> Unmatched:
-    """What is left of a part: its slices, their classes, and where they stand."""
+    """The activities of a part that are `free`, with their classes, operators and segments."""
     index = np.flatnonzero(free)
     names, sets = op_names(trace, rows[index])
     alike = combinations(number[index], names) if len(index) else None
@@ -141,12 +137,12 @@ def unmatched(
 
 
 def fused_into(given: Unmatched, others: Unmatched) -> Int64:
-    """For each activity that is no generated kernel the one of the others, which is one, that it went into; or -1."""
+    """For each activity that is not generated, the generated kernel of the other side that replaced it; or -1."""
     return _into(given, others, generated=False)
 
 
 def refused_into(given: Unmatched, others: Unmatched) -> Int64:
-    """For each generated kernel the one of the others, generated too, that does all of its work; -1 for none."""
+    """For each generated kernel, that of the other side which includes all its operators; -1 for none."""
     return _into(given, others, generated=True)
 
 
@@ -165,7 +161,7 @@ def _into(given: Unmatched, others: Unmatched, generated: bool) -> Int64:
 
 
 def _takes(host: Member, member: Member, sized: bool) -> bool:
-    """Whether a generated kernel names the work, and where `sized` whether both are known to be as large."""
+    """Whether a generated kernel lists an activity's operators; where `sized`, whether both are known to be as large."""
     if not host.fused or not member.ops | member.fused or member.work.decoded.family == Family.COMMUNICATION:
         return False
     family = member.work.decoded.family
@@ -177,7 +173,7 @@ def _takes(host: Member, member: Member, sized: bool) -> bool:
 
 
 def _dealt(stretch: Int64, hosts: Int64, host_stretch: Int64) -> Int64:
-    """For each stretch in order one of the hosts in the nearest stretch that has some, dealt out in order."""
+    """One of the hosts in the nearest segment that has some for each segment, assigned in order."""
     used, first, count = np.unique(host_stretch, return_index=True, return_counts=True)
     later = np.minimum(np.searchsorted(used, stretch), len(used) - 1)
     sooner = np.maximum(later - 1, 0)
@@ -191,7 +187,7 @@ def _dealt(stretch: Int64, hosts: Int64, host_stretch: Int64) -> Int64:
 
 
 def in_place_of(given: Unmatched, others: Unmatched) -> Int64:
-    """For each activity the one of the others that alone stands in its stretch, and could do its work; -1 for none."""
+    """For each activity the only one of the other side in its segment that could replace it; -1 for none."""
     into = np.full(len(given.index), -1, np.int64)
     mine, hosts = _works(given), _works(others)
     alone, first, count = np.unique(others.segment[hosts], return_index=True, return_counts=True)
@@ -207,13 +203,13 @@ def in_place_of(given: Unmatched, others: Unmatched) -> Int64:
 
 
 def _works(some: Unmatched) -> Int64:
-    """Those that compute or move something within the device: neither fills nor copies to and from the host."""
+    """Activities that compute or move data within the device: neither fills nor copies to and from the host."""
     wanted = [each.work.kind == Kind.KERNEL or each.work.name.startswith(_DEVICE_COPY) for each in some.known]
     return np.flatnonzero(np.array(wanted, bool)[some.number]) if wanted else some.index[:0]
 
 
 def _is_one_product(host: Member, members: Sequence[Member], often: Sequence[int]) -> bool:
-    """Whether no two products would be one: the place does not tell which of them that is."""
+    """Whether at most one matrix product would be replaced: the position does not tell which of two it is."""
     if host.work.decoded.family != Family.GEMM:
         return True
     products = (each.work.decoded.family == Family.GEMM and not each.work.is_helper for each in members)
@@ -221,7 +217,7 @@ def _is_one_product(host: Member, members: Sequence[Member], often: Sequence[int
 
 
 def _may_replace(host: Member, member: Member) -> bool:
-    """Whether nothing that is known of the two speaks against it."""
+    """Whether nothing known about the two rules a replacement out."""
     families = host.work.decoded.family, member.work.decoded.family
     if Family.COMMUNICATION in families:
         return False

@@ -1,13 +1,11 @@
-"""Which GPU work of one part goes with which of another (R3.50).
+"""Which GPU activities of one part match which of another (R3.50).
 
-Passes from the surest to the least sure; each looks only at what is left. What has the same name, operator and sizes
-belongs together, in order of launch; then what shares less. What is left may have been fused into a kernel of the
-other side, or split into several of them.
+The passes go from the most to the least certain; each considers only unmatched activities. Activities with the same
+name, operator and sizes match in order of launch; then those that share less. The rest may have been fused into a
+kernel of the other side, or split into several.
 
-Kernels that go by another name on the other side: found in one place, they are known in every other.
-
-A library that names a kernel anew does so everywhere. Where the same operator put one kernel on the GPU on either side
-the names belong together; where one side has more of them between two posts, that is what tells which one is meant.
+A library that renames a kernel does so everywhere: where the same operator launched one kernel on either side, the
+names match, and the same pair of names then matches everywhere else.
 """
 
 from __future__ import annotations
@@ -40,23 +38,23 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Trace
 
 KernelAndOp = tuple[str, str]
-"""A kernel's name as it compares between traces, and its operator."""
+"""A normalised kernel name and its operator."""
 
 
 @dataclass(frozen=True)
 class Renamed:
-    """Names that belong together, each of one side with one of the other."""
+    """Kernel names of A with their names in B."""
 
     of_a: dict[KernelAndOp, KernelAndOp]
-    """The name in B by that in A."""
+    """The name in B for each name in A."""
 
     def key_a(self, work: WorkClass) -> KernelAndOp | None:
-        """What work of A has in common with that of B; None for work whose name has no other."""
+        """The common key of a class of A; None where its name has no match."""
         found = _name(work)
         return found if found in self.of_a else None
 
     def key_b(self, work: WorkClass) -> KernelAndOp | None:
-        """Likewise of B."""
+        """The common key of a class of B."""
         return self._of_b.get(_name(work))
 
     @cached_property
@@ -69,9 +67,9 @@ def renamed(
     often_a: Iterable[tuple[WorkClass, int]],
     often_b: Iterable[tuple[WorkClass, int]],
 ) -> Renamed:
-    """The names that were mostly found beside each other, of classes and how often; and that not just here and there.
+    """The names that mostly match each other, from pairs of classes with their counts.
 
-    The others are how much work of each class either side has.
+    `often_a` and `often_b` count all activities by class: a pair of names counts only where it is not a rare exception.
     """
     pairs, here, there = Counter[tuple[KernelAndOp, KernelAndOp]](), Counter[KernelAndOp](), Counter[KernelAndOp]()
     for before, after, count in found:
@@ -106,14 +104,14 @@ SAME_NAME, OTHER_SHAPES = "same name", "same name, other shapes"
 SAME_OP, SAME_SIZE, SAME_OP_PLACE = "same op and shapes", "same family and size", "same op and place"
 FUSED, SPLIT, SAME_PLACE = "fused", "split", "same place"
 MATCH_KINDS = (SAME_NAME, OTHER_SHAPES, SAME_OP, SAME_SIZE, SAME_OP_PLACE, FUSED, SPLIT, SAME_PLACE)
-"""How partners were found; what they share."""
+"""How activities match: what partners share."""
 _BY_OP = (MATCH_KINDS.index(SAME_OP), MATCH_KINDS.index(SAME_OP_PLACE))
 TAKEN_IN = (FUSED, SPLIT, SAME_PLACE)
-"""Where several are one, one kernel does the work of several operators."""
+"""Kinds of match in which one kernel replaces several activities."""
 MIN_PAIRED_SHARE = 0.25
-"""Of the work of each part: where less of it is paired, the programs differ and a place says nothing."""
+"""Minimum share of each part that is paired, for positions to mean anything: else the programs differ."""
 MAX_LEFT_UNPAIRED = 32
-"""Where no more than this is left of a part, it does not matter how much is paired."""
+"""Number of unpaired activities up to which the share of pairs does not matter."""
 
 MatchKey = tuple[Hashable, ...] | None
 KeyOf = Callable[[WorkClass], MatchKey]
@@ -122,42 +120,42 @@ _BY_SIZE: tuple[KeyOf, ...] = (
     lambda work: (work.plain, work.op, work.dims, work.size),
     lambda work: (work.plain, work.op, work.sizes) if work.sizes else None,
 )
-"""Names that agree with what their operators were called with."""
+"""Keys of names with the sizes that operators were called with."""
 _BY_NAME: tuple[KeyOf, ...] = (
     lambda work: (work.plain, work.op, work.size) if work.size else None,
     lambda work: (work.plain, work.op) if work.op else None,
     lambda work: (work.plain, work.size) if work.size else None,
     lambda work: (work.plain,),
 )
-"""Names alone, from the surest to the least sure."""
+"""Keys of names alone, from the most to the least certain."""
 
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """GPU work of one part of A beside one part of B."""
+    """Matched GPU activities of one part of A and one part of B."""
 
     rows_a: Int64
     """Slices of A, in order of launch."""
     rows_b: Int64
     partner: Int64
-    """For each of `rows_a` a place in `rows_b`, the first of several, -1 for none: several may share one (fused)."""
+    """For each of `rows_a` an index in `rows_b`, the first of several, -1 for none; several may share one (fused)."""
     partner_b: Int64
-    """For each of `rows_b` a place in `rows_a`, the first of several; several may share one (split)."""
+    """For each of `rows_b` an index in `rows_a`, the first of several; several may share one (split)."""
     how: Int8
-    """For each of `rows_a` a place in `HOWS`, -1 for none."""
+    """For each of `rows_a` an index in `MATCH_KINDS`, -1 for none."""
     how_b: Int8
 
     def of_a(self, row: int) -> Int64:
-        """The slices of B that go with a slice of A, in order of launch; none for what has no partner."""
+        """The slices of B that match a slice of A, in order of launch; none without a partner."""
         return _partners(row, self.rows_a, self.partner, self.rows_b, self.partner_b)
 
     def of_b(self, row: int) -> Int64:
-        """The slices of A that go with a slice of B."""
+        """The slices of A that match a slice of B."""
         return _partners(row, self.rows_b, self.partner_b, self.rows_a, self.partner)
 
 
 def match(a: Side, part_a: int, b: Side, part_b: int) -> Matching:
-    """The work of a part of A beside that of a part of B; made once."""
+    """The activities of a part of A matched with those of a part of B; computed once."""
     key = ("matching", a.scope, part_a, b.trace, b.scope, part_b)
     return a.trace.remember(key, lambda: _match(a, part_a, b, part_b))
 
@@ -195,7 +193,7 @@ def _sized(work: WorkClass) -> MatchKey:
 
 
 class _Part:
-    """The work of one part and what was found for it."""
+    """The activities of one part with their partners so far."""
 
     def __init__(self, trace: Trace, rows: Int64) -> None:
         self.trace, self.rows = trace, rows
@@ -207,18 +205,18 @@ class _Part:
 
     @classmethod
     def of(cls, side: Side, part: int) -> _Part:
-        """The work of a part of a side in order of launch."""
+        """The activities of a part of a side in order of launch."""
         rows, parts = side.work()
         return cls(side.trace, in_launch_order(side.trace, rows[parts == part]))
 
     @property
     def free(self) -> Bool:
-        """What has no partner yet."""
+        """Mask of activities without partner."""
         mask: Bool = self.partner < 0
         return mask
 
     def often(self) -> Iterator[tuple[WorkClass, int]]:
-        """Every class and how much work there is of it."""
+        """Every class and its number of activities."""
         used, count = np.unique(self.number, return_counts=True)
         return zip((self.known[number] for number in used.tolist()), count.tolist(), strict=True)
 
@@ -227,13 +225,13 @@ class _Part:
 
 
 class _Table:
-    """Both parts while partners are looked for."""
+    """Both parts during matching."""
 
     def __init__(self, a: _Part, b: _Part) -> None:
         self.a, self.b = a, b
 
     def keys(self, key: KeyOf, key_b: KeyOf | None = None) -> tuple[Int64, Int64]:
-        """A key of all that is free, as numbers that mean the same on both sides; -1 for none."""
+        """A key of all unmatched activities, as numbers that mean the same on both sides; -1 for none."""
         ids: dict[MatchKey, int] = {None: -1}
         found = []
         for part, made in ((self.a, key), (self.b, key_b or key)):
@@ -247,16 +245,16 @@ class _Table:
         return found[0], found[1]
 
     def left_of(self, keys: tuple[Int64, Int64]) -> tuple[Int64, Int64]:
-        """The keys without those of what was joined since."""
+        """The keys without those of activities matched since."""
         return np.where(self.a.free, keys[0], -1), np.where(self.b.free, keys[1], -1)
 
     def alignment(self) -> Alignment:
-        """Where everything stands between the pairs that are known."""
+        """Positions of all activities between the pairs found so far."""
         mine = self._leading()
         return alignment(mine, self.a.partner[mine], len(self.a), len(self.b))
 
     def renamed(self) -> Renamed:
-        """The names of kernels that were found beside each other by their operators."""
+        """Names of kernels that operators pair with each other."""
         mine = self._leading()
         mine = mine[np.isin(self.a.how[mine], _BY_OP)]
         pairs, count = np.unique(self._classes(mine), return_counts=True)
@@ -268,7 +266,7 @@ class _Table:
         return renamed(found, self.a.often(), self.b.often())
 
     def is_related(self) -> bool:
-        """Whether both parts have enough in common for a place to mean something."""
+        """Whether both parts have enough in common for positions to mean anything."""
         paired = range(len(MATCH_KINDS) - len(TAKEN_IN))
         return all(
             part.free.sum() <= MAX_LEFT_UNPAIRED or np.isin(part.how, paired).mean() >= MIN_PAIRED_SHARE
@@ -276,35 +274,35 @@ class _Table:
         )
 
     def _leading(self) -> Int64:
-        """Places in A of pairs, and of the first of what is several."""
+        """Indices in A of pairs, and of the first activity of each group."""
         mine = np.flatnonzero(self.a.partner >= 0)
         leading: Int64 = mine[self.b.partner[self.a.partner[mine]] == mine]
         return leading
 
     def _classes(self, mine: Int64) -> Int64:
-        """The classes of work of A and of its partners, as one number each."""
+        """The classes of activities of A and of their partners, as one number each."""
         numbers: Int64 = self.a.number[mine] * len(self.b.known) + self.b.number[self.a.partner[mine]]
         return numbers
 
     def calls(self, key: KeyOf) -> tuple[LaunchingCalls, LaunchingCalls]:
-        """The calls of operators of which work is free, told apart by a key of that work."""
+        """Calls of operators with unmatched activities, distinguished by a key of these activities."""
         keys, sorts = self.keys(key), self.keys(_role)
         return calls(self.a.caller, keys[0], sorts[0]), calls(self.b.caller, keys[1], sorts[1])
 
     def pair(self, key: KeyOf, how: str, key_b: KeyOf | None = None) -> None:
-        """Make partners of what is free and has one key, first where both sides have it equally often."""
+        """Match unmatched activities with equal keys, first those that both sides have equally often."""
         keys = self.keys(key, key_b)
         for pairs in (even_pairs(*keys), None):
             mine, other = pairs or uneven_pairs(*self.left_of(keys), self.alignment())
             self.join(PartnerIndices(mine, other, other, mine), how)
 
     def join(self, found: PartnerIndices, how: str) -> None:
-        """Make partners."""
+        """Record partners."""
         self.a.partner[found.a], self.b.partner[found.b] = found.of_a, found.of_b
         self.a.how[found.a] = self.b.how[found.b] = MATCH_KINDS.index(how)
 
     def finished(self) -> Matching:
-        """What was found; pairs by name are told apart by whether they had the same sizes."""
+        """The matching; pairs by name are marked where their sizes differ."""
         self._tell_shapes()
         a, b = self.a, self.b
         return Matching(a.rows, b.rows, a.partner, b.partner, a.how, b.how)
@@ -322,16 +320,16 @@ class _Table:
 
 
 def _differ(a: WorkClass, b: WorkClass) -> bool:
-    """Whether two of one name are known to work on different sizes."""
+    """Whether two activities of one name are known to work on different sizes."""
     if a.sizes and b.sizes and a.op == b.op:
         return a.sizes != b.sizes
     return bool(a.size and b.size) and a.size != b.size
 
 
 def _fuse(table: _Table) -> None:
-    """Many to one: what went into kernels of B, what came out of kernels of A, and what only its place tells.
+    """Matches of many with one: fused into kernels of B, split from kernels of A, and matched by position only.
 
-    Generated kernels come after all others: what one of them takes in of one side does not depend on which is A.
+    Generated kernels come after all others, so that the result does not depend on which side is A.
     """
     finds: tuple[tuple[Find, str, str], ...] = (
         (fused_into, FUSED, SPLIT),
@@ -347,7 +345,7 @@ def _fuse(table: _Table) -> None:
 
 
 def _take_in(given: tuple[_Part, Int64], hosts: tuple[_Part, Int64], find: Find, how: str) -> None:
-    """Let the work of one part go into that of another; both with the posts before them."""
+    """Match activities of one part with the kernels of the other that replaced them; both with their segments."""
     mine, others = (
         unmatched(part.trace, part.rows, part.known, part.number, part.free, stretch)
         for part, stretch in (given, hosts)

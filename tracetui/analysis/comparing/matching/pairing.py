@@ -1,18 +1,11 @@
-"""Equal keys of two sequences paired one to one, in order.
+"""Pairing of two sequences of GPU activities by key, by operator call, and by position between anchors.
 
-Where one side has more of a key, those stay alone that are farthest from where the other side's stand.
-
-Where GPU work of two parts stands along what both have in common.
-
-Pairs that are matched already, and stand in the same order on both sides, are posts. What lies between two posts on
-one side belongs between the same two on the other. A pair that crosses others is no post: its order changed.
-
-GPU work in the order in which it was launched, which is the program's own order.
-
-Calls of operators beside each other: the same call may put other kernels on the GPU, and more or fewer of them.
-
-A library that chooses another algorithm runs several kernels in place of one. Of two calls that belong together the
-work is paired in order where both have as much of the same sorts; else all of one goes with all of the other.
+Activities are in order of launch, which is the program's own order. Equal keys are paired one to one in order; where
+one side has more of a key, those farthest from the others' positions stay unpaired. Pairs that are in the same order on
+both sides are anchors; what lies between two anchors on one side belongs between the same two on the other, and a pair
+that crosses others is no anchor. Of two calls of operators the activities are paired in order where both have equally
+many with the same roles; else all of one match all of the other, since a library may run several kernels in place of
+one.
 """
 
 from __future__ import annotations
@@ -29,36 +22,36 @@ from tracetui.model.trace import Float64, Trace
 
 @dataclass(frozen=True, eq=False)
 class PartnerIndices:
-    """What was found for some work of A and of B, by places in order of launch."""
+    """Partners of activities of A and of B, as indices in order of launch."""
 
     a: Int64
     of_a: Int64
-    """A place in B for each of `a`, the first of several; several may share one."""
+    """An index in B for each of `a`, the first of several; several may share one."""
     b: Int64
     of_b: Int64
-    """A place in A for each of `b`, the first of several; several may share one."""
+    """An index in A for each of `b`, the first of several; several may share one."""
 
 
 @dataclass(frozen=True, eq=False)
 class LaunchingCalls:
-    """Calls of operators by the work of one part that they launched."""
+    """Calls of operators with the activities of one part that they launched."""
 
     activity: Int64
-    """Places of that work, by call and in order of launch."""
+    """Indices of the activities, by call and in order of launch."""
     call: Int64
     """Index of the call of each."""
     first: Int64
-    """For each call, in order of launch, where its work begins in `work`."""
+    """For each call, in order of launch, the index of its first activity in `activity`."""
     count: Int64
-    """How much of it there is."""
+    """Number of activities of each call."""
     key: Int64
-    """What tells calls apart, the same numbers on both sides."""
+    """Key of each call, the same numbers on both sides."""
     role: Int64
-    """What sort of work each of `work` is, likewise."""
+    """Role of each activity (family, helper, generated), the same numbers on both sides."""
 
 
 def calls(caller: Int64, key: Int64, sort: Int64) -> LaunchingCalls:
-    """The calls by their operators, of work with a key; the key of a call is that of its first work."""
+    """The calls of operators, from activities with a key; the key of a call is that of its first activity."""
     work = np.flatnonzero((key >= 0) & (caller >= 0))
     used, begin, member = np.unique(caller[work], return_index=True, return_inverse=True)
     number = np.empty(len(used), np.int64)
@@ -71,7 +64,7 @@ def calls(caller: Int64, key: Int64, sort: Int64) -> LaunchingCalls:
 
 
 def call_partners(a: LaunchingCalls, b: LaunchingCalls, where: Alignment) -> PartnerIndices:
-    """The work of calls of one key, wherever they stand."""
+    """Partners of the activities of calls with equal keys, wherever they are."""
     even = even_pairs(a.key, b.key)
     left_a, left_b = a.key.copy(), b.key.copy()
     left_a[even[0]], left_b[even[1]] = -1, -1
@@ -81,7 +74,7 @@ def call_partners(a: LaunchingCalls, b: LaunchingCalls, where: Alignment) -> Par
 
 
 def call_partners_in_segment(a: LaunchingCalls, b: LaunchingCalls, where: Alignment) -> PartnerIndices:
-    """The work of calls of one key between the same posts, where there are as many on either side."""
+    """Partners of activities of calls with equal keys in the same segment, where both sides have equally many."""
     span = int(max(where.segment_a.max(initial=0), where.segment_b.max(initial=0))) + 1
     key_a = a.key * span + where.segment_a[a.activity[a.first]]
     key_b = b.key * span + where.segment_b[b.activity[b.first]]
@@ -95,7 +88,7 @@ def _partners(a: LaunchingCalls, b: LaunchingCalls, pairs: Pairs) -> PartnerIndi
 
 
 def _one_way(mine: LaunchingCalls, others: LaunchingCalls, calls: Int64, partners: Int64) -> tuple[Int64, Int64]:
-    """For the work of calls its partner in their partners: what has its place in the call, else the first."""
+    """For activities of calls the partner in the partner call: the one at the same index, else the first."""
     partner = np.full(len(mine.count), -1, np.int64)
     partner[calls] = partners
     held = np.flatnonzero(partner[mine.call] >= 0)
@@ -111,7 +104,7 @@ def _one_way(mine: LaunchingCalls, others: LaunchingCalls, calls: Int64, partner
 def in_launch_order(trace: Trace, rows: Int64) -> Int64:
     """GPU activities by launch, those of one launch by start.
 
-    A stream runs what it is given in order: work without a launch record comes after what its stream ran before it.
+    A stream runs its activities in order: one without a launch record comes after what its stream ran before it.
     """
     slices = trace.slices
     launch = links(trace).launch[rows].astype(np.int64)
@@ -128,29 +121,29 @@ def in_launch_order(trace: Trace, rows: Int64) -> Int64:
 
 
 _MAX_STRAY_RATIO = 2
-"""A pair that is so many times as far from its place as the middle one does not count: it moved alone."""
+"""Pairs whose rank differs by more than this many times the median difference are no anchors: they moved alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """Places of the work of both parts on one scale: posts stand at 1, 2, 3 ..., all else between them."""
+    """Positions of the activities of both parts on one scale: anchors at 1, 2, 3 ..., all others between them."""
 
     a: Float64
     b: Float64
 
     @property
     def segment_a(self) -> Int64:
-        """The number of the post before each activity, 0 before the first."""
+        """The number of the anchor before each activity, 0 before the first."""
         return np.floor(self.a).astype(np.int64)
 
     @property
     def segment_b(self) -> Int64:
-        """Likewise of B."""
+        """The same for B."""
         return np.floor(self.b).astype(np.int64)
 
 
 def alignment(pairs_a: Int64, pairs_b: Int64, size_a: int, size_b: int) -> Alignment:
-    """The scale that pairs make: places in order of launch of each pair in A and in B."""
+    """The alignment from pairs, given as indices in A and in B in order of launch."""
     posts_a, posts_b = _anchors(pairs_a, pairs_b)
     numbers = np.arange(len(posts_a) + 2, dtype=np.float64)
     scales = (
@@ -161,7 +154,7 @@ def alignment(pairs_a: Int64, pairs_b: Int64, size_a: int, size_b: int) -> Align
 
 
 def _anchors(a: Int64, b: Int64) -> tuple[Int64, Int64]:
-    """The pairs that no other crosses, after those that moved far are taken out."""
+    """The pairs that cross no others, after those that moved far are removed."""
     order = np.argsort(a, kind="stable")
     a, b = a[order], b[order]
     if len(b) and (np.diff(b) < 0).any():
@@ -182,18 +175,18 @@ def _ranks(values: Int64) -> Int64:
 
 
 Pairs = tuple[Int64, Int64]
-"""Places in A and in B of what belongs together."""
+"""Indices in A and in B of what is paired."""
 
 
 def even_pairs(a: Int64, b: Int64) -> Pairs:
-    """Pairs of the keys that both sides have equally often; a key below 0 is none."""
+    """Pairs of the keys that both sides have equally often; a negative key is none."""
     order_a, order_b, keys, counts_a, counts_b = _sorted(a, b)
     even = keys[counts_a == counts_b]
     return order_a[np.isin(a[order_a], even)], order_b[np.isin(b[order_b], even)]
 
 
 def uneven_pairs(a: Int64, b: Int64, where: Alignment) -> Pairs:
-    """Pairs of the keys that both sides have, one more often than the other."""
+    """Pairs of the keys that one side has more often than the other."""
     order_a, order_b, _, counts_a, counts_b = _sorted(a, b)
     found_a, found_b = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     uneven = (counts_a != counts_b) & (counts_a > 0) & (counts_b > 0)
@@ -211,7 +204,7 @@ def uneven_pairs(a: Int64, b: Int64, where: Alignment) -> Pairs:
 
 
 def _sorted(a: Int64, b: Int64) -> tuple[Int64, Int64, Int64, Int64, Int64]:
-    """Places with a key by key and then in order, the keys, and how often each side has them."""
+    """Indices with a key by key and then in order, the keys, and how often each side has them."""
     orders = []
     for keys in (a, b):
         order = np.argsort(keys, kind="stable")
@@ -223,7 +216,7 @@ def _sorted(a: Int64, b: Int64) -> tuple[Int64, Int64, Int64, Int64, Int64]:
 
 
 def _nearest(many: Float64, few: Float64) -> Int64:
-    """For each of the few, in order, one of the many that is near and was not taken; both ascend."""
+    """For each of the few, in order, a near one of the many, each used once; both ascend."""
     found = np.searchsorted((many[1:] + many[:-1]) / 2, few)
     steps = np.arange(len(few))
     rising = np.maximum.accumulate(found - steps) + steps

@@ -1,11 +1,8 @@
-"""What makes a comparison unfair, or less sure than its numbers look.
+"""What makes a comparison unfair or less certain: other programs, devices, ranks, options or inputs.
 
-Two programs that have next to nothing in common: of these no time is a speed-up, and none explains the other.
-
-Which ranks of a distributed job two sides are, as the profiler writes it into a trace.
-
-Ranks of one job run at the same time, and wait for each other in every collective: how long one of them is in there
-says how late the others came. By their ids nothing tells jobs apart; what was recorded at the same time is one.
+Of two programs with almost nothing in common no time is a speed-up, and none explains the other. Ranks of one job run
+at the same time and wait for each other in every collective, so that time in a collective shows how late the others
+came. Ids do not identify a job; ranks recorded at the same time belong to one.
 """
 
 from __future__ import annotations
@@ -46,19 +43,19 @@ def rank(trace: Trace) -> Rank | None:
 
 
 def are_ranks(a: Side, b: Side) -> bool:
-    """Whether both sides are different ranks of as many."""
+    """Whether the sides are different ranks of equally many."""
     left, right = rank(a.trace), rank(b.trace)
     return left is not None and right is not None and left.of == right.of and left.number != right.number
 
 
 def is_one_job(a: Side, b: Side) -> bool:
-    """Whether they are ranks that were recorded at the same time."""
+    """Whether they are ranks recorded at the same time."""
     (low_a, high_a), (low_b, high_b) = _when(a.trace), _when(b.trace)
     return are_ranks(a, b) and low_a < high_b and low_b < high_a
 
 
 def rank_sentences(a: Side, b: Side, names: tuple[str, str]) -> Iterator[str]:
-    """That the sides are different ranks, or of jobs of different size; nothing where they are not."""
+    """The sentence about sides that are different ranks, or of jobs of different size; none otherwise."""
     left, right = rank(a.trace), rank(b.trace)
     if left is None or right is None:
         return
@@ -72,30 +69,30 @@ def rank_sentences(a: Side, b: Side, names: tuple[str, str]) -> Iterator[str]:
 
 
 def _when(trace: Trace) -> tuple[int, int]:
-    """The first and the last moment of a trace by the clock on the wall, in ns."""
+    """Wall-clock times in ns of the start and the end of a trace."""
     return trace.origin_ns + trace.window[0], trace.origin_ns + trace.window[1]
 
 
 Row = Mapping[str, Any]
 
 UNRELATED_PERCENT = (20.0, 50.0)
-"""Percent of the GPU time of one side, and of the other: where less has a counterpart, the work is other work.
+"""Percent of GPU time with a match: below the first on one side and the second on both, the programs are unrelated.
 
-Of a program from which most was taken out all that is left has one.
+All that is left of a program from which most was removed still has a match.
 """
 MIN_SHARED_CALLS = 0.25
-"""Of the calls of operators on the side that has more of them: with fewer of the same names it is another program."""
+"""Minimum share of operator calls, of the side with more, that both sides make in related programs."""
 SEPARATE_TIMES = {
     "gpu_span_us": "GPU{}, from the first kernel to the last",
     "gpu_busy_us": "GPU time{}",
     "cpu_us": "CPU time{}",
 }
-"""The times that are told beside each other."""
+"""Times shown side by side for unrelated programs."""
 SEPARATE_COUNTS = {"kernels": "Kernels{}", "cpu_ops": "Operators{}"}
 
 
 def in_common(rows: Sequence[Row]) -> tuple[float, float]:
-    """Percent of each side's GPU time that has a counterpart, from the rows of the table of kernels."""
+    """Percent of each side's GPU time that has a match, from the rows of the table of kernels."""
     shares = []
     for mine, other, us in (("calls_a", "calls_b", "a_us"), ("calls_b", "calls_a", "b_us")):
         total = sum(row[us] for row in rows if row[mine])
@@ -104,7 +101,7 @@ def in_common(rows: Sequence[Row]) -> tuple[float, float]:
 
 
 def shared_calls(ops: Sequence[Row]) -> float:
-    """The share of the calls of operators that both sides make, of those of the side that makes more; 1 for none."""
+    """Share of operator calls that both sides make, of those of the side that makes more; 1 for none."""
     mine = [row for row in ops if row["kind"] == OP]
     larger = max(sum(row["calls_a"] for row in mine), sum(row["calls_b"] for row in mine))
     shared: float = sum(min(row["calls_a"], row["calls_b"]) for row in mine)
@@ -112,7 +109,7 @@ def shared_calls(ops: Sequence[Row]) -> float:
 
 
 def unrelated_programs(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, str] = ("A", "B")) -> str:
-    """That the sides are two programs, as a sentence; empty where they are not."""
+    """The sentence that the sides are different programs; empty where they are not."""
     if not (len(a.work()[0]) and len(b.work()[0])):
         return ""
     shares = in_common(list(kernel_changes(a, b).table.rows()))
@@ -130,7 +127,7 @@ def unrelated_programs(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, s
 
 
 def separate_times(a: Side, b: Side, totals: Mapping[str, Total]) -> Iterator[str]:
-    """Times, counts and verdicts of both sides beside each other."""
+    """Times, counts and verdicts of both sides, side by side."""
     for name, words in SEPARATE_TIMES.items():
         if (each := totals.get(name)) and each.difference.change is not Change.UNKNOWN:
             before, after = each.difference.a.median, each.difference.b.median
@@ -146,7 +143,7 @@ def separate_times(a: Side, b: Side, totals: Mapping[str, Total]) -> Iterator[st
 
 
 CONDITIONS = (*RECORDED, THREADS)
-"""Parameters that are not the program's own: by these two recordings should not differ."""
+"""Parameters other than the program's own, which two recordings should share."""
 
 
 def is_same(a: Side, b: Side) -> bool:
@@ -162,12 +159,12 @@ def is_same(a: Side, b: Side) -> bool:
 
 
 def unfair(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> list[str]:
-    """Sentences about what differs beside the program, the gravest first; `names` is what they call the sides."""
+    """Sentences about differences other than the program, the most serious first; `names` name the sides."""
     return [f"{said[:1].upper()}{said[1:]}" for said in _unfair(a, b, names)]
 
 
 def unsure(a: Side, b: Side) -> list[str]:
-    """Sentences about what the numbers leave open, and on what both rest."""
+    """Sentences about what stays uncertain, and what both sides share."""
     said = [*_on_the_same(traits(a), traits(b))]
     if 1 in (len(a), len(b)) and not len(a) == len(b) == 1:
         alone, other = ("A", "B") if len(a) == 1 else ("B", "A")
@@ -210,7 +207,7 @@ def _devices(side: Traits) -> str:
 
 
 def _on_others(a: Traits, b: Traits) -> Iterator[str]:
-    """What differs between two programs of which it is not known that they compute on the same numbers."""
+    """Differences between programs that are not known to compute on the same data."""
     others = sorted(name for name in a.operands.keys() & b.operands.keys() if a.operands[name] != b.operands[name])
     what = _differing(a, b, _is_same_numbers(a, b))
     if what and others:
@@ -222,7 +219,7 @@ def _on_others(a: Traits, b: Traits) -> Iterator[str]:
 
 
 def _on_the_same(a: Traits, b: Traits) -> Iterator[str]:
-    """How two programs differ that compute on the same numbers: that is what is compared, and fair."""
+    """The difference between programs that compute on the same data: this is what is compared, and fair."""
     if not _is_same_numbers(a, b):
         return
     rest = "with the same weights and inputs"
@@ -235,7 +232,7 @@ def _on_the_same(a: Traits, b: Traits) -> Iterator[str]:
 
 
 def _is_same_numbers(a: Traits, b: Traits) -> bool:
-    """Whether all weights and inputs that both name, and there are some, have the same digests."""
+    """Whether all weights and inputs that both sides name, at least one, have equal digests."""
     shared = a.operands.keys() & b.operands.keys()
     return bool(shared) and all(a.operands[name] == b.operands[name] for name in shared)
 
@@ -251,11 +248,11 @@ def _differing(a: Traits, b: Traits, of_conditions: bool) -> str:
 
 
 def _names(a: Traits, b: Traits) -> str:
-    """Of two workloads; empty where they are one, or not known."""
+    """The names of two different workloads; empty where they are the same or unknown."""
     return f"{a.workload} and {b.workload}" if a.workload and b.workload and a.workload != b.workload else ""
 
 
 def _changed(a: Traits, b: Traits) -> dict[str, str]:
-    """Parameters that both sides name, with both values."""
+    """Parameters that both sides have with different values."""
     shared = [key for key in a.params if key in b.params]
     return {key: f"{key} {a.params[key]} → {b.params[key]}" for key in shared if a.params[key] != b.params[key]}

@@ -27,34 +27,34 @@ from tracetui.model.trace import Kind
 Row = Mapping[str, Any]
 
 MIN_COMMON_PERCENT = 50.0
-"""Percent of a side's GPU time below which its share with a counterpart is told."""
+"""Percent of a side's GPU time with a match, below which the shares are mentioned."""
 MIN_CHANGE_SHARE = 0.05
-"""Of the GPU's time on the slower side: rows that change less than that explain nothing."""
+"""Minimum change of a row, as a share of the GPU time of the slower side, to be mentioned."""
 MAX_NAMED_KERNELS = 3
-"""So many kernels are named in a sentence."""
+"""Maximum kernels named per sentence."""
 MAX_NAMED_OPS = 5
-"""So many operators that became one kernel."""
+"""Maximum operators named of those that one kernel replaced."""
 MAX_WORD_CHARACTERS = 40
-"""Characters of a name that is a word; longer ones are mangled."""
+"""Maximum characters of an identifier that is shown as it is; longer ones are mangled names."""
 _OTHERS = (FASTER, SLOWER, GONE, NEW)
 _GEMM, _COLLECTIVE = Family.GEMM.name.lower(), Family.COMMUNICATION.name.lower()
 _SUMS = ("aten::addmm", "aten::baddbmm", "aten::addbmm")
-"""Operators that a product and a sum become."""
+"""Operators that a matrix product with an addition becomes."""
 
 
 @dataclass(frozen=True)
 class KernelStory:
-    """What is said of the GPU's work."""
+    """Sentences about GPU activities."""
 
     sentences: tuple[str, ...]
     saved_bytes: float = 0.0
-    """So many less are told where fusions are."""
+    """Bytes saved by the fusions that are mentioned."""
     named_ops: frozenset[str] = frozenset()
-    """Operators whose work is told to be gone or new."""
+    """Operators whose activities are mentioned as gone or new."""
 
 
 def kernel_story(a: Side, b: Side, totals: Mapping[str, Total]) -> KernelStory:
-    """What explains the GPU's time; nothing where one side has none, or where all is as it was."""
+    """The explanation of the GPU time; empty where one side has none, or where nothing changed."""
     changes = kernel_changes(a, b)
     rows: list[Row] = [
         {**row, "place": index, "from": _kernels(a, changes.rows_a[index]), "into": _kernels(b, changes.rows_b[index])}
@@ -88,26 +88,26 @@ def kernel_story(a: Side, b: Side, totals: Mapping[str, Total]) -> KernelStory:
 
 
 def _common_words(shares: tuple[float, float]) -> Iterator[str]:
-    """That little of the work has a counterpart: perhaps these are two programs."""
+    """The sentence that little of the GPU time has a match: these may be two programs."""
     if min(shares) < MIN_COMMON_PERCENT:
         first, second = map(rounded_percent, shares)
         yield f"Of A's GPU time {first} has a match in B, of B's {second} has one in A."
 
 
 def _telling(rows: Sequence[Row]) -> list[Row]:
-    """The rows that hold enough of the GPU's time on either side to explain something."""
+    """Rows with enough of the GPU time of either side to matter."""
     least = [MIN_CHANGE_SHARE * sum(row[name] for row in rows) for name in ("a_us", "b_us")]
     return [row for row in rows if row["a_us"] > least[0] or row["b_us"] > least[1]]
 
 
 def _weighty(left: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
-    """Of some rows those that changed by enough to explain something."""
+    """Rows of `left` that changed by enough to matter."""
     least = MIN_CHANGE_SHARE * max(sum(row["a_us"] or 0 for row in rows), sum(row["b_us"] or 0 for row in rows))
     return [row for row in left if row["mark"] in _OTHERS and abs(row["saves_us"] or 0) > least]
 
 
 def _kernels(side: Side, rows: Int64) -> str:
-    """Kernels by name: as it is where that is a word, else in short."""
+    """Names of kernels: identifiers as they are, others decoded."""
     used, first = np.unique(side.trace.slices.name[rows], return_index=True)
     names = [side.trace.names[name] for name in used[np.argsort(first)].tolist()]
     return joined(list(dict.fromkeys(map(_spelled, names))))
@@ -122,7 +122,7 @@ def _spelled(name: str) -> str:
 def _counts(
     a: Side, b: Side, totals: Mapping[str, Total], fused: Sequence[Row], more: Sequence[Row], others: Sequence[Row]
 ) -> Iterator[str]:
-    """How many kernels there are, with what was fused, what is called less often, and what else changed."""
+    """The number of kernels, with what was fused, what is called less often, and what else changed."""
     names = ["kernels", "copies"]
     before, after = (sum(getattr(totals[name].difference, side).median for name in names) for side in "ab")
     copies = totals["copies"].difference
@@ -145,7 +145,7 @@ def _counts(
 def _fusion(row: Row) -> str:
     """What became what: `gelu and mul became K (149 → 89.4 µs, 101 MB less memory traffic)`.
 
-    Of a kernel whose name does not say so only its place does.
+    A kernel that is matched only by its position `runs where` others ran.
     """
     times = row["a_us"], row["b_us"]
     ops = _ops(row) if row["mark"] == FUSED_INTO else [row["from"]]
@@ -163,7 +163,7 @@ def _fusion(row: Row) -> str:
 
 
 def _rates(rows: Sequence[Row]) -> list[str]:
-    """Kernels that are called at another rate: `layer_norm 16 → 1 calls (96.0 → 43.0 µs)`."""
+    """Kernels whose number of calls changed: `layer_norm 16 → 1 calls (96.0 → 43.0 µs)`."""
     scale = time_scale(row[name] for row in rows for name in ("a_us", "b_us"))
     return [
         f"{_name(row)} {row['calls_a']} → {row['calls_b']} calls ({scale.change(row['a_us'], row['b_us'])})"
@@ -172,7 +172,7 @@ def _rates(rows: Sequence[Row]) -> list[str]:
 
 
 def _is_split(row: Row) -> bool:
-    """Whether one kernel became several, and not merely by standing where it stood."""
+    """Whether one kernel became several, matched by more than its position."""
     return bool(row["mark"] == SPLIT_INTO and row["how"] != SAME_PLACE)
 
 
@@ -181,7 +181,7 @@ def _is_resized(row: Row) -> bool:
 
 
 def _same_products(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
-    """That the compiler leaves matrix products to the library, which surprises many (R3.52)."""
+    """The sentence that torch.compile leaves matrix products to the library (R3.52)."""
     if traits(a).compiled == traits(b).compiled:
         return
     same = [row for row in rows if row["family"] == _GEMM and row["name_a"] and row["name_a"] == row["name_b"]]
@@ -194,7 +194,7 @@ def _same_products(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _in_the_dispatcher(a: Side, b: Side) -> tuple[str, frozenset[int]]:
-    """A product and a sum that became one operator, which copies what is added and runs the product as before.
+    """A product and a sum that became one operator, which copies the addend and runs the same product.
 
     With the slices of these copies.
     """
@@ -228,7 +228,7 @@ def _is_product(side: Side, row: int) -> bool:
 
 
 def _changed(others: Sequence[Row]) -> list[str]:
-    """What else changed, by what became of it: `gone: cat (13.0 µs)`."""
+    """Other changes by mark: `gone: cat (13.0 µs)`."""
     scale = time_scale(row[name] for row in others for name in ("a_us", "b_us"))
     said = []
     for mark in _OTHERS:

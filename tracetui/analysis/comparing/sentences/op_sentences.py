@@ -1,7 +1,4 @@
-"""Sentences about the CPU's work: what costs more or less, what most of it is, and what torch.compile adds.
-
-Sentences about what the CPU of a side calls: how many operators there are, what fused, what is gone or new.
-"""
+"""Sentences about the CPU: operators that fused, are gone, new or called more or less often, and where time went."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ from tracetui.model.quantities import Scale, counted, time_scale
 from tracetui.model.trace import Float64, Trace
 
 MIN_TIME_SHARE = 0.05
-"""Of the time of all operators of a side: what takes less is no reason for anything."""
+"""Minimum share of the time of all operators of a side, for an operator to be mentioned."""
 MAX_NAMED_FUSIONS = 3
 """Maximum fusions named per sentence, and maximum operators named that are called at another rate."""
 MAX_NAMED_FUSED_OPS = 4
@@ -37,7 +34,7 @@ _OWN = ("self_cpu_a_us", "self_cpu_b_us")
 
 
 class OpCounts:
-    """How many operators there are, and what of that is a reason."""
+    """Numbers of operators, and which of them explain a change."""
 
     def __init__(self, a: Side, b: Side, rows: Sequence[Row], fusions: OpFusions) -> None:
         self._sides, self._rows, self._fusions = (a, b), rows, fusions
@@ -46,15 +43,15 @@ class OpCounts:
         ]
         self._resized = self._find_resized()
         self.named = [row["name"] for row in self._resized if row["mark"] in (FASTER, SLOWER)]
-        """Operators whose times are told."""
+        """Operators whose times are mentioned."""
 
     @property
     def is_change(self) -> bool:
-        """Whether other operators run, or another number of them."""
+        """Whether different operators run, or another number of them."""
         return bool(self._lead or self._fusions.fusions)
 
     def sentences(self) -> Iterator[str]:
-        """How many there are, with what fused or is called at another rate, and what one side alone calls."""
+        """Numbers of operators, with what fused or is called more or less often, and what only one side calls."""
         fused = [_fusion(each) for each in self._fusions.fusions if self._is_worth(each)][:MAX_NAMED_FUSIONS]
         resized = _rates(self._resized)
         alone = list(_alone(*self._sides, self._rows, self._fusions))
@@ -70,7 +67,7 @@ class OpCounts:
 
     @cached_property
     def _lead(self) -> str:
-        """`Operators per step 210 → 23`, without those of torch.compile itself; empty where that is no change."""
+        """`Operators per step 210 → 23`, without those of torch.compile itself; empty where unchanged."""
         machinery = [_of_compile(side) for side in self._sides]
         every = [measures(side)["cpu_ops"].values for side in self._sides]
         change = difference(every[0] - machinery[0], every[1] - machinery[1], exact=True)
@@ -84,20 +81,20 @@ class OpCounts:
         return any(time > least for time, least in zip(times, self._least, strict=True))
 
     def _find_resized(self) -> list[Row]:
-        """The operators that take much of the time and are called at another rate."""
+        """Operators that take much of the time and are called more or less often."""
         both = [row for row in self._rows if row["kind"] == OP and 0 < row["calls_a"] != row["calls_b"] > 0]
         found = [row for row in both if any(row[name] > least for name, least in zip(_OWN, self._least, strict=True))]
         found = [row for row in found if self._is_counted(row["name"])]
         return sorted(found, key=lambda row: -max(row[name] for name in _OWN))[:MAX_NAMED_FUSIONS]
 
     def _is_counted(self, name: str) -> bool:
-        """Whether the numbers of calls differ by more than they do from part to part."""
+        """Whether the numbers of calls differ by more than noise."""
         before, after = (each.count(each.of([name])) for each in (self._fusions.a, self._fusions.b))
         return difference(before, after, exact=True).change in BEYOND_NOISE
 
 
 def _of_compile(side: Side) -> Float64:
-    """How many of the operators of each part are rows of torch.compile."""
+    """Number of operators of each part that are entries of torch.compile."""
     side_calls = calls(side)
     own = np.array([index for index, key in enumerate(side_calls.keys) if key.kind == COMPILE], np.int64)
     held = np.isin(side_calls.row, op_rows(side.trace)) & np.isin(side_calls.key, own)
@@ -105,7 +102,7 @@ def _of_compile(side: Side) -> Float64:
 
 
 def _and_of_compile(before: float, after: float) -> str:
-    """How many operators there are beside those that are counted: `and 5 of torch.compile`."""
+    """Operators beside those that are counted: `and 5 of torch.compile`."""
     if before == after == 0:
         return ""
     return f"and {f'{before:,g} → ' if before not in (0, after) else ''}{after:,g} of torch.compile"
@@ -124,7 +121,7 @@ def _together(names: Sequence[str]) -> str:
 
 
 def _rates(rows: Sequence[Row]) -> list[str]:
-    """Operators called at another rate: those whose times are no news together, by their numbers of calls."""
+    """Operators called more or less often; those with unchanged times are grouped by their numbers of calls."""
     scale = time_scale(time for row in rows for time in own_times(row))
     said: dict[str, list[str]] = {}
     for row in rows:
@@ -134,19 +131,19 @@ def _rates(rows: Sequence[Row]) -> list[str]:
 
 
 def own_times(row: Row) -> tuple[float, float]:
-    """CPU time of a row of operators outside of what it called, before and after, in us."""
+    """Self CPU time of an operator row, before and after, in us."""
     return row["self_cpu_a_us"], row["self_cpu_b_us"]
 
 
 def names_alone(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
-    """The operators that one side alone calls."""
+    """The sentence about operators that only one side calls."""
     said = list(_alone(a, b, rows, None))
     if said:
         yield f"Operators {'; '.join(said)}."
 
 
 def _alone(a: Side, b: Side, rows: Sequence[Row], fusions: OpFusions | None) -> Iterator[str]:
-    """What one side alone calls: `gone: cat, and the view ops split, narrow (814 µs)`; what fused is left out."""
+    """What only one side calls: `gone: cat, and the view ops split, narrow (814 µs)`, without fused operators."""
     said = []
     for mark, here, other, number in ((GONE, a, b, 0), (NEW, b, a, 1)):
         mine = [row["name"] for row in rows if row["mark"] == mark and row["kind"] == OP]
@@ -171,9 +168,9 @@ def _alone(a: Side, b: Side, rows: Sequence[Row], fusions: OpFusions | None) -> 
 
 
 def _untold(fusions: OpFusions, names: Sequence[str], number: int) -> tuple[list[str], float]:
-    """Of operators those of which some calls are in no fusion, the longest first, and the time of all these calls.
+    """Operators with calls outside of all fusions, the longest first, and the time of all these calls.
 
-    That time holds the view ops that are folded into them.
+    That time includes the view ops folded into them.
     """
     calls, told = (fusions.a, fusions.b)[number], (fusions.fused_a, fusions.fused_b)[number]
     free = calls.of(names) & ~told
@@ -187,7 +184,7 @@ def _untold(fusions: OpFusions, names: Sequence[str], number: int) -> tuple[list
 
 
 def _views(side: Side, others: Sequence[str] = ()) -> list[str]:
-    """Names of the view ops that a side calls, without those of the other."""
+    """Names of the view ops that a side calls and the other does not."""
     names = dict.fromkeys(key.name for key in calls(side).keys if key.kind == OP and key.name in VIEW_OPS)
     return [name for name in names if name not in others]
 
@@ -195,18 +192,18 @@ def _views(side: Side, others: Sequence[str] = ()) -> list[str]:
 Row = Mapping[str, Any]
 
 MIN_CHANGE_SHARE = 0.1
-"""Of the change of the CPU's time: rows that change less explain nothing."""
+"""Minimum change of a row, as a share of the change of the CPU time, to be mentioned."""
 MAIN_OP_SHARE = 0.5
-"""Of the CPU's time: an operator that takes as much on both sides is what most of it is."""
+"""Share of the CPU time on both sides, above which one operator is said to be most of it."""
 MAX_NAMED_OPS = 3
 """Maximum operators named as costing more or less."""
 LAUNCHES = "launch calls"
-"""All calls that put work on a GPU, whatever the library calls them."""
+"""Name of all launch calls together, whatever the library calls them."""
 BEYOND_NOISE = (Change.LESS, Change.MORE)
 
 
 def op_sentences(a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Total]) -> Iterator[str]:
-    """What explains the CPU's time of sides that put nothing on a GPU: operators first, then costs."""
+    """The explanation of the CPU time of sides without GPU activity: operators first, then costs."""
     fusions = op_fusions(a, b, rows)
     counts = OpCounts(a, b, rows, fusions)
     yield from counts.sentences()
@@ -221,7 +218,7 @@ def op_sentences(a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Tot
 def op_sentences_of_gpu(
     a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Total], told: Iterable[str]
 ) -> Iterator[str]:
-    """What explains the CPU's time where a GPU does the work; `told` are operators of which its kernels tell."""
+    """The explanation of the CPU time of sides with GPU activity; `told` are operators that kernel sentences mention."""
     launches = {name for side in (a, b) for name in _names(side.trace, links(side.trace).launches)}
     others = [row for row in rows if not (row["kind"] == RUNTIME and row["name"] in launches)]
     costs = _costs([*_launches(totals), *others], [*_launches(totals), *others], totals)
@@ -235,7 +232,7 @@ def _names(trace: Trace, rows: Int64) -> list[str]:
 
 
 def _launches(totals: Mapping[str, Total]) -> list[Row]:
-    """A row for all calls that put work on a GPU."""
+    """One row for all launch calls."""
     count, spent = totals.get("launches"), totals.get("launch_us")
     if count is None or spent is None or Change.UNKNOWN in (count.change, spent.change) or spent.gap:
         return []
@@ -256,9 +253,9 @@ def _launches(totals: Mapping[str, Total]) -> list[Row]:
 
 
 def _costs(left: Sequence[Row], rows: Sequence[Row], totals: Mapping[str, Total]) -> list[Row]:
-    """The rows that changed most in the direction of the whole, where that changed by more than noise.
+    """The rows that changed most in the direction of the total, where the total changed by more than noise.
 
-    Operators that one side alone calls are told apart.
+    Operators that only one side calls are handled elsewhere.
     """
     whole = totals["cpu_us"]
     if whole.change not in BEYOND_NOISE:
@@ -285,7 +282,7 @@ def _cost_sentence(costs: Sequence[Row], totals: Mapping[str, Total]) -> Iterato
 
 
 def _cost(row: Row, scale: Scale) -> str:
-    """`bmm (1,925 → 1,454 µs)`; of an annotation the time in which no operator ran."""
+    """`bmm (1,925 → 1,454 µs)`; for an annotation the time outside of operators."""
     name = f"{row['name']} outside of operators" if row["kind"] in (ANNOTATION, SLICE) else bare(row["name"])
     if row["mark"] in (GONE, NEW, FUSED_INTO):
         return f"{name} ({scale.one(abs(row['saves_us']))}, {NEW if row['mark'] == NEW else GONE})"
@@ -296,7 +293,7 @@ def _cost(row: Row, scale: Scale) -> str:
 
 
 def _main(rows: Sequence[Row], totals: Mapping[str, Total]) -> Iterator[str]:
-    """The operator that most of the time is, on either side, as often as before: why the rest matters little."""
+    """The operator that takes most of the time on both sides, called as often as before: the rest matters little."""
     whole = totals["cpu_us"].difference
     for row in rows:
         is_main = (
@@ -311,7 +308,7 @@ def _main(rows: Sequence[Row], totals: Mapping[str, Total]) -> Iterator[str]:
 
 
 def _compile(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
-    """The machinery of torch.compile, in one group."""
+    """The entries of torch.compile, as one group."""
     for mark, column in ((NEW, "self_cpu_b_us"), (GONE, "self_cpu_a_us")):
         mine = [row for row in rows if row["kind"] == COMPILE and row["mark"] == mark]
         if not mine:

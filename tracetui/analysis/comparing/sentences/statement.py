@@ -1,11 +1,8 @@
-"""What is said of two sides in a few sentences: what makes it unfair, the verdict, what explains it, what is not known.
+"""The comparison of two sides in a few sentences: warnings, the change in time, what explains it, what is unknown.
 
-Nothing is claimed that noise does not allow, and times of the GPU and of the CPU are never added.
-
-What health doubts of a trace where that touches the numbers of a side: sentences beside its times.
-
-What other sentences say already is left out: files that were not read to their end, Python frames on one side alone,
-and work without a launch record, which belongs to no step and is placed in runs by its own start.
+Nothing is claimed that noise does not allow, and times of the GPU and of the CPU are never added. Health warnings are
+mentioned where they affect the compared numbers, unless another sentence says the same: truncated files, Python frames
+on one side, and activities without a launch record.
 """
 
 from __future__ import annotations
@@ -37,21 +34,21 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.model.table import Table
 
 COMPARED_COLUMNS = frozenset(("kernels", "kernels.dur_us", "ops.self_cpu_us", "ops.cpu_total_us"))
-"""Columns of other panes that hold what is compared."""
+"""Columns of panes that hold what is compared."""
 STEP_COLUMNS = frozenset(("steps.kernels", "steps.dur_us", "steps.gpu_busy_us", "steps.gpu_idle_us"))
-"""Likewise, where the parts are steps."""
+"""Further columns where the parts are steps."""
 CAUSE_COLUMN = "gaps.cause"
-"""Told of what is wrong, and not of what is merely rough."""
+"""Column mentioned only where it is wrong."""
 WHOLE_PANE = "steps"
-"""A check that touches all of this pane is about a file of which a part is missing."""
+"""A check that affects all of this pane is about a truncated file."""
 FRAMES_COLUMN = "ops.self_cpu_us"
-"""What Python frames touch."""
+"""Column that Python frames affect."""
 CUT_COLUMN = "steps.dur_us"
-"""What steps touch that the profiler cut."""
+"""Column that truncated steps affect."""
 
 
 def warning_sentences(a: Side, b: Side, severity: CheckSeverity, names: tuple[str, str] = ("A", "B")) -> Iterator[str]:
-    """A sentence for each doubt of this severity, which says of which side it is, how often, and what it does."""
+    """One sentence per health check of a severity: which side, how often, and the effect."""
     mine = [list(_of(a, b, severity)), list(_of(b, a, severity))]
     for check in dict.fromkeys([*mine[0], *mine[1]]):
         held = [index for index in (0, 1) if check in mine[index]]
@@ -73,7 +70,7 @@ def _touches(check: Check, side: Side) -> bool:
 
 
 def _is_elsewhere(check: Check, side: Side, other: Side) -> bool:
-    """Whether other sentences say it, or what it found is in none of the parts."""
+    """Whether other sentences say the same, or what the check found lies outside of all parts."""
     if (
         check.severity == CheckSeverity.DOUBT
         and FRAMES_COLUMN in check.touches
@@ -97,11 +94,11 @@ def _count(side: Side, check: Check) -> str:
 
 
 MAX_SENTENCES = 10
-"""Sentences; what is least important is left out beyond them."""
+"""Maximum sentences; the least important are left out."""
 
 
 def statement(a: Side, b: Side, ops: Table | None = None) -> tuple[str, ...]:
-    """The sentences, the most important first; `ops` is the table of `op_changes` where it has been made."""
+    """The sentences, the most important first; `ops` is the table of `op_changes` where it already exists."""
     doubts = unfair(a, b)
     if (a.trace is b.trace or not doubts) and is_same(a, b):
         return (*doubts, "A and B are the same: nothing differs.")
@@ -120,9 +117,9 @@ def statement(a: Side, b: Side, ops: Table | None = None) -> tuple[str, ...]:
 
 
 def opening(a: Side, b: Side, names: tuple[str, str]) -> tuple[str, ...]:
-    """What of the statement stands before what explains it: doubts, and the first sentence about times.
+    """The beginning of the statement: warnings, and the first sentence about times.
 
-    `names` is what the sides are called.
+    `names` are the names of the sides.
     """
     doubts = unfair(a, b, names)
     if (a.trace is b.trace or not doubts) and is_same(a, b):
@@ -136,7 +133,7 @@ def opening(a: Side, b: Side, names: tuple[str, str]) -> tuple[str, ...]:
 
 
 def _why(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: TotalsByName) -> Iterator[str]:
-    """What explains the verdict."""
+    """The explanation of the change."""
     story = kernel_story(a, b, totals)
     yield from story.sentences
     yield from further_sentences(a, b, totals, story.saved_bytes)

@@ -1,7 +1,4 @@
-"""Sentences about the times of the two sides: the GPU's, the CPU's, and what stands between.
-
-Sentences about sides whose parts differ in what they run: what each sort of them takes, and how to compare one.
-"""
+"""Sentences about the times of two sides, GPU and CPU, and about sides whose parts run different things."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ MIXED_MEASURES = (
     ("gpu_busy_us", "GPU time{}"),
     ("cpu_us", "CPU time{}"),
 )
-"""The times that are told of every sort of part."""
+"""Times listed for every group of parts."""
 MAX_NAMED_GROUPS = 3
-"""So many sorts are told apart in a sentence."""
+"""Maximum groups of parts listed per sentence."""
 
 
 def mixed_sentences(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> Iterator[str]:
-    """Of which side the parts differ in what they run, and which of them could be compared."""
+    """Sides whose parts run different things, and which parts could be compared."""
     for name, side in zip(names, (a, b), strict=True):
         if is_mixed(side):
             part_groups = groups_of_parts(side)
@@ -43,7 +40,7 @@ def mixed_sentences(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> It
 
 
 def mixed_times(a: Side, b: Side) -> Iterator[str]:
-    """The times of each sort of parts, without a word about which is faster."""
+    """The times of each group of parts, without a judgement."""
     for measure, words in MIXED_MEASURES:
         values = {name: list(_medians(side, measure)) for name, side in (("A", a), ("B", b))}
         known = [value for each in values.values() for value in each if value == value]
@@ -54,7 +51,7 @@ def mixed_times(a: Side, b: Side) -> Iterator[str]:
 
 
 def _medians(side: Side, measure: str) -> Iterator[float]:
-    """Of each sort of parts in turn; NaN for what is not known."""
+    """Median of each group of parts; NaN where unknown."""
     values = measures(side)[measure].values
     for group in groups_of_parts(side)[:MAX_NAMED_GROUPS]:
         mine = values[group.parts]
@@ -66,7 +63,7 @@ def _number(value: float) -> str:
 
 
 def _scope(side: Side, group: PartGroup) -> str:
-    """What names the first part of a group on the command line."""
+    """Scope of the first part of a group on the command line."""
     number = int(side.number[group.parts[0]])
     return f"#{side.scope}[{number}]" if side.part_kind == RUN else f"#{number}"
 
@@ -74,24 +71,24 @@ def _scope(side: Side, group: PartGroup) -> str:
 TotalsByName = Mapping[str, Total]
 
 MIN_IDLE_PERCENT = 25.0
-"""Percent of idle time of a GPU from which on its span says more than its busy time."""
+"""Idle percent from which the GPU's span says more than its busy time."""
 MIN_IDLE_CHANGE_POINTS = 2.0
-"""Percentage points by which idle time must change to be told."""
+"""Minimum change of the idle share, in percentage points, to be mentioned."""
 MIN_SYNC_SHARE = 0.1
-"""Share of a step that is spent waiting for the GPU, from which on its whole duration is told too."""
+"""Minimum share of a step spent waiting for the GPU, for its whole duration to be mentioned."""
 CAUSE_HELP_PREFIX = "Gaps attributed to:"
-"""How the help of such a measure begins."""
+"""Start of the help of measures that are causes of gaps."""
 MAX_UNKNOWN_SHARE = 0.2
-"""Share of the idle time without a known cause from which on none is named."""
+"""Maximum share of idle time without a known cause, for a cause to be named."""
 MAIN_CAUSE_SHARES = (0.5, 1.1)
-"""Of the change of the idle time: a cause that changed by less is not most of it, one that did by more lies beyond."""
+"""Range of a main cause: its change as a share of the change of the idle time."""
 MAX_UNEXPLAINED_TRAFFIC = 0.1
-"""Of the change of memory traffic: where fusions tell all but so much of it, it is not told again."""
+"""Maximum share of the change of memory traffic not explained by fusions, for it to be left out."""
 BEYOND_NOISE = (Change.LESS, Change.MORE)
 
 
 def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, str] = ("A", "B")) -> list[str]:
-    """What became of the GPU's and of the CPU's time; the former stands first where there is one."""
+    """The changes of GPU time and CPU time, GPU time first where there is any."""
     gpu, cpu = _of(totals, _gpu_measure(totals)), _of(totals, "cpu_us")
     if a.part_kind != b.part_kind:
         times = {"GPU time": _of(totals, "gpu_busy_us"), "CPU time": cpu}
@@ -105,9 +102,9 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
 
 
 def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> Iterator[str]:
-    """What the verdict leaves out: waits, idle time with its cause, memory traffic, the word for it all.
+    """Waits, idle time with its cause, bottleneck and memory traffic.
 
-    `saved` is how many bytes are already told to be saved.
+    `saved` is the number of bytes that fusions are already said to save.
     """
     if _waits(totals):
         whole = told(
@@ -123,17 +120,17 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
 
 
 def _parts(side: Side) -> str:
-    """What the parts of a side are called."""
+    """The parts of a side in words."""
     return "the parts" if side.part_kind == CAPTURE else f"the {side.part_kind}s"
 
 
 def _one_each(a: Side, b: Side) -> str:
-    """Why noise is not known, where neither side has two parts."""
+    """Why noise is unknown, where neither side has two parts."""
     return f"one {a.part_kind} each, noise unknown" if len(a) == len(b) == 1 else ""
 
 
 def _beside(a: Side, b: Side, what: str, each: Difference, names: tuple[str, str]) -> str:
-    """Times of parts of two sorts, of which no one is judged by the other."""
+    """Times of parts of different kinds, without a judgement."""
     scale = time_scale((each.a.median, each.b.median))
     one, other = f"{_one_of(a)} {names[0]}", f"{_one_of(b)} {names[1]}"
     return f"{what}: {scale.one(each.a.median)} for {one}, {scale.one(each.b.median)} for {other}."
@@ -144,7 +141,7 @@ def _one_of(side: Side) -> str:
 
 
 def _cpu_alone(gpu: Difference, cpu: Difference, per: str, aside: str) -> str:
-    """That the GPU does what it did, and the CPU does not."""
+    """The sentence where the GPU time is unchanged and the CPU time is not."""
     scale = time_scale(
         (*(each.median for each in (gpu.a, gpu.b, cpu.a, cpu.b)), cpu.noise if cpu.noise == cpu.noise else 0)
     )
@@ -161,7 +158,7 @@ def _of(totals: TotalsByName, name: str) -> Difference | None:
 
 
 def _gpu_measure(totals: TotalsByName) -> str:
-    """Busy time where the GPU is kept busy, else the time from first to last, gaps included."""
+    """Busy time where the GPU is kept busy, else the span from first to last activity."""
     idle = _of(totals, "gpu_idle_pct")
     return "gpu_span_us" if idle and max(idle.a.median, idle.b.median) >= MIN_IDLE_PERCENT else "gpu_busy_us"
 
@@ -176,7 +173,7 @@ def _gpu(totals: TotalsByName, gpu: Difference, per: str, parts: str, aside: str
 
 
 def _waits(totals: TotalsByName) -> bool:
-    """Whether a part spends so much of its time waiting that its duration is another number than the CPU's time."""
+    """Whether a part waits so much that its duration differs from its CPU time."""
     whole, work = _of(totals, "dur_us"), _of(totals, "cpu_us")
     if whole is None or work is None:
         return False
@@ -185,7 +182,7 @@ def _waits(totals: TotalsByName) -> bool:
 
 
 def _graphs(a: Side, b: Side, totals: TotalsByName, per: str) -> Iterator[str]:
-    """Where one side replays CUDA graphs: how many launches there are; nothing where not all were recorded."""
+    """The number of launches where one side replays CUDA graphs; nothing where not all launches were recorded."""
     launches = _of(totals, "launches")
     if traits(a).graphs != traits(b).graphs and launches and not totals["launches"].gap:
         name = "A" if traits(a).graphs else "B"
@@ -193,9 +190,9 @@ def _graphs(a: Side, b: Side, totals: TotalsByName, per: str) -> Iterator[str]:
 
 
 def _idle(totals: TotalsByName) -> Iterator[str]:
-    """How much of its span the GPU stood still, and the cause of most of that change.
+    """The change of the idle share, and its main cause.
 
-    Where the verdict is about the span it tells of the idle time already: then only the cause is news.
+    Where the first sentence is about the span, only the cause adds anything.
     """
     share = _of(totals, "gpu_idle_pct")
     if share is None or share.change not in BEYOND_NOISE or abs(share.amount) < MIN_IDLE_CHANGE_POINTS:
@@ -210,7 +207,7 @@ def _idle(totals: TotalsByName) -> Iterator[str]:
 
 
 def _cause(totals: TotalsByName) -> Total | None:
-    """The cause to which most of the change is put down; None where much of the idle time has no known cause."""
+    """The main cause of the change of the idle time; None where too much idle time has no known cause."""
     causes = {name: each for name, each in totals.items() if each.help.startswith(CAUSE_HELP_PREFIX)}
     for side in ("a", "b"):
         known = {name: getattr(each.difference, side).median for name, each in causes.items()}
@@ -229,7 +226,7 @@ def _cause(totals: TotalsByName) -> Total | None:
 
 
 def _traffic(totals: TotalsByName, per: str, saved: float) -> Iterator[str]:
-    """Least bytes moved, where nearly all of the work is known on both sides and fusions do not tell it."""
+    """Minimum bytes moved, where nearly all are known on both sides and fusions do not explain the change."""
     moved = _of(totals, "moved_bytes")
     if moved is None or totals["moved_bytes"].change not in BEYOND_NOISE:
         return

@@ -1,7 +1,7 @@
-"""What the CPU of a side called, entry by entry: operators, annotations and runtime calls as the ops pane costs them.
+"""CPU calls of a side, one entry per slice: operators, annotations and runtime calls, with the costs of the ops pane.
 
-View ops that put nothing on the GPU and occupancy queries are folded: they belong to the nearest operator around
-them that is neither. A view op that the program itself calls stands for itself.
+View ops without GPU activity and occupancy queries are folded: they belong to the nearest operator around them that is
+neither. A view op that the program calls directly stands for itself.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Kind, Trace
 
 OP, ANNOTATION, RUNTIME, SLICE, WAIT = "op", "annotation", "runtime", "slice", "wait"
-"""Kinds of rows beside that of torch.compile; a wait is a call in which the CPU waits for the GPU."""
+"""Kinds of rows besides torch.compile; a wait is a call in which the CPU waits for the GPU."""
 
 _KINDS = {Kind.CPU_OP: OP, Kind.ANNOTATION: ANNOTATION, Kind.RUNTIME: RUNTIME, Kind.OTHER: SLICE}
 
 
 class CallKey(NamedTuple):
-    """What the rows of a table are told apart by."""
+    """Kind and name that distinguish the rows of a table."""
 
     kind: str
     name: str
@@ -43,9 +43,9 @@ class Calls:
     row: Int64
     part: Int64
     key: Int64
-    """Place in `keys`."""
+    """Index in `keys`."""
     into: Int64
-    """Place in `keys` of the operator into which the slice is folded, -1 for a slice that stands for itself."""
+    """Index in `keys` of the operator into which the slice is folded, -1 for a slice that stands for itself."""
     self_cpu: Int64
     """In ns."""
     cpu: Int64
@@ -54,7 +54,7 @@ class Calls:
 
 
 def calls(side: Side) -> Calls:
-    """The calls within the parts of a side, made once."""
+    """The calls within the parts of a side, found once."""
     return side.trace.remember(("calls", side.scope), lambda: _make(side))
 
 
@@ -73,7 +73,7 @@ def _make(side: Side) -> Calls:
 
 
 def _keys(trace: Trace, cost: Costs) -> tuple[Int64, tuple[CallKey, ...]]:
-    """The key of each slice; a name is looked at once."""
+    """The key of each slice; each name is processed once."""
     kind = trace.slices.kind[cost.row].astype(np.int64)
     waits = np.isin(cost.row, sync_calls(trace))
     pairs = combinations(cost.name, kind, waits.astype(np.int64))
@@ -88,7 +88,7 @@ def _keys(trace: Trace, cost: Costs) -> tuple[Int64, tuple[CallKey, ...]]:
 
 
 def _hosts(trace: Trace, rows: Int64) -> Int64:
-    """For each slice the place among `rows` of the operator that it is folded into, -1 for none."""
+    """For each slice the index in `rows` of the operator into which it is folded, -1 for none."""
     asks = np.isin(rows, queries(trace))
     among = np.flatnonzero((trace.slices.kind[rows] == Kind.CPU_OP) | asks)
     parent = forest(trace, rows[among])
@@ -105,7 +105,7 @@ def _hosts(trace: Trace, rows: Int64) -> Int64:
 
 
 def _is_folded(trace: Trace, rows: Int64, parent: Int64) -> Bool:
-    """Which operators are view ops that put nothing on the GPU; where nothing did, that call nothing else either."""
+    """Which operators are view ops without GPU activity; where there is no GPU, those that call nothing else either."""
     is_view: Bool = np.isin(rows, idle_view_rows(trace))
     above = np.where(parent >= 0, parent, 0)
     inner = np.isin(trace.slices.name[rows], [trace.names.find(name) for name in INNER_VIEWS])

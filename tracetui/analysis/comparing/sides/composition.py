@@ -1,10 +1,9 @@
-"""Which parts of a side run the same: an eager and a compiled run of one function have no middle that means anything.
+"""Which parts of a side run the same: the median over an eager and a compiled run of one function means nothing.
 
-Parts are alike whose numbers of GPU activities differ by a few percent, most of them of the same names; of a side
-without GPU work operators count in their place. A few parts that differ, as a first step that warms up, are no reason
-to distrust the middle of all; where as many differ as the scatter of a side is taken from, they are.
-
-The part of a side that stands for the others where single slices are shown beside each other.
+Parts are alike where their numbers of GPU activities differ by a few percent and most names are the same; on a side
+without GPU activity operators count instead. A few different parts, such as a first step that warms up, do not spoil
+the median; as many as the noise is taken from do. The representative part stands for a side where single slices are
+compared.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from tracetui.model.trace import Kind
 
 
 def representative(side: Side) -> int:
-    """Of the parts that ran the kernels which most of them ran, the one whose GPU time is in the middle.
+    """Among the parts with the most common sequence of kernels, the one with the median GPU time.
 
-    Without GPU work the one of middle duration; -1 of a side without parts.
+    Without GPU activity the part of median duration; -1 for a side without parts.
     """
     return side.trace.remember(("representative", side.scope), lambda: _find_representative(side))
 
@@ -50,18 +49,18 @@ def _find_representative(side: Side) -> int:
 
 
 def _middle(parts: Int64, values: Int64) -> int:
-    """The part of the middle value; of two the lower."""
+    """The part with the median value; of two the lower."""
     return int(parts[np.argsort(values, kind="stable")[(len(parts) - 1) // 2]])
 
 
 MAX_COUNT_DIFFERENCE = 0.1
-"""Of the larger number of activities: parts whose numbers differ by more are not alike."""
+"""Maximum difference in the number of activities of parts that are alike, as a share of the larger."""
 MIN_SHARED_NAMES = 0.5
-"""Of the activities of the larger part: with fewer of the same names parts are not alike."""
+"""Minimum share of activities with common names of parts that are alike, of the larger part."""
 MIN_ALIKE_PARTS = 0.75
-"""Of the parts of a side: with fewer that are alike its middle may be of either sort."""
+"""Minimum share of parts that are alike, for the median of a side to mean anything."""
 MAX_GROUPS = 8
-"""So many groups are told apart; what is left is one more."""
+"""Maximum groups of parts that are distinguished; the rest is one more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,18 +68,18 @@ class PartGroup:
     """Parts of a side that run the same."""
 
     parts: Int64
-    """Places of the parts, in order."""
+    """Indices of the parts, in order."""
     count: int
-    """Kernels in the first of them; operators of a side without GPU work."""
+    """Kernels of the first part; operators on a side without GPU activity."""
 
 
 def groups_of_parts(side: Side) -> tuple[PartGroup, ...]:
-    """The parts of a side by what they run, in the order of the first part of each; made once."""
+    """The parts of a side by what they run, in the order of the first part of each group; found once."""
     return side.trace.remember(("groups of parts", side.scope), lambda: _find(side))
 
 
 def is_mixed(side: Side) -> bool:
-    """Whether the parts differ so much in what they run that their median is of none of them."""
+    """Whether the parts differ so much in what they run that their median describes none of them."""
     part_groups = groups_of_parts(side)
     most = max((len(group.parts) for group in part_groups), default=0)
     return len(part_groups) > 1 and (len(side) < MIN_QUARTILE_PARTS or most < MIN_ALIKE_PARTS * len(side))
@@ -116,7 +115,7 @@ class _Content:
         self._size = np.bincount(part, minlength=parts)
 
     def like(self, sample: int) -> Bool:
-        """Which parts are like one of them; that one is."""
+        """Which parts are like one of them, itself included."""
         mine = self._part == sample
         often = np.zeros(int(self._name.max(initial=-1)) + 1, np.int64)
         often[self._name[mine]] = self._often[mine]

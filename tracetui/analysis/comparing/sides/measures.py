@@ -1,7 +1,7 @@
-"""What is counted and measured of every part of a side (R3.49), each number under a stable name.
+"""Measures of every part of a side (R3.49), each under a stable name.
 
-Where the steps pane has a column of the same name, a step has the same number here. `dur_us` of a step in which the
-CPU waits for the GPU says how long the GPU takes; `cpu_us` leaves the waiting out and says what the CPU has to do.
+Where the steps pane has a column of the same name, the values of a step are equal. `dur_us` of a step in which the CPU
+waits for the GPU tells how long the GPU takes; `cpu_us` excludes the waiting and tells what the CPU does.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from tracetui.model.intervals import Bool, Int64, covered
 from tracetui.model.trace import Float64, Kind
 
 COUNT = ""
-"""The unit of counts."""
+"""Unit of counts."""
 MAX_LOST_SHARE = 0.01
-"""Of the GPU work of a part: where the launches of more were not recorded, nothing that rests on them is known."""
+"""Maximum share of a part's GPU activities with lost launches, for measures that rest on launches to be known."""
 _ON_LAUNCHES = ("launches", "launch_us", "graph_launches", "idle_ops", "idle_op_us")
 
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """One number of every part of a side."""
+    """One value for every part of a side."""
 
     name: str
-    """Stable; ends in the unit where it has one."""
+    """Stable name, which ends in the unit where there is one."""
     values: Float64
-    """One per part; NaN is what the trace does not hold."""
+    """One value per part; NaN where the trace does not hold it."""
     help: str
     unit: str = COUNT
     gap: str = ""
@@ -52,12 +52,12 @@ class Measure:
 
     @property
     def is_count(self) -> bool:
-        """Whether the numbers are whole and every difference is one."""
+        """Whether the values are counts, of which every difference matters."""
         return self.unit == COUNT
 
 
 def measures(side: Side) -> dict[str, Measure]:
-    """Everything that is measured of a side, by name and in the order in which it is told; made once."""
+    """All measures of a side by name, in their order; computed once."""
     made = (_cpu_times, _gpu_times, _counts, _idle_causes, _moved, _families)
 
     def find() -> dict[str, Measure]:
@@ -68,25 +68,25 @@ def measures(side: Side) -> dict[str, Measure]:
 
 
 def rests_on_launches(name: str) -> bool:
-    """Whether a measure says nothing of a part whose launches were not recorded: its launches, and causes of gaps."""
+    """Whether a measure is unknown for a part whose launches were lost: its launches, and causes of gaps."""
     return name in _ON_LAUNCHES or (name.startswith("idle_") and name.endswith("_us"))
 
 
 def without_launches(side: Side) -> Bool:
-    """The parts of which too many launches were not recorded."""
+    """Mask of the parts of which too many launches were lost."""
     lost: Bool = side.unlaunched() > MAX_LOST_SHARE * _tally(side.work()[1], side)
     return lost
 
 
 def launch_gap(side: Side) -> str:
-    """Why what rests on launches is not known of some parts, as part of a sentence; empty where it is."""
+    """Why measures that rest on launches are unknown for some parts, as part of a sentence; empty where known."""
     lost = without_launches(side)
     missing, every = side.unlaunched()[lost].sum(), np.isin(side.work()[1], np.flatnonzero(lost)).sum()
     return f"the launches of {missing:,} of {every:,} GPU activities were not recorded" if lost.any() else ""
 
 
 def _known(side: Side, every: Iterable[Measure]) -> Iterator[Measure]:
-    """The measures without what is not known; causes of gaps that are known of no part are none."""
+    """The measures without unknown values; causes of gaps that are unknown for all parts are left out."""
     lost, gap = without_launches(side), launch_gap(side)
     for each in every:
         if not rests_on_launches(each.name):
@@ -145,7 +145,7 @@ def _counts(side: Side) -> Iterator[Measure]:
 
 
 def _idle_causes(side: Side) -> Iterator[Measure]:
-    """Gaps before the work of the parts, by what most of each is put down to, as the gaps pane groups them."""
+    """Gaps before the activities of the parts by main cause, as the gaps pane groups them."""
     idle = idleness(side.trace)
     part = np.where(_is_inside(side, idle), side.part_of(idle.after), -1)
     cause = gap_causes(side.trace).cause
@@ -157,9 +157,9 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
 
 
 def _is_inside(side: Side, idle: Idleness) -> Bool:
-    """Which gaps count: of runs not those before the first work of a run on a device.
+    """Which gaps count: for runs not those before the first activity of a run on a device.
 
-    What came before the run had to end them; in steps, of which one leads to the next, they are the gaps pane's.
+    What preceded the run ended in these; between steps, which follow each other, they are those of the gaps pane.
     """
     if side.part_kind != RUN:
         return np.ones(len(idle), bool)
@@ -176,7 +176,7 @@ def _is_inside(side: Side, idle: Idleness) -> Bool:
 
 
 def _moved(side: Side) -> Iterator[Measure]:
-    """Bytes and operations as far as shapes tell, and how much of the time that covers."""
+    """Bytes and operations as far as shapes tell, and the share of the GPU time that these cover."""
     rows, part = side.work()
     work, slices = kernel_work(side.trace), side.trace.slices
     at = work.at(rows)
@@ -208,7 +208,7 @@ def _families(side: Side) -> Iterator[Measure]:
 
 
 def _waiting(side: Side) -> Float64:
-    """Time in ns that each part's own thread spent waiting for the GPU, the profiler's last wait included."""
+    """Time in ns that each part's own thread waited for the GPU, the profiler's last wait included."""
     rows = np.union1d(sync_calls(side.trace), flush(side.trace))
     lane = side.trace.slices.lane
     if side.part_kind == CAPTURE:
@@ -246,6 +246,6 @@ def _sums(side: Side, rows: Int64, values: Int64) -> Float64:
 
 
 def _tally(part: Int64, side: Side, values: NDArray[np.generic] | None = None) -> Float64:
-    """How many there are in each part, or the sum of their values."""
+    """Number of rows of each part, or the sum of their values."""
     weights = None if values is None else np.asarray(values, np.float64)
     return np.bincount(part, weights, len(side)).astype(np.float64)

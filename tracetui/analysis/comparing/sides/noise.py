@@ -1,13 +1,13 @@
-"""Whether two sets of numbers differ by more than they scatter (R3.53).
+"""Whether two samples differ by more than noise (R3.53).
 
-Each side is told by its median. Its scatter is the distance between the quartiles of its parts; of fewer than four
-parts, between the least and the largest. A difference is believed when it exceeds the larger of the two scatters.
-Times that differ by less than `LEAST` are the same, unless they scatter so much that this is an accident.
+A side is represented by its median. Its noise is the distance between the quartiles of its parts; with fewer than four
+parts the range. A difference counts when it exceeds the larger noise of the two. Times that differ by less than
+`MIN_TIME_CHANGE` are the same, unless they scatter so much that this is chance.
 
-Of one part nothing is known about its scatter. It is held against all parts of the other side, from the least to the
-largest: half of them lie beyond the quartiles themselves. Of one part on each side a difference is told as it is.
+A single part has no noise of its own; it is compared with the range of all parts of the other side, since half of these
+lie outside the quartiles. With one part on each side a difference is reported as it is.
 
-Medians and scatters of many rows at once: what `noise` says of two samples, for every name of a table.
+`Spread` holds medians and noise of many rows at once, by the same rules.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from tracetui.model.intervals import Int64
 from tracetui.model.trace import Float64
 
 _MAX_CELLS = 1 << 21
-"""Numbers held at a time: names by parts may be more than memory has room for."""
+"""Maximum values held at a time: names by parts may exceed the memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """One entry per name."""
+    """Medians and noise, one entry per name."""
 
     median: Float64
-    """Over the parts; a part without the name counts as 0."""
+    """Median over the parts; a part without the name counts as 0."""
     scatter: Float64
-    """As `Sample.scatter`; NaN of fewer than two parts."""
+    """As `Sample.scatter`; NaN for fewer than two parts."""
     reach: Float64
-    """From the least to the largest; NaN of fewer than two parts."""
+    """Range; NaN for fewer than two parts."""
     parts: int
 
 
 def spread(key: Int64, part: Int64, values: NDArray[np.generic] | None, keys: int, parts: int) -> Spread:
-    """Sums of values in each part, or counts, by key; and how these lie over the parts."""
+    """Sums of values, or counts, by key and part, as medians and noise over the parts."""
     order = np.argsort(key, kind="stable")
     key, part = key[order], part[order]
     weights = None if values is None else np.asarray(values, np.float64)[order]
@@ -61,45 +61,45 @@ def spread(key: Int64, part: Int64, values: NDArray[np.generic] | None, keys: in
 
 
 def noises(a: Spread, b: Spread) -> Float64:
-    """The larger scatter of the two, as `Difference.noise` has it; NaN where neither has two parts."""
+    """The larger noise of the two, as in `Difference.noise`; NaN where neither has two parts."""
     is_whole = 1 in (a.parts, b.parts)
     larger: Float64 = np.fmax(*((each.reach if is_whole else each.scatter) for each in (a, b)))
     return larger
 
 
 def spread_changes(a: Spread, b: Spread, exact: bool = False) -> Int64:
-    """What can be said of each name, as places in `noise.CHANGES`."""
+    """How each name changed, as indices in `CHANGES`."""
     return changes(a.median, b.median, noises(a, b), exact)
 
 
 MIN_QUARTILE_PARTS = 4
-"""With fewer parts quartiles say nothing."""
+"""Minimum parts for quartiles."""
 MIN_TIME_CHANGE = 0.01
-"""Of a time: what the clocks of a machine change by from one minute to the next."""
+"""Minimum relative change of a time: clocks of a machine vary by this much."""
 MAX_STEADY_SCATTER = 0.05
-"""Scatter, as a share of the median, up to which equal medians mean something."""
+"""Maximum noise relative to the median, for equal medians to count as the same."""
 
 
 class Change(Enum):
-    """What can be said of a number on the right-hand side, beside that on the left."""
+    """How the value of B differs from that of A."""
 
     SAME = "same"
     LESS = "less"
     MORE = "more"
     WITHIN_NOISE = "cannot tell"
-    """They differ, and by less than they scatter."""
+    """The values differ by less than the noise."""
     UNKNOWN = "unknown"
-    """One side does not hold it."""
+    """One side does not have the value."""
 
 
 CHANGES = tuple(Change)
-"""What the codes of `changes` stand for."""
+"""The changes by the codes of `changes`."""
 
 
 def changes(a: ArrayLike, b: ArrayLike, noise: ArrayLike, exact: bool = False) -> Int64:
-    """What can be said of medians beside each other, as places in `CHANGES`, in the shape of the three.
+    """How medians differ, as indices in `CHANGES`, in the shape of the arguments.
 
-    A median of NaN is one that a side does not hold, a noise of NaN one that is not known.
+    A median of NaN is a missing value, a noise of NaN is unknown.
     """
     a, b, noise = np.asarray(a, np.float64), np.asarray(b, np.float64), np.asarray(noise, np.float64)
     amount, smaller = np.abs(b - a), np.minimum(np.abs(a), np.abs(b))
@@ -116,20 +116,20 @@ def changes(a: ArrayLike, b: ArrayLike, noise: ArrayLike, exact: bool = False) -
 
 @dataclass(frozen=True)
 class Sample:
-    """The numbers of the parts of a side, without those that the trace does not hold."""
+    """The values of the parts of a side, without missing ones."""
 
     values: Float64
     is_whole: bool = False
-    """Whether all of them count for the scatter, and not the middle half: what is beside them is a single number."""
+    """Whether the range counts as noise, and not the quartiles: the other side is a single value."""
 
     @property
     def median(self) -> float:
-        """The middle value; NaN for no part."""
+        """Median; NaN without parts."""
         return float(np.median(self.values)) if len(self.values) else float("nan")
 
     @property
     def scatter(self) -> float:
-        """How far the parts lie apart, in the unit of the values; NaN for fewer than two."""
+        """Noise in the unit of the values; NaN for fewer than two."""
         if len(self.values) < 2:
             return float("nan")
         low, high = (25, 75) if len(self.values) >= MIN_QUARTILE_PARTS and not self.is_whole else (0, 100)
@@ -138,37 +138,37 @@ class Sample:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two samples beside each other."""
+    """Two samples side by side."""
 
     a: Sample
     b: Sample
     exact: bool = False
-    """Whether the numbers are counts, of which every difference is one."""
+    """Whether the values are counts, of which every difference matters."""
 
     @property
     def amount(self) -> float:
-        """Median of B less median of A."""
+        """Median of B minus median of A."""
         return self.b.median - self.a.median
 
     @property
     def ratio(self) -> float:
-        """Median of B by median of A; NaN where A is 0."""
+        """Median of B divided by median of A; NaN where A is 0."""
         return self.b.median / self.a.median if self.a.median else float("nan")
 
     @property
     def noise(self) -> float:
-        """The larger scatter of the two; NaN where neither has two parts."""
+        """The larger noise of the two; NaN where neither has two parts."""
         known = [each.scatter for each in (self.a, self.b) if len(each.values) > 1]
         return max(known) if known else float("nan")
 
     @cached_property
     def change(self) -> Change:
-        """What can be said of it."""
+        """How B differs from A."""
         return CHANGES[int(changes(self.a.median, self.b.median, self.noise, self.exact))]
 
 
 def difference(a: Float64, b: Float64, exact: bool = False) -> Difference:
-    """The numbers of two sides beside each other; NaN is what a part does not hold."""
+    """The values of two sides side by side; NaN is a missing value."""
     known = a[~np.isnan(a)], b[~np.isnan(b)]
     is_whole = 1 in map(len, known)
     return Difference(Sample(known[0], is_whole), Sample(known[1], is_whole), exact)

@@ -1,4 +1,4 @@
-"""What of one trace can be compared: its steps, else what runs several times and is not within anything that does."""
+"""What of a trace can be compared: its steps, else annotations and functions that run several times."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
 MAX_OFFERED_NAMES = 6
-"""So many names are offered."""
+"""Maximum names offered."""
 _HIDDEN = ("<", "_")
-"""How functions begin that nobody asks for: `<module>`, `<built-in ...>`, `__call__`, and what is a module's own."""
+"""Prefixes of functions that nobody compares: `<module>`, `<built-in ...>`, `__call__`, and private functions."""
 
 
 def step_scopes(trace: Trace) -> list[str]:
@@ -23,9 +23,9 @@ def step_scopes(trace: Trace) -> list[str]:
 
 
 def repeated_scopes(trace: Trace) -> list[tuple[str, int]]:
-    """Names of annotations and Python functions that run more than once, those of most time first, and how often.
+    """Names of annotations and Python functions with several runs, the longest in sum first, and their numbers of runs.
 
-    What runs within another one of them is left out.
+    Names whose runs lie within another of them are left out.
     """
     slices = trace.slices
     rows = slices.of_kind(Kind.ANNOTATION, Kind.PYTHON)
@@ -47,7 +47,7 @@ def repeated_scopes(trace: Trace) -> list[tuple[str, int]]:
 
 
 def _within(trace: Trace, holders: Int64, rows: Int64) -> np.ndarray:
-    """Which rows have one of the holders around them on their thread."""
+    """Mask of the rows that have one of the holders around them on their thread."""
     parent = trace.slices.parent
     held = np.zeros(len(parent) + 1, bool)
     is_holder = np.zeros(len(parent) + 1, bool)

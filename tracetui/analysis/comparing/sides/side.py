@@ -1,10 +1,10 @@
-"""One side of a comparison: a trace, and the parts of it that are looked at.
+"""One side of a comparison: a trace, and the parts of it that are compared.
 
 A part is a step, a run of an annotation or of a Python function, or the whole capture. It holds the CPU slices that
-begin in its window and the GPU work that was launched in it (R3.3), on every thread of its process.
+begin in its window and the GPU activities launched in it (R3.3), on every thread of its process.
 
-What a side is, is written behind the path: `trace.json#3` is a step and `#2:5` several; `#forward` is every run of an
-annotation or a Python function and `#forward[2]` its second run; `#e120` is the slice of an event, `#all` the capture.
+The scope follows the path: `trace.json#3` is a step and `#2:5` several; `#forward` is every run of an annotation or a
+Python function and `#forward[2]` its second run; `#e120` is the slice of an event, `#all` the capture.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
 STEP, RUN, CAPTURE = "step", "run", "capture"
-"""What a part can be."""
+"""Kinds of parts."""
 _STEPS = re.compile(r"(\d{1,18})(?::(\d{1,18}))?")
 _EVENT = re.compile(r"e(\d{1,18})")
 _ONE_RUN = re.compile(r"(.+)\[(\d{1,9})\]")
 _FRAME = re.compile(r".*\(\d+\): (.+)")
-"""How the profiler writes a Python frame: `file.py(12): function`."""
+"""Name of a Python frame: `file.py(12): function`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +37,13 @@ class Side:
 
     trace: Trace
     scope: str
-    """What was asked for, as it stands behind the `#`; empty for the complete steps."""
+    """The scope after the `#`; empty for the complete steps."""
     part_kind: str
-    """`step`, `run` or `capture`: what one part is."""
+    """Kind of the parts: `step`, `run` or `capture`."""
     row: Int64
     """The slice of each part; -1 for the capture."""
     start: Int64
-    """Of the part's window on the CPU, in ns."""
+    """Start of each part's window on the CPU, in ns."""
     end: Int64
     number: Int64
     """Number of the step, or of the run, from 1."""
@@ -55,7 +55,7 @@ class Side:
 
     @property
     def name(self) -> str:
-        """The file and the scope, as the command line has them."""
+        """The file and the scope, as on the command line."""
         return f"{self.trace.label}#{self.scope}" if self.scope else self.trace.label
 
     def part_of(self, rows: Int64) -> Int64:
@@ -70,7 +70,7 @@ class Side:
         return self._run_of(rows)
 
     def work(self) -> tuple[Int64, Int64]:
-        """The GPU work of all parts in order of its start, and the part of each."""
+        """The GPU activities of all parts in order of start, and the part of each."""
 
         def make() -> tuple[Int64, Int64]:
             gpu = links(self.trace).gpu
@@ -80,15 +80,15 @@ class Side:
         return self.trace.remember(("work of parts", self.scope), make)
 
     def inferred(self) -> int:
-        """How much of that work has no launch record and was placed by its own start: a guess (R3.3)."""
+        """Number of activities without launch record, placed by their own start: a guess (R3.3)."""
         if self.part_kind != RUN:
             return 0
         return int((links(self.trace).launch[self.work()[0]] < 0).sum())
 
     def unlaunched(self) -> Int64:
-        """How much of the work of each part was launched in the capture by a call that was not recorded.
+        """Number of activities of each part whose launch call in the capture was not recorded.
 
-        Of such a part every number that rests on launches is too small, by nobody knows how much.
+        Every value that rests on launches is too small for such a part, by an unknown amount.
         """
 
         def count() -> Int64:
@@ -99,7 +99,9 @@ class Side:
         return self.trace.remember(("unlaunched work of parts", self.scope), count)
 
     def _run_of(self, rows: Int64) -> Int64:
-        """By the moment of the launch, or of the start where there is none, on any thread of the run's process."""
+        """The run in which each row was launched, or started where it has no launch, on any thread of the run's
+        process.
+        """
         slices, process = self.trace.slices, lane_numbers(self.trace).process
         launch = links(self.trace).launch[rows].astype(np.int64)
         source = np.where(launch >= 0, launch, rows)
@@ -111,7 +113,7 @@ class Side:
 
 
 def side(trace: Trace, scope: str = "") -> Side:
-    """The side that a scope names; without one the complete steps, or the capture where there are no steps.
+    """The side of a scope; without one the complete steps, or the capture where there are no steps.
 
     Raises: UsageError for a step, an event or a name that the trace does not hold.
     """
@@ -130,13 +132,13 @@ def side(trace: Trace, scope: str = "") -> Side:
 
 
 def _places(every: Steps, rows: Int64) -> Int64:
-    """Where slices stand among all steps."""
+    """Indices of slices among all steps."""
     order = np.argsort(every.row)
     return order[np.searchsorted(every.row[order], rows)]
 
 
 def _complete_steps(trace: Trace) -> Side:
-    """Every step that was recorded whole (R3.6)."""
+    """Every step that was recorded in full (R3.6)."""
     cut = partial_steps(trace)
     kept = np.flatnonzero(~cut)
     numbers = ", ".join(map(str, steps(trace).number[cut].tolist()))
@@ -191,7 +193,7 @@ def _named(trace: Trace, scope: str) -> Side:
 
 
 def _rows_named(trace: Trace, name: str) -> Int64:
-    """The slices of a name: annotations, else Python frames by the function's name, else operators."""
+    """The slices of a name: annotations, else Python frames by function name, else operators."""
     for kind in (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP):
         rows = trace.slices.of_kind(kind)
         found = rows[is_named(trace, rows, lambda text: text == name or function_of(text) == name)]
@@ -207,7 +209,7 @@ def function_of(name: str) -> str:
 
 
 def _runs(trace: Trace, scope: str, rows: Int64) -> Side:
-    """The slices as parts, without those that begin inside another: a function that calls itself, other threads."""
+    """The slices as parts, without those that begin inside another: recursive calls, other threads."""
     slices = trace.slices
     rows = rows[np.lexsort((-slices.dur[rows], slices.start[rows]))]
     reach = np.maximum.accumulate(slices.end[rows])

@@ -1,4 +1,4 @@
-"""What a side is, apart from its numbers: how it ran, on what, and with what it was recorded."""
+"""Properties of a side besides its measures: how it ran, on which devices, and how it was recorded."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from tracetui.analysis.summary import device_names
 from tracetui.model.trace import Kind
 
 RECORDED = ("device", "dtype", "seed", "cold", "warm_seconds", "shapes", "stack", "memory")
-"""Options of a recording by which two recordings should not differ; how it was compiled is what is compared."""
+"""Recording options that two recordings should share; how the program was compiled is what is compared."""
 THREADS = "threads"
-"""Likewise, of the process."""
+"""A further such option, of the process."""
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What is said of a side before its numbers."""
+    """Properties of a side."""
 
     name: str
     part_kind: str
-    """What a part is: `step`, `run` or `capture`."""
+    """Kind of the parts: `step`, `run` or `capture`."""
     parts: int
     verdict: str | None
-    """The commonest of its parts; None where there is none."""
+    """The most common verdict of its parts; None where there is none."""
     compiled_parts: int
-    """In so many of them torch.compile made some of what ran (R3.51)."""
+    """Number of parts in which torch.compile generated some of what ran (R3.51)."""
     graphs: bool
     """Whether CUDA graphs were launched."""
     devices: tuple[str, ...]
-    """Names of the GPUs that ran something, of those that the file names."""
+    """Names of the GPUs that ran something, where the file names them."""
     torch: str | None
     """Version, where the file says."""
     workload: str | None
     params: Mapping[str, str]
-    """Parameters of the workload and options of the recording, as text."""
+    """Parameters of the workload and recording options, as text."""
     operands: Mapping[str, str]
     """Digests of the weights and inputs, by name."""
     frames: bool
     """Whether Python frames were recorded."""
     cut: bool
-    """Whether the file is cut off, or was read in part."""
+    """Whether the file is truncated, or was read in part."""
 
     @property
     def compiled(self) -> bool:
@@ -61,7 +61,7 @@ class Traits:
 
 
 def traits(side: Side) -> Traits:
-    """Everything that is said of a side, found once."""
+    """The properties of a side, found once."""
     return side.trace.remember(("traits", side.scope), lambda: _find(side))
 
 
@@ -87,7 +87,7 @@ def _find(side: Side) -> Traits:
 
 
 def _verdict(side: Side) -> str | None:
-    """The word that most of the steps get, the first of those that are as common; of runs none."""
+    """The verdict of most steps, the first of equally common ones; None for runs."""
     if side.part_kind == CAPTURE:
         whole = verdict(side.trace)
         return whole.words if whole else None
