@@ -1,4 +1,4 @@
-"""The family and the short name of a slice, as the lanes and tables show them; `names` decodes the whole name."""
+"""Family and short name of slices, for lanes and tables; `names` decodes the whole name."""
 
 from __future__ import annotations
 

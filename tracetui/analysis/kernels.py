@@ -1,4 +1,4 @@
-"""The kernels pane: what ran on the GPU, one row per activity or one per name."""
+"""The kernels pane: one row per GPU activity, or one per name, operator, family, annotation, stream or graph."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _KIND_NAMES = Strings(["kernel", "memcpy", "memset"])
 _FAMILY_NAMES = Strings(family.name.lower() for family in Family)
 
 GROUPS = ("name", "op", "family", "annotation", "stream", "graph")
-"""What kernels can be grouped by."""
+"""Groupings of kernels."""
 
 
 def kernels(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Every kernel, copy and fill in the order in which they started, or grouped by one of `GROUPS`.
+    """Every kernel, copy and fill in order of start, or grouped by one of `GROUPS`.
 
-    A step holds what was launched in it (R3.3); what has no launch record is in no step.
+    A step holds what was launched in it (R3.3); an activity without launch record is in no step.
     """
     rows = within(trace, links(trace).gpu, step)
     if by == "graph":
@@ -80,7 +80,7 @@ def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
 
 
 def _readings(trace: Trace, rows: Int64) -> tuple[Column, Column]:
-    """Columns short_name and family, made once per different name."""
+    """Columns short_name and family, computed once per distinct name."""
     names, index = np.unique(trace.slices.name[rows], return_inverse=True)
     shorts = Strings()
     ids = np.array([shorts.intern(short_kernel(trace.names[name])) for name in names.tolist()], np.int32)
@@ -111,7 +111,7 @@ def _timing(trace: Trace, rows: Int64) -> tuple[Column, Column, Column]:
 
 
 def gap_before(trace: Trace, rows: Int64) -> Int64:
-    """For how long (ns) the device of each activity ran nothing before it; -1 for the first of a device."""
+    """Idle time (ns) of the device before each activity; -1 for the first of a device."""
     gpu = links(trace).gpu
 
     def make() -> tuple[Int64, Int64]:
@@ -155,7 +155,7 @@ def _grouped(trace: Trace, rows: Int64, by: str) -> Table:
 
 
 def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]:
-    """What the rows are grouped by: an id for each, -1 for none, the texts, and what they are."""
+    """The group of each row: an id, -1 for none, the texts of the ids, and their help."""
     trace_links = links(trace)
     if by == "op":
         return names_of(trace, trace_links.owner[rows]), trace.names, "The operator that caused the launch."

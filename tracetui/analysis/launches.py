@@ -1,4 +1,4 @@
-"""The launches pane: runtime and driver calls that put work on the GPU, whatever their name (R2.8)."""
+"""The launches pane: runtime and driver calls that put something on the GPU, whatever their name (R2.8)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracetui.model.table import Column, Table, coded, micros, numbers
 from tracetui.model.trace import Trace
 
 LAUNCH_NAME = re.compile(r"^(cu|cuda|hip)\w*Launch\w*(Kernel|Graph)|^(cuda|hip)GraphLaunch", re.IGNORECASE)
-"""Calls that should have put a kernel on the GPU, to count those of which nothing was recorded."""
+"""Names of calls that should have launched a kernel, to count those without one."""
 
 
 def launches(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
@@ -49,7 +49,7 @@ def launches(trace: Trace, step: int | None = None, by: str | None = None) -> Ta
 
 
 def _waits(trace: Trace, index: Int64) -> tuple[Column, ...]:
-    """What the first activity of each launch waited for."""
+    """Waiting times of the first activity of each launch."""
     queue = queueing(trace)
     return (
         micros(
@@ -103,7 +103,7 @@ def _grouped(trace: Trace, rows: Int64, index: Int64, by: str) -> Table:
 
 
 def _keys(trace: Trace, rows: Int64, index: Int64, by: str) -> tuple[Int64, Column]:
-    """What groups the launches, as numbers and as the column to show."""
+    """The group of each launch, as a number and as the column to show."""
     slices, trace_links = trace.slices, links(trace)
     if by == "op":
         key = names_of(trace, trace_links.owner[rows])

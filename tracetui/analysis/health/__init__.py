@@ -1,1 +1,1 @@
-"""Checks of the trace itself, and their warnings."""
+"""Checks of the trace itself."""

@@ -1,4 +1,4 @@
-"""What a check of the trace itself is, and what it finds."""
+"""What a health check is, and its result."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from tracetui.model.trace import Trace
 
 
 class CheckSeverity(IntEnum):
-    """How much a doubt matters; larger is worse."""
+    """Severity of a check; larger is worse."""
 
     NOTE = 1
-    """Good to know; the numbers are as good as they look."""
+    """Good to know; the numbers are right."""
     DOUBT = 2
-    """Some numbers rest on a guess or are off by a little."""
+    """A warning: some numbers rest on a guess or are slightly off."""
     WRONG = 3
-    """Some numbers are wrong or lack something."""
+    """Some numbers are wrong or incomplete."""
 
 
 @dataclass(frozen=True)
 class Doubt:
-    """What a check found."""
+    """Result of a check."""
 
     count: int
-    """How many it touches; 0 is what one hopes for."""
+    """Number of cases; 0 where the check found nothing."""
     of: int = 0
-    """Out of so many; 0 where a share says nothing."""
+    """Number of candidates; 0 where a share means nothing."""
     example: str = ""
-    """One of them in words: its name, or the byte at which it stands in the file."""
+    """One case in words: its name, or its byte position in the file."""
     row: int = -1
     """The slice to jump to, -1 for none."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A question that is asked of every trace."""
+    """A question asked of every trace."""
 
     name: str
     severity: CheckSeverity
     find: Callable[[Trace], Doubt | None]
-    """The answer; None where the question makes no sense, as of kernels in a trace without a GPU."""
+    """The answer; None where the question does not apply, such as for kernels in a trace without a GPU."""
     effect: str
-    """What the doubt does to the numbers, in a sentence."""
+    """Effect on the numbers, in a sentence."""
     touches: tuple[str, ...] = ()
-    """The columns that carry it, as `pane.column`; `pane` alone is all of its columns."""
+    """Affected columns as `pane.column`; `pane` alone stands for all of its columns."""

@@ -1,7 +1,6 @@
-"""The health pane: every check of the trace itself, worst first, and which columns of other panes carry a doubt.
+"""The health pane: every check of the trace itself, the worst first, and the columns of other panes that it affects.
 
-A check that found nothing is listed as fine, so that one sees what was looked for; one that makes no sense for a
-trace has no count.
+A check that found nothing is listed as fine, so that one sees what was checked; one that does not apply has no count.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tracetui.model.table import NULL, Table, numbers, texts
 from tracetui.model.trace import Trace
 
 CHECKS = FILE_CHECKS + TIME_CHECKS + LINK_CHECKS + RECORDING_CHECKS
-"""Every check, in the order in which equally bad ones are listed."""
+"""Every check, in the order in which equally severe ones are listed."""
 PLAIN = "Every event could be read as it stands."
 
 
@@ -48,12 +47,12 @@ def health(trace: Trace, step: int | None = None, by: str | None = None) -> Tabl
 
 
 def doubts(trace: Trace) -> dict[str, Doubt | None]:
-    """What every check found, by its name."""
+    """The result of every check, by its name."""
     return trace.remember("doubts", lambda: {check.name: check.find(trace) for check in CHECKS})
 
 
 def doubtful(trace: Trace) -> list[Check]:
-    """The checks that found something that makes numbers doubtful or wrong, the worst first."""
+    """The checks that found warnings or wrong numbers, the worst first."""
 
     def find() -> list[Check]:
         order = sorted(CHECKS, key=lambda check: -_rank(trace, check))
@@ -64,7 +63,7 @@ def doubtful(trace: Trace) -> list[Check]:
 
 
 def marks(trace: Trace) -> dict[str, list[str]]:
-    """For every column (`pane.column`), or whole pane, that carries a doubt the names of the checks that found it."""
+    """For every affected column (`pane.column`), or whole pane, the names of the checks."""
     found: dict[str, list[str]] = {}
     for check in doubtful(trace):
         for index in check.touches:
@@ -73,7 +72,7 @@ def marks(trace: Trace) -> dict[str, list[str]]:
 
 
 def marked(trace: Trace, pane: str, table: Table) -> Table:
-    """The table of a pane with the doubts that touch it and the columns that carry them."""
+    """The table of a pane with the warnings that affect it, and the affected columns."""
     result: dict[str, tuple[str, ...]] = {}
     for check in doubtful(trace):
         doubt = doubts(trace)[check.name]
@@ -85,7 +84,7 @@ def marked(trace: Trace, pane: str, table: Table) -> Table:
 
 
 def _rank(trace: Trace, check: Check) -> int:
-    """Severity of what was found, 0 for nothing, -1 where the question makes no sense."""
+    """Severity of the result, 0 for nothing found, -1 where the check does not apply."""
     doubt = doubts(trace)[check.name]
     return -1 if doubt is None else int(check.severity) if doubt.count else 0
 
@@ -114,7 +113,7 @@ CUT = "Every complete event could be read as it stands; the file is cut off, or 
 
 
 def _offenders(trace: Trace) -> Table:
-    """The first events that could not be read as they stand, at most 20."""
+    """The first events that could not be read as they are, at most 20."""
     examples = trace.quality.examples
     return Table(
         (

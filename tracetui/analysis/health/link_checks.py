@@ -1,4 +1,4 @@
-"""Checks of the ids that join launch, GPU work and op."""
+"""Checks of the ids that join launches, GPU activities and ops."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tracetui.model.trace import Kind, Trace
 
 
 def without_launch(trace: Trace) -> Doubt | None:
-    """GPU work whose launch should be in the trace and is not."""
+    """GPU activities without the launch record that they should have."""
     return _alone(trace, early=False)
 
 
 def launched_earlier(trace: Trace) -> Doubt | None:
-    """GPU work without a launch that ran before any that has one: launched before the capture began (R3.3)."""
+    """GPU activities without launch record that ran before any that has one: launched before the capture (R3.3)."""
     return _alone(trace, early=True)
 
 
@@ -33,7 +33,7 @@ def _alone(trace: Trace, early: bool) -> Doubt | None:
 
 
 def without_work(trace: Trace) -> Doubt | None:
-    """Launch calls that put nothing on a GPU as far as the trace knows."""
+    """Launch calls without any recorded GPU activity."""
     called = calls_named(trace, LAUNCH_NAME)
     if len(called) == 0:
         return None
@@ -42,7 +42,7 @@ def without_work(trace: Trace) -> Doubt | None:
 
 
 def lost_first(trace: Trace) -> Doubt | None:
-    """Those of them that were called before any launch of which the work is known."""
+    """Those of them that precede every launch with a recorded activity."""
     launches, start = links(trace).launches, trace.slices.start
     if len(launches) == 0:
         return None
@@ -52,7 +52,7 @@ def lost_first(trace: Trace) -> Doubt | None:
 
 
 def repeated_ids(trace: Trace) -> Doubt | None:
-    """Runtime calls whose correlation id another one has too."""
+    """Runtime calls that share a correlation id with another."""
     rows = trace.slices.of_kind(Kind.RUNTIME)
     ids = trace.slices.correlation[rows]
     rows, ids = rows[ids > 0], ids[ids > 0]
@@ -67,7 +67,7 @@ def repeated_ids(trace: Trace) -> Doubt | None:
 
 
 def untrusted_ids(trace: Trace) -> Doubt | None:
-    """GPU work whose `External id` is the profiler's own and names no op (R3.7)."""
+    """GPU activities whose `External id` is the profiler's own and names no op (R3.7)."""
     trace_links = links(trace)
     if len(trace_links.gpu) == 0:
         return None
@@ -79,7 +79,7 @@ def untrusted_ids(trace: Trace) -> Doubt | None:
 
 
 def _barren(trace: Trace) -> Int64:
-    """Launch calls without GPU work, ascending."""
+    """Launch calls without GPU activity, ascending."""
     return np.setdiff1d(calls_named(trace, LAUNCH_NAME), links(trace).launches, assume_unique=True)
 
 
@@ -137,4 +137,4 @@ LINK_CHECKS = (
         "They name no op in torch 1.12 to 2.3; the op is the one around the launch instead.",
     ),
 )
-"""In the order in which they are asked."""
+"""The checks, in the order in which they are listed."""

@@ -1,7 +1,4 @@
-"""Checks of how the trace was recorded: options that were off, devices that are not described, steps cut short.
-
-Checks of the file: what could not be read, was mended, or is unknown here.
-"""
+"""Checks of the file (what could not be read, was mended, or is unknown) and of how the trace was recorded."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _EVERYTHING = ("summary", "steps", "kernels", "ops", "views", "launches", "gaps"
 
 
 def cut_off(trace: Trace) -> Doubt:
-    """Whether the file ends in the middle of something."""
+    """Whether the file is truncated."""
     at = trace.quality.truncated_at
     return Doubt(0) if at is None else Doubt(1, 0, f"byte {at:,}")
 
@@ -97,7 +94,7 @@ def overlaps(trace: Trace) -> Doubt | None:
 
 
 def skipped_phases(trace: Trace) -> Doubt:
-    """Events of a phase that has no picture here."""
+    """Events of a phase that is not shown."""
     skipped = trace.quality.skipped_phases
     most = sorted(skipped.items(), key=lambda item: -item[1])[:3]
     words = ", ".join(f"{f'ph {letter!r}' if letter else 'no ph'} {number:,} times" for letter, number in most)
@@ -105,7 +102,7 @@ def skipped_phases(trace: Trace) -> Doubt:
 
 
 def unknown_categories(trace: Trace) -> Doubt | None:
-    """Slices of a profile whose category has no meaning here (R2.5)."""
+    """Slices of a torch trace with an unknown category (R2.5)."""
     if not trace.is_torch:
         return None
     rows = trace.slices.of_kind(Kind.OTHER)
@@ -121,7 +118,7 @@ def unknown_categories(trace: Trace) -> Doubt | None:
 
 
 def _offender(trace: Trace, *reasons: str) -> str:
-    """The first event that is known to be wrong in one of these ways, and where the others are listed."""
+    """The first event with one of these defects, and where the others are listed."""
     given = trace.quality.examples
     mine = [(byte, what) for byte, what in given if what.startswith(reasons)]
     if not mine:
@@ -203,11 +200,11 @@ FILE_CHECKS = (
         "They are drawn on the timeline, and are in no pane.",
     ),
 )
-"""In the order in which they are asked."""
+"""The checks of the file, in the order in which they are listed."""
 
 
 DEFAULT_SHARED = 48 << 10
-"""Bytes of shared memory per block above which the profiler's own formula gives 0 % (R3.35)."""
+"""Bytes of shared memory per block above which Kineto's formula gives 0 % (R3.35)."""
 
 
 def no_properties(trace: Trace) -> Doubt | None:
@@ -219,7 +216,7 @@ def no_properties(trace: Trace) -> Doubt | None:
 
 
 def nameless(trace: Trace) -> Doubt | None:
-    """Devices that ran something and are described without a name."""
+    """Devices that ran something and have no name."""
     if not trace.devices:
         return None
     number = lane_numbers(trace).device.tolist()
@@ -264,7 +261,7 @@ def cut_steps(trace: Trace) -> Doubt | None:
 
 
 def odd_numbers(trace: Trace) -> Doubt | None:
-    """Steps whose number does not follow that of the step before on their thread."""
+    """Steps whose number does not follow that of the previous step on their thread."""
     every = steps(trace)
     if len(every) == 0:
         return None
@@ -278,7 +275,7 @@ def odd_numbers(trace: Trace) -> Doubt | None:
 
 
 def side_by_side(trace: Trace) -> Doubt | None:
-    """Steps that begin before the one before them has ended (R3.6)."""
+    """Steps that begin before the previous one has ended (R3.6)."""
     every = steps(trace)
     if len(every) == 0:
         return None
@@ -288,7 +285,7 @@ def side_by_side(trace: Trace) -> Doubt | None:
 
 
 def no_shapes(trace: Trace) -> Doubt | None:
-    """Ops of a trace in which none has shapes."""
+    """Ops of a trace without any shapes."""
     shapes = trace.op_args.texts.get("Input Dims")
     return _all_or_none(trace, shapes is not None and bool((shapes >= 0).any()))
 
@@ -299,12 +296,12 @@ def no_stack(trace: Trace) -> Doubt | None:
 
 
 def no_memory(trace: Trace) -> Doubt | None:
-    """Ops of a trace without events of the allocator."""
+    """Ops of a trace without allocator events."""
     return _all_or_none(trace, len(trace.memory_args) > 0)
 
 
 def _all_or_none(trace: Trace, there: bool) -> Doubt | None:
-    """All ops lack something, or it is there."""
+    """All ops where something is missing, none where it is there."""
     ops = len(op_rows(trace))
     if ops == 0:
         return None
@@ -364,4 +361,4 @@ RECORDING_CHECKS = (
     Check("no stack", CheckSeverity.NOTE, no_stack, "No op leads to a line of Python or a module: with_stack=True."),
     Check("no memory", CheckSeverity.NOTE, no_memory, "There is no allocator curve: profile_memory=True."),
 )
-"""In the order in which they are asked."""
+"""The checks of the recording, in the order in which they are listed."""

@@ -1,4 +1,4 @@
-"""Checks of the clocks, and of what the profiler itself did to the times."""
+"""Checks of the clocks, and of the profiler's effect on times."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tracetui.model.quantities import duration, percent
 from tracetui.model.trace import Kind, Trace
 
 MIN_CONTAINED_ACTIVITIES = 3
-"""Work of a stream inside which so many later ones start and end cannot have taken that long."""
+"""Minimum later activities of a stream that start and end within one whose duration is then wrong."""
 
 MIN_FRAME_SHARE = 0.05
-"""Share of the slices below which Python frames are too few to slow anything."""
+"""Minimum share of Python frames among the slices, for them to slow anything."""
 
 
 def before_launch(trace: Trace) -> Doubt | None:
-    """GPU work that starts before the call that launched it: the clocks disagree."""
+    """GPU activities that start before their launch call: the clocks disagree."""
     trace_links, start = links(trace), trace.slices.start
     if len(trace_links.work) == 0:
         return None
@@ -34,7 +34,7 @@ def before_launch(trace: Trace) -> Doubt | None:
 
 
 def runs_past(trace: Trace) -> Doubt | None:
-    """Work inside which several later ones of its stream start and end; graphs may really do that."""
+    """GPU activities within which several later ones of their stream start and end; graphs may really do that."""
     rows, slices = _by_stream(trace), trace.slices
     if len(rows) == 0:
         return None
@@ -65,7 +65,7 @@ def stream_overlaps(trace: Trace) -> Doubt | None:
 
 
 def zero_length(trace: Trace) -> Doubt | None:
-    """Kernels that took no time at all."""
+    """Kernels of no duration."""
     rows = trace.slices.of_kind(Kind.KERNEL)
     if len(rows) == 0:
         return None
@@ -74,7 +74,7 @@ def zero_length(trace: Trace) -> Doubt | None:
 
 
 def whole_micros(trace: Trace) -> Doubt | None:
-    """Slices of a recording whose clock counts whole microseconds."""
+    """Slices of a recording with a clock of whole microseconds."""
     slices = trace.slices
     if not trace.is_torch or len(slices) == 0:
         return None
@@ -83,7 +83,7 @@ def whole_micros(trace: Trace) -> Doubt | None:
 
 
 def stack_cost(trace: Trace) -> Doubt | None:
-    """Python frames, whose recording makes the CPU slower (R3.34)."""
+    """Python frames, whose recording slows the CPU (R3.34)."""
     if not trace.is_torch:
         return None
     frames = trace.slices.of_kind(Kind.PYTHON)
@@ -121,7 +121,7 @@ def own_flush(trace: Trace) -> Doubt | None:
 
 
 def _by_stream(trace: Trace) -> Int64:
-    """GPU work by stream, then start."""
+    """GPU activities by stream, then start."""
     return np.sort(links(trace).gpu)
 
 
@@ -181,4 +181,4 @@ TIME_CHECKS = (
     ),
     Check("profiler's last wait", CheckSeverity.NOTE, own_flush, "It is left out of sync times and verdicts."),
 )
-"""In the order in which they are asked."""
+"""The checks, in the order in which they are listed."""

@@ -1,1 +1,1 @@
-"""Idle time of devices: gaps, their causes, and the verdict on a step."""
+"""When devices were idle, why, and what that says about a step."""

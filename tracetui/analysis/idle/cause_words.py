@@ -1,4 +1,4 @@
-"""The causes of a gap, and the names by which what a thread does is told apart (R3.27)."""
+"""The causes of gaps, and the slices that indicate each cause (R3.27)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tracetui.model.trace import Kind, Trace
 
 
 class Cause(IntEnum):
-    """Why a device ran nothing: what made the CPU late, then the launch call, then what followed it."""
+    """Why a device was idle: what delayed the CPU, then the launch call, then what followed it."""
 
     HOST_SYNC = 0
     """The thread waited for the GPU."""
     DATA_LOADING = 1
     MEMORY = 2
-    """Allocating or freeing memory of the device, past the caching allocator."""
+    """Device memory was allocated or freed, outside the caching allocator."""
     PROFILER = 3
     COMPILATION = 4
     OPTIMIZER = 5
     COMMUNICATION = 6
     OPERATORS = 7
-    """Dispatch of operators."""
+    """Operators were dispatched."""
     CALLS = 8
     """Runtime calls outside of operators."""
     PYTHON = 9
@@ -37,17 +37,17 @@ class Cause(IntEnum):
     LAUNCH = 11
     SLOW_LAUNCH = 12
     FULL_QUEUE = 13
-    """The launch call waited until the queue had room: the GPU is what holds up."""
+    """The launch call waited until the queue had room: the GPU is the bottleneck."""
     LATENCY = 14
     """The usual time from a launch to the start."""
     GRAPH = 15
     """Between nodes of one graph."""
     STREAM = 16
-    """The stream had been told to wait for an event."""
+    """The stream was waiting for an event."""
     SCHEDULING = 17
-    """Launched long before, and nothing in the trace says why it did not start."""
+    """Launched long before, and nothing in the trace tells why it did not start."""
     UNKNOWN = 18
-    """The work behind the gap has no launch record."""
+    """The activity after the gap has no launch record."""
 
 
 WORDS = (
@@ -71,10 +71,10 @@ WORDS = (
     "scheduling",
     "unknown",
 )
-"""What each `Cause` is called in tables."""
+"""Name of each `Cause` in tables."""
 
 LATE = tuple(Cause(number) for number in range(Cause.UNSEEN + 1))
-"""Causes of a late CPU; where two are possible at a moment the first has it."""
+"""Causes of a late CPU; where several apply at a time, the first counts."""
 
 _NAMED = (Kind.CPU_OP, Kind.ANNOTATION)
 _SORTS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
@@ -99,13 +99,13 @@ _SORTS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
     (Cause.CALLS, (Kind.RUNTIME,), ""),
     (Cause.PYTHON, (Kind.PYTHON,), ""),
 )
-"""Which slices speak for which cause: their kinds, and what is found in their names."""
+"""Slices that indicate each cause: their kinds, and a pattern of their names."""
 
 _STREAM_WAIT = re.compile(r"^(cu|cuda|hip)StreamWaitEvent")
 
 
 def sorts_of(trace: Trace, causes: Sequence[Cause] = LATE[:-1]) -> Iterator[tuple[Cause, Int64]]:
-    """For each of some causes of a late CPU the slices that speak for it, ascending; for `UNSEEN` none does."""
+    """For each of some causes of a late CPU the slices that indicate it, ascending; none indicate `UNSEEN`."""
     slices = trace.slices
     sorts = {kinds for _, kinds, _ in _SORTS}
     rows_of = {kinds: slices.of_kind(*kinds) for kinds in sorts} | {(Kind.CPU_OP,): op_rows(trace)}
@@ -119,5 +119,5 @@ def sorts_of(trace: Trace, causes: Sequence[Cause] = LATE[:-1]) -> Iterator[tupl
 
 
 def stream_waits(trace: Trace) -> Int64:
-    """Calls that tell a stream to wait for an event, ascending."""
+    """Calls that make a stream wait for an event, ascending."""
     return calls_named(trace, _STREAM_WAIT)

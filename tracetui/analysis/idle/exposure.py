@@ -1,6 +1,6 @@
-"""What a device did in a span of time: compute, communication and copies that nothing hid, and nothing (R3.30).
+"""What a device did in a span of time: compute, exposed communication, exposed copies, and nothing (R3.30).
 
-Unions of intervals: what runs side by side counts once, and compute hides communication, and both hide copies. So the
+Unions of intervals: concurrent activities count once, compute hides communication, and both hide copies, so that the
 four parts add up to the span. Whether a kernel communicates is read from its name.
 """
 
@@ -28,15 +28,15 @@ class Exposure:
     device: Int64
     """Number of the device's process in `lane_numbers`."""
     span: Int64
-    """From the first start to the last end of the work, 0 where there is none."""
+    """From the first start to the last end of the activities, 0 without any."""
     compute: Int64
-    """In which a kernel that does not communicate ran."""
+    """Time in which a kernel that does not communicate ran."""
     comm: Int64
-    """In which a kernel that communicates ran, hidden or not."""
+    """Time in which a kernel that communicates ran, exposed or not."""
     exposed_comm: Int64
-    """The part of `comm` beside which nothing computed."""
+    """The part of `comm` during which nothing computed."""
     exposed_copy: Int64
-    """In which copies or fills ran and no kernel."""
+    """Time in which copies or fills ran and no kernel."""
     idle: Int64
     """The rest of the span."""
 
@@ -51,14 +51,14 @@ class Exposure:
 
 
 def exposure(trace: Trace) -> Exposure:
-    """One entry for each device: all of its work in the trace."""
+    """One entry per device, over all its activities in the trace."""
     return trace.remember("exposure", lambda: _measure(trace, np.zeros(len(device_order(trace).row), np.int64), 1))
 
 
 def step_exposure(trace: Trace) -> Exposure:
-    """One entry for each step and device, of the work that the step launched.
+    """One entry per step and device, over the activities that the step launched.
 
-    Work of another step that ran beside it hides nothing.
+    Activities of other steps that ran at the same time hide nothing.
     """
 
     def make() -> Exposure:
@@ -68,14 +68,14 @@ def step_exposure(trace: Trace) -> Exposure:
 
 
 def communicates(trace: Trace, rows: Int64) -> Bool:
-    """Which GPU activities are kernels that move data between devices, by their names."""
+    """Mask of the GPU activities that are kernels moving data between devices, by their names."""
     kernel = trace.slices.kind[rows] == Kind.KERNEL
     found: Bool = kernel & is_named(trace, rows, lambda name: family(name, Kind.KERNEL) == Family.COMMUNICATION)
     return found
 
 
 def _measure(trace: Trace, step: Int64, count: int) -> Exposure:
-    """The figures of `count` steps, given the step of each activity in the order of `device_order`; -1 is left out."""
+    """The exposure of `count` steps, given the step of each activity in the order of `device_order`; -1 is left out."""
     slices, order = trace.slices, device_order(trace)
     devices = distinct(order.device)
     held = step >= 0

@@ -1,8 +1,8 @@
-"""Why a device ran nothing: a cause for every gap, by rules R3.27 to R3.29.
+"""The cause of every gap, by rules R3.27 to R3.29.
 
-What made the CPU late is looked up on the thread that launched the work behind the gap. Where slices of several sorts
-cover the same moment, the sort that stands first in `Cause` has it, so that the shares of a gap add up. The profiler's
-own cost is on no thread and counts on all. `cuda_sync` slices are not asked: the calls on the thread say the same.
+What delayed the CPU is looked up on the thread that launched the activity after the gap. Where slices of several causes
+cover the same time, the cause that comes first in `Cause` counts, so that the shares of a gap add up. The profiler's
+own cost is on no thread and counts on all. `cuda_sync` slices are ignored, since the calls on the thread say the same.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from tracetui.model.strings import Strings
 from tracetui.model.trace import Kind, Trace
 
 MIN_SLOW_LAUNCH_NS = 100_000
-"""A launch call that holds the device up for more ns is slow: a module is loaded, a graph uploaded (R3.28)."""
+"""Minimum ns of a gap inside a slow launch call: a module is loaded, a graph uploaded (R3.28)."""
 MIN_FULL_QUEUE = 1000
-"""With so many launches under way the driver makes the CPU wait (R3.28)."""
+"""Launches in flight from which the driver makes the CPU wait (R3.28)."""
 MAX_ORDINARY_LATENCY_RATIO = 3
-"""Up to so many times the usual latency is ordinary (R3.29)."""
+"""Maximum ordinary latency, relative to the usual one (R3.29)."""
 DEFAULT_LATENCY_NS = 8_000
 """Usual latency in ns where no launch of the trace found its stream idle: bare machines have 4 to 9 us (3(g))."""
 MAX_NAMED_CAUSES = 4
-"""So many causes of a gap are told with their shares, the largest first."""
+"""Maximum causes listed per gap with their shares, the largest first."""
 
 
 @dataclass(frozen=True, eq=False)
 class GapCauses:
-    """What held up the device, for every gap of `idleness(trace)`."""
+    """Causes of the gaps of `idleness(trace)`."""
 
     cause: NDArray[np.int8]
-    """The `Cause` of each gap: the largest of its three parts, and within a late CPU the largest sort."""
+    """The `Cause` of each gap: that of the largest of its three parts, and within a late CPU the longest cause."""
     after_sync: Bool
-    """Whether the gap began while the thread that ended it waited for the GPU: the queue was empty for that reason."""
+    """Whether the gap began while the launching thread waited for the GPU, so that nothing was queued."""
     shares: NDArray[np.int32]
-    """Ids in `texts`: the largest causes of each gap with their shares; -1 where nothing is known."""
+    """Ids in `texts`: the largest causes of each gap with their shares; -1 where none is known."""
     texts: Strings
     by_step: Int64
-    """Sum in ns of each cause in the gaps of each step of `steps(trace)`; the last row is of gaps in no step."""
+    """Sum in ns of each cause in the gaps of each step of `steps(trace)`; the last row is for gaps in no step."""
 
 
 def gap_causes(trace: Trace) -> GapCauses:
@@ -57,7 +57,7 @@ def gap_causes(trace: Trace) -> GapCauses:
 
 
 def usual_latency(trace: Trace) -> float:
-    """The median latency (ns) of a launch for a stream that was idle: the floor of this machine."""
+    """The median latency in ns of launches for an idle stream: the floor of this machine."""
     queue = queueing(trace)
     free = queue.latency[(queue.stream_wait == 0) & (queue.latency > 0)]
     return float(np.median(free)) if len(free) else float(DEFAULT_LATENCY_NS)
@@ -86,7 +86,7 @@ def _by_step(trace: Trace, idle: Idleness, spent: Int64) -> Int64:
 
 
 def _largest(spent: Int64) -> Int64:
-    """Which row has the largest value, the first of equal ones, in each column."""
+    """The row with the largest value in each column, the first of equal ones."""
     used = np.flatnonzero(spent.any(axis=1))
     if len(used) == 0:
         return np.zeros(spent.shape[1], np.int64)
@@ -95,9 +95,9 @@ def _largest(spent: Int64) -> Int64:
 
 
 def _late(trace: Trace, idle: Idleness) -> tuple[Int64, Bool]:
-    """For every `Cause` and gap: for how much (ns) of the time until the launch it spoke for the thread.
+    """For every `Cause` and gap the time in ns before the launch that it explains.
 
-    And for every gap whether the thread was waiting for the GPU when it began.
+    And for every gap whether the thread was waiting for the GPU when the gap began.
     """
     slices = trace.slices
     after_sync = np.zeros(len(idle), bool)
@@ -124,7 +124,7 @@ def _late(trace: Trace, idle: Idleness) -> tuple[Int64, Bool]:
 
 
 def _blocked(trace: Trace, idle: Idleness) -> Bool:
-    """Whether the thread was at the end of the copy before the gap still in the call that asked for it."""
+    """Whether the thread was still in the call that asked for the copy before the gap when that copy ended."""
     slices, before = trace.slices, idle.before
     asked = links(trace).launch[before]
     same = (asked >= 0) & (slices.lane[asked] == slices.lane[idle.launch]) & (slices.kind[before] == Kind.MEMCPY)
@@ -132,7 +132,7 @@ def _blocked(trace: Trace, idle: Idleness) -> Bool:
 
 
 def _on_threads(trace: Trace, axis: Axis, rows: Int64, lanes: Int64) -> Stretches:
-    """The slices on those lanes, which are counted from 0 in the order given; the profiler's cost is on all."""
+    """The slices on those lanes, which are numbered from 0 in the order given; the profiler's cost is on all."""
     slices = trace.slices
     everywhere = rows[slices.kind[rows] == Kind.OVERHEAD]
     home = np.full(len(trace.lanes), -1, np.int64)
@@ -145,7 +145,7 @@ def _on_threads(trace: Trace, axis: Axis, rows: Int64, lanes: Int64) -> Stretche
 
 
 def _launch_cause(trace: Trace, idle: Idleness) -> Int64:
-    """What the time inside the launch call of each gap is put down to (R3.28)."""
+    """The cause of the time inside the launch call of each gap (R3.28)."""
     if len(idle) == 0:
         return np.empty(0, np.int64)
     trace_links = links(trace)
@@ -156,16 +156,16 @@ def _launch_cause(trace: Trace, idle: Idleness) -> Int64:
 
 
 def _waiting_cause(trace: Trace, idle: Idleness) -> Int64:
-    """What the time after the launch call of each gap is put down to (R3.29)."""
+    """The cause of the time after the launch call of each gap (R3.29)."""
     ordinary = idle.waiting <= MAX_ORDINARY_LATENCY_RATIO * usual_latency(trace)
     causes = [Cause.GRAPH, Cause.LATENCY, Cause.STREAM]
     return np.select([later_nodes(trace, idle.after), ordinary, _told_to_wait(trace, idle)], causes, Cause.SCHEDULING)
 
 
 def _told_to_wait(trace: Trace, idle: Idleness) -> Bool:
-    """Whether, since the launch before it on the same stream, the thread had told some stream to wait for an event.
+    """Whether the thread made some stream wait for an event since the previous launch on the same stream.
 
-    The call does not say which stream: that it was this one is a guess.
+    The call does not name the stream: that it was this one is a guess.
     """
     trace_links, slices = links(trace), trace.slices
     waits, work = stream_waits(trace), trace_links.work
@@ -185,7 +185,7 @@ def _told_to_wait(trace: Trace, idle: Idleness) -> Bool:
 
 
 def _share_texts(spent: Int64, dur: Int64) -> tuple[NDArray[np.int32], Strings]:
-    """`operators 63 %, launch call 30 %` for every gap; shares below half a percent are not told."""
+    """`operators 63 %, launch call 30 %` for every gap; shares below half a percent are left out."""
     used = np.flatnonzero(spent.any(axis=1))
     left, index = spent[used], np.arange(len(dur))
     key = np.zeros(len(dur), np.int64)

@@ -1,10 +1,8 @@
-"""The gaps pane: every stretch in which a device ran nothing, why, and what the CPU was doing then.
+"""The gaps pane: every gap of a device, its cause, and what the CPU was doing; and the idle time of each stream.
 
-Idle time of each stream by itself, told apart as Holistic Trace Analysis does (R3.33), to compare with its figures.
-
-A stream that waits while another one works counts here and is no gap of the device.
-
-What a thread was doing at a moment: the slice that was open deepest, and the names on the way down to it.
+Idle time by stream is split as Holistic Trace Analysis does (R3.33), to compare with its figures; a stream that waits
+while another one runs counts there and is no gap of the device. What a thread was doing at a time is the deepest slice
+that was open, with the names of the slices around it.
 """
 
 from __future__ import annotations
@@ -30,11 +28,11 @@ from tracetui.model.table import Table, coded, micros, numbers
 from tracetui.model.trace import Kind, Trace
 
 MAX_NAMED_SLICES = 3
-"""So many names of a chain are told, the deepest ones."""
+"""Maximum names listed per chain, the deepest ones."""
 
 
 def open_at(trace: Trace, lane: NDArray[np.integer], moment: Int64) -> Int64:
-    """Row of the deepest slice of each lane that is open at each moment (ns), -1 for none."""
+    """The deepest slice of each lane that is open at each time (ns), -1 for none."""
     slices = trace.slices
     row = np.full(len(moment), -1, np.int64)
     for number in np.unique(lane).tolist():
@@ -51,7 +49,7 @@ def open_at(trace: Trace, lane: NDArray[np.integer], moment: Int64) -> Int64:
 
 
 def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, high: Int64) -> tuple[Int64, Int64]:
-    """Start and end (ns) of what one of the slices `rows` of each lane takes of each window [low, high): the most.
+    """Start and end in ns of the slice among `rows` that covers most of each window [low, high) of a lane.
 
     `rows` ascends, slices inside others do not count, one that overlaps an earlier one counts from where that ended,
     and every window must touch one.
@@ -78,7 +76,7 @@ def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, hi
 
 
 def _apart(trace: Trace, rows: Int64) -> tuple[Int64, Int64, Axis]:
-    """Start and end of what each of the slices takes that no earlier one has, on an axis of all lanes."""
+    """Start and end of the time that each slice covers and no earlier one does, on an axis of all lanes."""
     slices = trace.slices
     axis = Axis.around(slices.start, slices.end)
     starts = axis.position(slices.lane[rows], slices.start[rows])
@@ -91,7 +89,7 @@ def _apart(trace: Trace, rows: Int64) -> tuple[Int64, Int64, Axis]:
 def chain_texts(trace: Trace, rows: Int64) -> tuple[NDArray[np.int32], Strings]:
     """Ids and texts of the chain down to each slice, as `aten::linear > aten::addmm`; -1 where nothing was open.
 
-    Ops, annotations and runtime calls are told, and Python frames where there are none of them. Steps are not.
+    Ops, annotations and runtime calls are listed, and Python frames where there are none of these. Steps are not.
     """
     kind = trace.slices.kind
     told = np.isin(kind, (Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OTHER))
@@ -104,7 +102,7 @@ def chain_texts(trace: Trace, rows: Int64) -> tuple[NDArray[np.int32], Strings]:
 
 
 def _levels(trace: Trace, rows: Int64, told: Bool) -> list[Int64]:
-    """Name ids of the innermost `told` slice at or above each row, of the next, and so on; -1 for none."""
+    """Name ids of the innermost `told` slice at or above each row, of the next one, and so on; -1 for none."""
     parent, names = trace.slices.parent, trace.slices.name
     rows, levels = rows.copy(), []
     for _ in range(MAX_NAMED_SLICES):
@@ -120,7 +118,7 @@ def _levels(trace: Trace, rows: Int64, told: Bool) -> list[Int64]:
 
 
 def _joined(trace: Trace, levels: list[Int64]) -> tuple[NDArray[np.int32], Strings]:
-    """One text for each different chain, outermost name first."""
+    """One text for each distinct chain, outermost name first."""
     ids, chains = levels[0], [(name,) if name >= 0 else () for name in range(-1, len(trace.names))]
     ids = ids + 1
     for level in levels[1:]:
@@ -138,7 +136,7 @@ def _joined(trace: Trace, levels: list[Int64]) -> tuple[NDArray[np.int32], Strin
 
 
 def stream_idle(trace: Trace, step: int | None = None) -> Table:
-    """One row per stream: time between its first and last work in which it ran nothing, by what it waited for."""
+    """One row per stream: idle time between its first and last activity, by what it waited for."""
     rows = np.sort(within(trace, links(trace).gpu, step))
     lanes = distinct(trace.slices.lane[rows])
     bounds = np.searchsorted(trace.slices.lane[rows], np.append(lanes, lanes.max(initial=0) + 1))
@@ -161,7 +159,7 @@ def stream_idle(trace: Trace, step: int | None = None) -> Table:
 
 
 def _waits(trace: Trace, rows: Int64) -> tuple[int, int, int]:
-    """Sums in ns of the gaps of one stream: for the host, for the change of kernels, for anything else."""
+    """Sums in ns of the gaps of one stream: for the host, between kernels, for anything else."""
     slices = trace.slices
     launch = links(trace).launch[rows[1:]]
     dry = np.maximum.accumulate(slices.end[rows])[:-1]
@@ -172,12 +170,12 @@ def _waits(trace: Trace, rows: Int64) -> tuple[int, int, int]:
 
 
 SAMPLED = frozenset(LATE) - {Cause.PROFILER, Cause.PYTHON, Cause.UNSEEN}
-"""Causes that slices of the launching thread speak for: what it was doing is looked up inside the longest of them."""
+"""Causes indicated by slices of the launching thread: `doing` looks inside the longest of these."""
 
 
 @dataclass(frozen=True, eq=False)
 class IdleBlocks:
-    """Gaps as blocks to draw; parallel arrays in order of their start."""
+    """Gaps as blocks to draw; parallel arrays in order of start."""
 
     process: Int64
     """Number in `lane_numbers(trace).process` of the device's lanes."""
@@ -186,7 +184,7 @@ class IdleBlocks:
     cause: NDArray[np.int8]
     """A `Cause`; `cause_words.WORDS` has the text."""
     after: Int64
-    """The GPU activity to which the block leads."""
+    """The GPU activity that ends the gap."""
 
 
 def idle_blocks(trace: Trace) -> IdleBlocks:
@@ -196,9 +194,9 @@ def idle_blocks(trace: Trace) -> IdleBlocks:
 
 
 def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Every gap in the order of time, or grouped by cause, or the idle time of each stream as HTA counts it.
+    """Every gap in order of time, or grouped by cause, or the idle time of each stream as HTA counts it.
 
-    A gap belongs to the step of the work that ends it.
+    A gap belongs to the step of the activity that ends it.
     """
     if by == "stream":
         return stream_idle(trace, step)
@@ -263,7 +261,7 @@ def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: int | None) -> Ta
 
 
 def doing(trace: Trace) -> Int64:
-    """For every gap the slice that the launching thread was in, in the middle of what held the gap up most; or -1."""
+    """For every gap the slice that the launching thread was in, in the middle of the gap's main cause; or -1."""
 
     def make() -> Int64:
         idle, cause = idleness(trace), gap_causes(trace).cause
@@ -283,7 +281,7 @@ def doing(trace: Trace) -> Int64:
 
 
 def _cpu_doing(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
-    """Ids and texts: the chain of what the launching thread was in during each gap; -1 for nothing."""
+    """Ids and texts: the chain of slices that the launching thread was in during each gap; -1 for none."""
 
     def make() -> tuple[NDArray[np.int32], list[str]]:
         ids, texts = chain_texts(trace, doing(trace))
@@ -293,7 +291,7 @@ def _cpu_doing(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
 
 
 def _note(trace: Trace, idle: Idleness, step: int | None) -> str:
-    """The verdict that these rows lead to, and what a reader must know about them."""
+    """The verdict on these rows, and what a reader must know about them."""
     judged = verdict_on(trace, step)
     if judged is None:
         return no_gpu(trace)

@@ -1,7 +1,8 @@
-"""When a device ran nothing, and what the work behind the gap was waiting for: the CPU, its launch call, or more.
+"""The gaps of devices, and what the activity after each gap was waiting for: the CPU, its launch call, or something
+else.
 
-Every gap is split exactly into three parts by the launch of the activity that ends it (3(g)): before the
-call was made (the CPU was late), inside the call, and after it returned. Without a launch record nothing is known.
+Every gap is split exactly into three parts by the launch of the activity that ends it (3(g)): before the call was made
+(the CPU was late), inside the call, and after it returned. Without a launch record nothing is known.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Trace
 
 MIN_GAP_NS = 30
-"""Gaps of fewer ns are the GPU changing from one kernel to the next, and not counted."""
+"""Minimum length of a gap in ns; shorter ones are the GPU changing from one kernel to the next."""
 
 
 @dataclass(frozen=True, eq=False)
 class Idleness:
-    """The gaps of all devices in order of their start; parallel arrays, times in ns."""
+    """The gaps of all devices in order of start; parallel arrays, times in ns."""
 
     start: Int64
     end: Int64
@@ -31,15 +32,15 @@ class Idleness:
     before: Int64
     """The GPU activity whose end began the gap."""
     after: Int64
-    """The activity that ended it; of several that started together the one that was launched last."""
+    """The activity that ended the gap; of several that started together the one launched last."""
     launch: Int64
     """The call that launched it, -1 for none."""
     cpu_late: Int64
-    """A: until the call began. All three parts are 0 where the launch is not known."""
+    """Part A: until the call began. All three parts are 0 where the launch is unknown."""
     in_launch: Int64
-    """B: inside the call."""
+    """Part B: inside the call."""
     waiting: Int64
-    """C: after the call had returned."""
+    """Part C: after the call had returned."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -51,7 +52,7 @@ class Idleness:
 
     @property
     def known(self) -> Bool:
-        """Which gaps have a launch and therefore parts."""
+        """Mask of the gaps with a launch and therefore parts."""
         return self.launch >= 0
 
 
@@ -63,20 +64,20 @@ class DeviceOrder:
     device: Int64
     """Number of the device's process in `lane_numbers`."""
     gap: Int64
-    """For how long the device ran nothing before it; 0 for the first of a device and for gaps that do not count."""
+    """Idle time of the device before it; 0 for the first of a device and for gaps that are too short."""
     fresh: Int64
-    """How much of it ran while nothing earlier did."""
+    """Part of its duration in which no earlier activity ran."""
     before: Int64
     """The earlier activity of the device that ended last, -1 for the first."""
 
 
 def device_order(trace: Trace) -> DeviceOrder:
-    """Every GPU activity with the gap before it and the time that it adds to the device's work."""
+    """Every GPU activity with the gap before it and the time that it adds to the device's busy time."""
     return trace.remember("device order", lambda: _order(trace))
 
 
 def idleness(trace: Trace) -> Idleness:
-    """The gaps of every device, split in three parts."""
+    """The gaps of every device, split into three parts."""
 
     def make() -> Idleness:
         order, slices = device_order(trace), trace.slices
@@ -117,7 +118,7 @@ def _order(trace: Trace) -> DeviceOrder:
 
 
 def _along(start: Int64, end: Int64, rows: Int64) -> tuple[Int64, Int64, Int64]:
-    """Gap, fresh time and the activity before, for the activities of one device in order."""
+    """Gap, fresh time and previous activity of the activities of one device, in order."""
     reach = np.maximum.accumulate(end)
     furthest = np.ones(len(end), bool)
     furthest[1:] = end[1:] > reach[:-1]

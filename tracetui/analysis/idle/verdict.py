@@ -1,11 +1,9 @@
-"""What holds a step or the whole trace back, in a word, with every number that the word rests on (3(g)).
+"""The verdict: what holds a step or the whole trace back, with every number that it rests on (3(g)).
 
-Compute-bound and memory-bound rest on FLOPs and bytes, which need the shapes of inputs: without them a GPU that is
-kept busy by other work than communication is only GPU-bound.
-
-The two sums under torch's own table, and what the tutorial on profiling reads from them (R3.32).
-
-It is a rule of thumb: a long wait at the end of the capture, or the profiler's own work, makes it mislead.
+Compute-bound and memory-bound rest on FLOPs and bytes, which need the shapes of inputs: without them a busy GPU that
+does not communicate is only GPU-bound. `totals` has the two sums under torch's own table, and what the profiling
+tutorial reads from them (R3.32); a long wait at the end of the capture, or the profiler's own cost, makes that
+misleading.
 """
 
 from __future__ import annotations
@@ -29,23 +27,23 @@ from tracetui.model.quantities import rounded_percent
 from tracetui.model.trace import Kind, Trace
 
 MIN_OVERHEAD_RATIO = 2.0
-"""So many times the GPU's time is much more CPU time."""
+"""Minimum ratio of CPU time to GPU time that reads as overhead-bound."""
 MAX_BALANCED_RATIO = 1.25
-"""Up to so many times the GPU's time is about as much."""
+"""Maximum ratio of CPU time to GPU time, either way, that reads as compute-bound."""
 
 
 @dataclass(frozen=True)
 class TorchTotals:
-    """Times in ns."""
+    """The sums under torch's table, in ns."""
 
     cpu: int
     """Sum of self CPU times of ops, annotations and runtime calls, the final wait for the GPU included."""
     device: int
-    """Sum of the durations of GPU activities; what runs side by side counts twice."""
+    """Sum of the durations of GPU activities; concurrent ones count twice."""
 
     @property
     def reading(self) -> str | None:
-        """What the rule says, None where it says nothing."""
+        """The tutorial's reading, None where it has none."""
         if self.device and self.cpu >= MIN_OVERHEAD_RATIO * self.device:
             return "overhead-bound"
         if self.device and 1 / MAX_BALANCED_RATIO <= self.cpu / self.device <= MAX_BALANCED_RATIO:
@@ -62,17 +60,17 @@ def totals(trace: Trace, step: int | None = None) -> TorchTotals:
 
 
 BUSY, STARVED = 10.0, 25.0
-"""Percent of idle time below which the GPU is kept busy, and from which on it is not."""
+"""Percent of idle time below which the GPU is kept busy, and from which on it is starved."""
 HALF_PERCENT = 50.0
 MIN_EXPOSED_PERCENT = 20.0
-"""Percent of exposed communication from which on it is what the GPU does."""
+"""Minimum percent of exposed communication of a communication-bound GPU."""
 MAX_SMALL_GAP_NS = 1_000_000
-"""Gaps of fewer ns are those of launching one kernel after another."""
+"""Maximum length in ns of a gap between one launch and the next."""
 MAX_ORDINARY_DELAY_NS = 10_000
-"""So many ns after the launch call are no sign of a dependency."""
+"""Maximum ns after the launch call that indicate no dependency."""
 
 IDLE_PARTS = ("cpu_late", "in_launch", "waiting", "unknown", "dependency", "after_sync")
-"""Of the idle time: its four parts, and two ways of looking at them."""
+"""Parts of the idle time: its four parts, and two further views of it."""
 
 FRAMES = (
     "Python frames were recorded (with_stack), which makes the CPU slower: without the profiler the gaps are shorter."
@@ -88,42 +86,42 @@ class Verdict:
     """The numbers behind a verdict; shares are percentages 0-100."""
 
     covered: int
-    """Time in ns in which the devices worked, summed over them."""
+    """Busy time in ns, summed over the devices."""
     idle: int
     """Sum of their gaps in ns."""
     activities: int
     """Kernels, copies and fills."""
     late: int
-    """How many of them were launched only when the device was idle already."""
+    """Number of activities launched only when the device was already idle."""
     cpu_late: int
-    """Of the idle time, in ns: before the launch call."""
+    """Part of the idle time, in ns: before the launch call."""
     in_launch: int
     waiting: int
     small: int
-    """Of `cpu_late` and `in_launch` what lies in gaps of less than a millisecond."""
+    """Part of `cpu_late` and `in_launch` in gaps of less than a millisecond."""
     dependency: int
-    """Of `waiting` what exceeds ten microseconds in a gap."""
+    """Part of `waiting` beyond ten microseconds in a gap."""
     seen_waits: int
-    """Of `waiting` in ns what is put down to a graph or to a stream that was told to wait."""
+    """Part of `waiting` in ns with a known cause: a graph, or a stream that waited for an event."""
     after_sync: int
-    """Of the idle time, in ns: gaps that began while the CPU waited for the GPU."""
+    """Part of the idle time, in ns: gaps that began while the CPU waited for the GPU."""
     exposed_comm: int
     exposed_copy: int
     host_cause: Cause
-    """What the CPU spent most of `cpu_late` and `in_launch` on."""
+    """Main cause of `cpu_late` and `in_launch`."""
     has_frames: bool
     """Whether Python frames were recorded, which slows the CPU down (R3.34)."""
     limit: str | None = None
-    """`compute` or `memory` where it is known which of them keeps the GPU busy."""
+    """`compute` or `memory` where it is known which of them limits a busy GPU."""
 
     @property
     def total(self) -> int:
-        """Time in ns that the verdict speaks of."""
+        """Busy and idle time in ns."""
         return self.covered + self.idle
 
     @property
     def idle_pct(self) -> float:
-        """Share of the time in which the device ran nothing."""
+        """Share of the time in which the device was idle."""
         return _pct(self.idle, self.total)
 
     @property
@@ -133,7 +131,7 @@ class Verdict:
 
     @property
     def unknown(self) -> int:
-        """Of the idle time, in ns: before work without a launch record."""
+        """Part of the idle time, in ns: before activities without a launch record."""
         return self.idle - self.cpu_late - self.in_launch - self.waiting
 
     def share_of_idle(self, part: str) -> float | None:
@@ -142,7 +140,7 @@ class Verdict:
 
     @property
     def small_pct(self) -> float | None:
-        """Of the idle time that the CPU is answerable for: the share in short gaps; None where there is none."""
+        """Share of short gaps in the idle time that the CPU causes; None where there is none."""
         host = self.cpu_late + self.in_launch
         return _pct(self.small, host) if host else None
 
@@ -153,7 +151,7 @@ class Verdict:
 
     @property
     def cause(self) -> str:
-        """What most of the idle time is put down to: overhead, host-stall, dependency, unknown or mixed."""
+        """Main cause of the idle time: overhead, host-stall, dependency, unknown or mixed."""
         host = self.cpu_late + self.in_launch
         if _pct(host, self.idle) >= HALF_PERCENT:
             return "overhead" if (self.small_pct or 0) >= HALF_PERCENT else "host-stall"
@@ -163,7 +161,7 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """The verdict."""
+        """The verdict in words."""
         if self.idle_pct >= STARVED:
             return "idle, cause unknown" if self.cause == "unknown" else f"{self._named_cause}-bound{self._why}"
         if self.idle_pct >= BUSY:
@@ -182,7 +180,7 @@ class Verdict:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader should doubt about the verdict."""
+        """Caveats about the verdict."""
         said = []
         if self.idle_pct >= BUSY and self.cause == "overhead" and self.has_frames:
             said.append(FRAMES)
@@ -200,7 +198,7 @@ class Verdict:
 
 
 def verdict(trace: Trace) -> Verdict | None:
-    """The verdict on the whole trace, all devices together; None without GPU work."""
+    """The verdict on the whole trace, all devices together; None without GPU activity."""
 
     def make() -> Verdict | None:
         work, gaps = np.zeros(len(device_order(trace).row), np.int64), np.zeros(len(idleness(trace)), np.int64)
@@ -211,7 +209,7 @@ def verdict(trace: Trace) -> Verdict | None:
 
 
 def step_verdicts(trace: Trace) -> list[Verdict | None]:
-    """The verdict on each of `steps(trace)`; None for a step that put no work on a GPU.
+    """The verdict on each of `steps(trace)`; None for a step that launched nothing on a GPU.
 
     The gap before an activity belongs to the step that launched the activity.
     """
@@ -265,7 +263,7 @@ def _judge(trace: Trace, work: Int64, gaps: Int64, causes: Int64, exposed: Expos
 
 
 def _limited(trace: Trace, one: Verdict, rows: Int64) -> Verdict | None:
-    """The verdict on some GPU work, with what keeps the GPU busy where that decides; None without work."""
+    """The verdict on some GPU activities, with the limit of a busy GPU; None without activities."""
     if one.activities == 0:
         return None
     if one.idle_pct >= BUSY or one.exposed_comm_pct >= MIN_EXPOSED_PERCENT:

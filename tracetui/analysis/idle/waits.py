@@ -1,8 +1,7 @@
-"""Calls in which the CPU waits for the GPU, and the one wait that is the profiler's own.
+"""Waits: calls in which the CPU waits for the GPU, and what every launch waited for before it started.
 
-From the launch call to the start on the GPU: what was waited for, and how many launches were under way.
-
-All of it is about the first activity of a launch: the later nodes of a graph wait for the graph (R3.39).
+The profiler's own wait at the end of the capture is recognised. Queueing is about the first activity of a launch, since
+the later nodes of a graph wait for the graph (R3.39).
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ class Queueing:
     """Parallel arrays in ns, one entry for each of `links(trace).launches`."""
 
     latency: Int64
-    """From the start of the call to the start on the GPU; below zero only where clocks disagree."""
+    """From the start of the call to the start on the GPU; negative only where clocks disagree."""
     delay: Int64
-    """From the end of the call to the start on the GPU; 0 where the work began before the call returned."""
+    """From the end of the call to the start on the GPU; 0 where the activity began before the call returned."""
     stream_wait: Int64
-    """The part of the delay in which the stream was still at earlier work."""
+    """Part of the delay in which the stream was busy with earlier activities."""
     dispatch: Int64
-    """The rest of the delay."""
+    """Rest of the delay."""
 
 
 def queueing(trace: Trace) -> Queueing:
-    """What every launch waited for."""
+    """The waiting times of every launch."""
 
     def make() -> Queueing:
         trace_links, slices = links(trace), trace.slices
@@ -51,7 +50,9 @@ def queueing(trace: Trace) -> Queueing:
 
 
 def queue_depth(trace: Trace) -> Int64:
-    """For each of `links(trace).launches`: launches begun less those whose first work has started, itself included."""
+    """For each of `links(trace).launches`: launches begun minus those whose first activity has started, itself
+    included.
+    """
 
     def make() -> Int64:
         trace_links, slices = links(trace), trace.slices
@@ -75,7 +76,7 @@ def later_nodes(trace: Trace, rows: Int64) -> Bool:
 
 
 def _stream_free(trace: Trace, rows: Int64) -> Int64:
-    """When (ns) the stream of each GPU activity had ended what began before it; a moment long ago for the first."""
+    """When (ns) the stream of each activity had finished what began before it; the trace's start for the first."""
     slices, gpu = trace.slices, np.sort(links(trace).gpu)
     free = np.empty(len(slices), np.int64)
     bounds = np.flatnonzero(np.diff(slices.lane[gpu], prepend=-1, append=-1)).tolist() if len(gpu) else []
@@ -87,11 +88,11 @@ def _stream_free(trace: Trace, rows: Int64) -> Int64:
 
 
 SYNC_NAME = re.compile(r"^(cu|cuda|hip)(Device|Stream|Event|Ctx)Synchronize")
-"""Calls in which the CPU waits for the GPU."""
+"""Names of calls in which the CPU waits for the GPU."""
 
 
 def sync_calls(trace: Trace) -> Int64:
-    """Rows of the calls that wait for the GPU, without the profiler's own at the end of the capture (R3.31)."""
+    """Calls that wait for the GPU, without the profiler's own at the end of the capture (R3.31)."""
     return np.setdiff1d(calls_named(trace, SYNC_NAME), flush(trace), assume_unique=True)
 
 

@@ -161,7 +161,7 @@ def _into(given: Unmatched, others: Unmatched, generated: bool) -> Int64:
 
 
 def _takes(host: Member, member: Member, sized: bool) -> bool:
-    """Whether a generated kernel lists an activity's operators; where `sized`, whether both are known to be as large."""
+    """Whether a generated kernel lists an activity's operators; where `sized`, whether both are equally large."""
     if not host.fused or not member.ops | member.fused or member.work.decoded.family == Family.COMMUNICATION:
         return False
     family = member.work.decoded.family
@@ -173,7 +173,7 @@ def _takes(host: Member, member: Member, sized: bool) -> bool:
 
 
 def _dealt(stretch: Int64, hosts: Int64, host_stretch: Int64) -> Int64:
-    """One of the hosts in the nearest segment that has some for each segment, assigned in order."""
+    """For each segment in order one of the hosts in the nearest segment that has some, assigned in order."""
     used, first, count = np.unique(host_stretch, return_index=True, return_counts=True)
     later = np.minimum(np.searchsorted(used, stretch), len(used) - 1)
     sooner = np.maximum(later - 1, 0)

@@ -143,7 +143,7 @@ def names_alone(a: Side, b: Side, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _alone(a: Side, b: Side, rows: Sequence[Row], fusions: OpFusions | None) -> Iterator[str]:
-    """What only one side calls: `gone: cat, and the view ops split, narrow (814 µs)`, without fused operators."""
+    """What only one side calls: `gone: cat, and the view ops split, narrow (814 µs)`, without fused ones."""
     said = []
     for mark, here, other, number in ((GONE, a, b, 0), (NEW, b, a, 1)):
         mine = [row["name"] for row in rows if row["mark"] == mark and row["kind"] == OP]
@@ -218,7 +218,7 @@ def op_sentences(a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Tot
 def op_sentences_of_gpu(
     a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Total], told: Iterable[str]
 ) -> Iterator[str]:
-    """The explanation of the CPU time of sides with GPU activity; `told` are operators that kernel sentences mention."""
+    """The explanation of the CPU time of sides with GPU activity; kernel sentences mention the operators `told`."""
     launches = {name for side in (a, b) for name in _names(side.trace, links(side.trace).launches)}
     others = [row for row in rows if not (row["kind"] == RUNTIME and row["name"] in launches)]
     costs = _costs([*_launches(totals), *others], [*_launches(totals), *others], totals)
