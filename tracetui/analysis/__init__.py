@@ -1,1 +1,1 @@
-"""Analyses: pure functions from a trace to tables, cached per trace. Independent of file formats and of the screen."""
+"""Pure functions from a trace to tables, each result kept with its trace. They know no file format and no screen."""

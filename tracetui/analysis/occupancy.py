@@ -1,6 +1,6 @@
-"""Occupancy queries: host-side planning calls that ask how many blocks of a kernel fit on a multiprocessor.
+"""Occupancy queries: calls that ask how many blocks of a kernel fit on a multiprocessor.
 
-A query belongs to the next launch of a kernel on its thread, provided both have the same owner op (R3.24).
+A query belongs to the next kernel launch on its thread, provided both have the same owner op (R3.24).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def queries(trace: Trace) -> Int64:
 
 
 def occupancy(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Every occupancy query in the order of time, or grouped by the op that asked."""
+    """Every occupancy query in order of time, or grouped by the op that made it."""
     rows = within(trace, queries(trace), step)
     rows = rows[np.argsort(trace.slices.start[rows], kind="stable")]
     if by == "op":
@@ -91,7 +91,7 @@ def asked_for(trace: Trace, rows: Int64) -> Int64:
 
 
 def _by_op(trace: Trace, rows: Int64, step: int | None) -> Table:
-    """R3.26: per op and kernel how many queries a launch costs."""
+    """Queries per launch by op and kernel (R3.26)."""
     slices = trace.slices
     kernel = asked_for(trace, rows)
     op_name, kernel_name = names_of(trace, links(trace).owner[rows]), names_of(trace, kernel)

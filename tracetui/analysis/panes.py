@@ -1,4 +1,4 @@
-"""The panes: one entry per table that screen and command line both show.
+"""The panes: one entry per table that the screen and the command line show.
 
 To add a pane, write `table(trace, step, by) -> Table` in a file of its own, import it here and add a `Pane`.
 """
@@ -32,27 +32,27 @@ from tracetui.model.trace import Trace
 
 @dataclass(frozen=True)
 class Pane:
-    """A table that can be asked of every trace."""
+    """A table of every trace."""
 
     name: str
-    """What the command line calls it."""
+    """Name on the command line."""
     title: str
-    """What its tab says."""
+    """Title of its tab."""
     make: Callable[[Trace, int | None, str | None], Table]
-    """The analysis behind it; use `build`, which checks and remembers."""
+    """The analysis behind it; use `build`, which checks and caches."""
     help: str
-    """One sentence: what a row is."""
+    """One sentence about its rows."""
     groups: tuple[str, ...] = ()
-    """What `build` takes as `by`."""
+    """Allowed values of `by`."""
 
     def offered(self, trace: Trace) -> tuple[str, ...]:
-        """The groupings that say something of a trace: by graph only where graphs were replayed."""
+        """The groupings that apply to a trace: by graph only where graphs were replayed."""
         return tuple(name for name in self.groups if name != "graph" or len(replays(trace)))
 
     def build(self, trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-        """The table of a trace or of the step with a number, kept with the trace.
+        """The table of a trace, or of the step with a number, cached with the trace.
 
-        Raises: UsageError for a step that does not exist or a grouping that the pane has not.
+        Raises: UsageError for a step that does not exist or an unknown grouping.
         """
         if by is not None and by not in self.groups:
             if not self.groups:
@@ -97,7 +97,7 @@ PANES = {
 
 
 def pane_named(name: str) -> Pane:
-    """The pane of a name.
+    """The pane with a name.
 
     Raises: UsageError when there is none.
     """

@@ -1,4 +1,4 @@
-"""The steps pane: one row per step with what was launched, asked and waited for in it."""
+"""The steps pane: one row per step with what was launched, queried and waited for in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_STEPS = "This trace has no steps. Call prof.step() at the end of each iterati
 
 
 def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Every step in the order of time; GPU work counts in the step that launched it (R3.3)."""
+    """Every step in order of time; GPU activities count in the step that launched them (R3.3)."""
     every, picked = steps(trace), chosen(trace, step)
     slices, trace_links = trace.slices, links(trace)
     work = _by_step(trace, trace_links.gpu, len(every))
@@ -70,7 +70,7 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
 
 
 def _counts(trace: Trace, count: int, picked: Int64) -> tuple[Column, ...]:
-    """How much of what there is in each of the picked steps."""
+    """Counts of each of the picked steps."""
     counted = {
         "launches": (links(trace).launches, "Calls that put work on a GPU."),
         "cpu_ops": (op_rows(trace), "Operators on all threads."),
@@ -130,7 +130,7 @@ def _delays(trace: Trace, parts: list[Int64]) -> np.ndarray:
 
 
 def _fingerprint(trace: Trace, kernels: Int64) -> str | None:
-    """A short hash of the kernels' names in the order of their launches."""
+    """A short hash of the kernels' names in order of launch."""
     if len(kernels) == 0:
         return None
     slices = trace.slices

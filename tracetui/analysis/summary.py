@@ -1,4 +1,4 @@
-"""The summary pane: what the file is, what it holds, how busy the GPU was."""
+"""The summary pane: what the file is, what it holds, and how busy the GPU was."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tracetui.model.table import Cell, Table, numbers, texts
 from tracetui.model.trace import Kind, LaneKind, Trace
 
 OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_flops")
-"""Options of the profiler that a trace reports."""
+"""Profiler options that a trace records."""
 MAX_SAMPLED_OPS = 300
-"""Of so many ops the shapes are looked for."""
+"""Maximum ops searched for shapes."""
 
 
 @dataclass(frozen=True)
 class SummaryFact:
-    """One line of the summary; a value of None is not known."""
+    """One line of the summary; a value of None is unknown."""
 
     key: str
     value: Cell
@@ -91,7 +91,7 @@ def _places(trace: Trace) -> Iterable[SummaryFact]:
 
 
 def counts(trace: Trace, step: int | None = None) -> dict[str, int]:
-    """How much of what there is in the trace or in the step with a number, under the names of the summary's lines."""
+    """Counts of the trace or of the step with a number, under the names of the summary's lines."""
 
     def make() -> dict[str, int]:
         trace_links = links(trace)
@@ -119,7 +119,7 @@ def _counts(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
 
 
 def _window(trace: Trace, step: int | None) -> tuple[int, int]:
-    """The time that the summary speaks of, in ns."""
+    """The time range of the summary, in ns."""
     every, picked = steps(trace), chosen(trace, step)
     if step is None:
         return trace.window
@@ -127,7 +127,7 @@ def _window(trace: Trace, step: int | None) -> tuple[int, int]:
 
 
 def _gpu_time(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
-    """Time within the window in which any device ran anything, whoever launched it."""
+    """Time within the window in which any device ran anything, whatever launched it."""
     if len(links(trace).gpu) == 0:
         yield SummaryFact("gpu_busy_us", None, "us")
         yield SummaryFact("gpu_busy_pct", None, "%")
@@ -140,7 +140,7 @@ def _gpu_time(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
 
 
 def _verdict(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
-    """What holds it back, and the numbers behind that, as shares of the GPU's time and of its idle time."""
+    """The verdict, and the numbers behind it as shares of the GPU's time and of its idle time."""
     judged = verdict_on(trace, step)
     yield SummaryFact("verdict", judged.words if judged else None)
     yield SummaryFact("idle_pct", judged.idle_pct if judged else None, "%")
@@ -157,7 +157,7 @@ def _verdict(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
 
 
 def _options(trace: Trace) -> str | None:
-    """Which options of the profiler were on, as the file says or as its events show; None when neither tells."""
+    """The profiler options that were on, as the file says or as its events show; None where neither tells."""
     given = [option for option in OPTIONS if option in trace.metadata]
     on = {option for option in given if trace.metadata[option] in (1, True, "1", "true")} | _evident_options(trace)
     if not given and not on:
@@ -166,7 +166,7 @@ def _options(trace: Trace) -> str | None:
 
 
 def _evident_options(trace: Trace) -> set[str]:
-    """Options without which some events of this trace would not be there."""
+    """Options without which some events of this trace would not exist."""
     found = set()
     if (trace.slices.kind == Kind.PYTHON).any():
         found.add("with_stack")
@@ -178,7 +178,7 @@ def _evident_options(trace: Trace) -> set[str]:
 
 
 def _workload(trace: Trace) -> str | None:
-    """The name of the workload in the metadata that our own recorder writes."""
+    """The workload's name in the metadata of our own recorder."""
     own = trace.metadata.get("tracetui")
     name = own.get("workload") if isinstance(own, dict) else None
     return name if isinstance(name, str) else None

@@ -1,1 +1,1 @@
-"""Links between events: launch and GPU activity, op and step, forward and backward, frames, graphs."""
+"""Links between slices: launch and GPU activity, op and step, forward and backward, frames, graphs."""

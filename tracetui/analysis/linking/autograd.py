@@ -1,7 +1,7 @@
-"""Which op of the forward pass a backward op belongs to, by sequence number, else by the profiler's arrows.
+"""The forward op of each backward op, by sequence number, else by the profiler's arrows.
 
-The autograd engine gives each node of the backward pass the sequence number of the op that made it, and a small
-number of the thread on which that op ran (R3.13-R3.17). Ops that made no node, `AccumulateGrad` and traces that were
+The autograd engine gives each node of the backward pass the sequence number of the op that created it, and a small
+number for the thread on which that op ran (R3.13-R3.17). Ops that created no node, `AccumulateGrad`, and traces
 recorded without either have no link.
 """
 
@@ -20,38 +20,38 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Int32, LaneKind, Trace
 
 ENGINE = "autograd::engine::evaluate_function"
-"""How the engine's own slice around a node is called."""
+"""Prefix of the engine's own slice around a node."""
 _LEAF = "AccumulateGrad"
 _MAX_SEQUENCE = 1 << 40
-"""Sequence numbers below this are believed."""
+"""Sequence numbers from this on are invalid."""
 
 
 @dataclass(frozen=True, eq=False)
 class Autograd:
-    """The links from the backward to the forward pass."""
+    """Links from the backward to the forward pass."""
 
     nodes: Int64
     """Rows of the nodes of the backward pass, the engine's slices and those inside; ascending."""
     forward: Int32
-    """For every slice that is a node, an op inside one, a call or GPU work of one: the forward op; -1 elsewhere."""
+    """For every slice that is a node, or an op, call or GPU activity of one: the forward op; -1 elsewhere."""
     node: Int32
-    """For the same slices the innermost node around them, of a node itself."""
+    """For the same slices the innermost node around them; for a node itself."""
     home: Int64
-    """For every lane the lane of the forward ops that its nodes belong to; itself where it has no nodes."""
+    """For every lane the lane of the forward ops of its nodes; itself where it has no nodes."""
 
     def backward_of(self, row: int) -> int:
-        """The first and outermost node that belongs to a forward op, -1 for none."""
+        """The first and outermost node of a forward op, -1 for none."""
         mine = self.nodes[self.forward[self.nodes] == row]
         return int(mine[0]) if len(mine) else -1
 
 
 def autograd(trace: Trace) -> Autograd:
-    """The forward ops of the backward pass, found once."""
+    """The links of the backward pass, found once."""
     return trace.remember("autograd", lambda: _find(trace))
 
 
 def forward_of(trace: Trace) -> Int32:
-    """For every slice of a backward pass (nodes, ops, calls, GPU work) the row of its forward op; -1 elsewhere."""
+    """For every slice of a backward pass (nodes, ops, calls, GPU activities) its forward op; -1 elsewhere."""
     return autograd(trace).forward
 
 
@@ -64,7 +64,7 @@ class _Ops:
     thread: Int64
     """`Fwd thread id`: 0 on forward ops, the number of the forward thread on nodes."""
     parent: Int64
-    """Place of the op around, -1 for none."""
+    """Index of the enclosing op, -1 for none."""
     node: Bool
     leaf: Bool
 
@@ -107,7 +107,7 @@ def _ops(trace: Trace) -> _Ops:
 
 
 def _by_sequence(trace: Trace, ops: _Ops, indices: Int64, lane: Int64) -> Int64:
-    """Rows of the last forward ops of the node's number and thread that began before the node (R3.15)."""
+    """The last forward op with the node's number and thread that began before the node (R3.15)."""
     slices = trace.slices
     able = (ops.thread <= 0) & (ops.sequence >= 0) & (ops.sequence < _MAX_SEQUENCE)
     rows, sequence = ops.row[able], ops.sequence[able]
@@ -121,8 +121,8 @@ def _by_sequence(trace: Trace, ops: _Ops, indices: Int64, lane: Int64) -> Int64:
 def _forward_lane(trace: Trace, ops: _Ops, pairs: tuple[Int64, Int64]) -> Int64:
     """For each op the lane that its `Fwd thread id` stands for, -1 for none (R3.16).
 
-    Most of the arrows decide. Without arrows the one thread number of a process stands for the thread with most
-    numbered forward ops; several numbers would be a guess and stay open.
+    The majority of the arrows decides. Without arrows the only thread number of a process stands for the thread with
+    most numbered forward ops; several numbers would be a guess and stay unresolved.
     """
     slices = trace.slices
     lane = slices.lane[ops.row].astype(np.int64)
@@ -142,9 +142,9 @@ def _forward_lane(trace: Trace, ops: _Ops, pairs: tuple[Int64, Int64]) -> Int64:
 
 
 def _arrows(trace: Trace, ops: _Ops) -> tuple[Int64, Int64]:
-    """Places of the forward ops and of the nodes that the profiler joined with an arrow (R3.17).
+    """Indices of the forward ops and the nodes that the profiler joined with an arrow (R3.17).
 
-    Arrows to a device are launches: their family is left out whole.
+    Arrows to a device are launches: their whole family is left out.
     """
     flows = trace.flows
     on_thread = np.array([lane.kind == LaneKind.CPU for lane in trace.lanes], bool)
@@ -166,7 +166,7 @@ def _arrows(trace: Trace, ops: _Ops) -> tuple[Int64, Int64]:
 
 
 def _innermost(trace: Trace, ops: _Ops, lane: Int32, moment: Int64) -> Int64:
-    """Place of the op with the largest start that is open at each moment on a lane, -1 for none."""
+    """Index of the op with the latest start that is open at each time on a lane, -1 for none."""
     start, end = trace.slices.start[ops.row], trace.slices.end[ops.row]
     bounds = np.searchsorted(trace.slices.lane[ops.row], np.arange(len(trace.lanes) + 1))
     found = np.full(len(moment), -1, np.int64)
@@ -184,7 +184,7 @@ def _innermost(trace: Trace, ops: _Ops, lane: Int32, moment: Int64) -> Int64:
 
 
 def _by_arrow(ops: _Ops, pairs: tuple[Int64, Int64], made_by: Int64) -> None:
-    """Fill in what has no sequence number: the node that an arrow leads to, and the engine's slice around it."""
+    """Fill in nodes without sequence number: those that arrows lead to, and the engine's slices around them."""
     source, target = pairs
     bare = (made_by[target] < 0) & (ops.sequence[target] < 0)
     source, target = source[bare], target[bare]

@@ -1,4 +1,4 @@
-"""The way from a slice to what caused it, and from there to what it caused: the dispatch chain and its links."""
+"""The dispatch chain of a slice, what caused it and what it caused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracetui.model.trace import GPU_WORK, Kind, Trace
 
 @dataclass(frozen=True, slots=True)
 class DispatchCost:
-    """What a launch cost on the CPU, in ns (3(b))."""
+    """CPU cost of a launch in ns (3(b))."""
 
     op: int
     """Row of the outermost op around the call, -1 for none."""
@@ -26,7 +26,7 @@ class DispatchCost:
 
 
 def chain(trace: Trace, row: int) -> list[int]:
-    """The slices that led to this one, outermost first and itself last; a launch is followed by its first work."""
+    """The slices that led to a slice, outermost first and itself last; a launch is followed by its first activity."""
     trace_links = links(trace)
     tail = [row]
     if row >= 0 and trace.slices.kind[row] in GPU_WORK:
@@ -43,13 +43,13 @@ def chain(trace: Trace, row: int) -> list[int]:
 
 
 def outermost_op(trace: Trace, chain: Sequence[int]) -> int:
-    """The first op of a dispatch chain, -1 for none; the steps of old traces look like ops and are none."""
+    """The first op of a dispatch chain, -1 for none; steps of old traces look like ops and do not count."""
     ops = (row for row in chain if trace.slices.kind[row] == Kind.CPU_OP)
     return next((row for row in ops if row not in steps(trace).row), -1)
 
 
 def dispatch_cost(trace: Trace, row: int) -> DispatchCost | None:
-    """What it cost to launch a GPU activity, or to make a call that launched some; None for anything else."""
+    """The cost of launching a GPU activity, or of a call that launched some; None for anything else."""
     trace_links, slices = links(trace), trace.slices
     launch = trace_links.launch_of(row)
     launch = launch if launch >= 0 else row if len(trace_links.kernels_of(row)) else -1
@@ -61,10 +61,10 @@ def dispatch_cost(trace: Trace, row: int) -> DispatchCost | None:
 
 
 def follow(trace: Trace, row: int) -> int:
-    """The next slice on the way from kernel to launch to op; -1 where the way ends.
+    """The next slice on the way from kernel to launch to op; -1 at the end.
 
-    An op of the backward pass leads on to its forward op. Any other op, an annotation or a Python frame closes the
-    circle: it leads to the first GPU activity that was launched inside it.
+    An op of the backward pass leads to its forward op. Any other op, an annotation or a Python frame leads back to the
+    first GPU activity launched inside it.
     """
     trace_links = links(trace)
     kind = trace.slices.kind[row]
@@ -80,9 +80,9 @@ def follow(trace: Trace, row: int) -> int:
 
 
 def follow_back(trace: Trace, row: int) -> int:
-    """The same way against its direction: launch to kernel, forward op to the backward pass, any other op to kernel.
+    """The next slice in the opposite direction: launch to kernel, forward op to backward, any other op to kernel.
 
-    GPU work leads to the backward pass of the op that caused it; -1 where the way ends.
+    A GPU activity leads to the backward pass of the op that caused it; -1 at the end.
     """
     trace_links = links(trace)
     if trace.slices.kind[row] in GPU_WORK:
@@ -95,7 +95,7 @@ def follow_back(trace: Trace, row: int) -> int:
 
 
 def first_work(trace: Trace, row: int) -> int:
-    """The first GPU activity launched inside a slice, on its thread; else the first that names it as owner; or -1."""
+    """The first GPU activity launched inside a slice on its thread, else the first that it owns; or -1."""
     trace_links, slices = links(trace), trace.slices
     last = row + int(np.searchsorted(slices.start[row : trace.lanes[slices.lane[row]].last], slices.end[row]))
     low, high = np.searchsorted(trace_links.launches, [row, max(last, row + 1)])
@@ -106,7 +106,7 @@ def first_work(trace: Trace, row: int) -> int:
 
 
 def _backward_of(trace: Trace, op: int) -> int:
-    """The backward node of an op, or of the innermost op around it that has one; -1 for none."""
+    """The backward node of an op, or of the innermost enclosing op that has one; -1 for none."""
     if not len(autograd(trace).nodes):
         return -1
     while op >= 0:

@@ -1,4 +1,4 @@
-"""What to look at first in a trace: the middle step, or where most happens."""
+"""The part of a trace to show first: the middle step, or the busiest part."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
 MAX_SHOWN_ACTIVITIES = 200
-"""So many pieces of GPU work are shown at once where there are no steps."""
+"""Maximum GPU activities shown at once where there are no steps."""
 MAX_WINDOW_GROWTH = 4
-"""By this factor a stretch may grow to have the GPU work in it that was launched in it."""
+"""Maximum growth of a window to include the GPU activities that were launched in it."""
 
 
 def numbers(trace: Trace) -> list[int]:
-    """The numbers of the steps, in order, each once."""
+    """The distinct numbers of the steps, in order."""
     return list(dict.fromkeys(steps(trace).number.tolist()))
 
 
 def work_of_step(trace: Trace, number: int) -> Int64:
-    """The GPU work that was launched within a step, in order of its start."""
+    """The GPU activities launched in a step, in order of start."""
     return placement.work_of_step(trace, int(steps(trace).labelled(number)[0]))
 
 
 def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:
-    """Start and end in ns of a step together with the GPU work that it launched."""
+    """Start and end in ns of a step together with the GPU activities that it launched."""
     trace_steps = steps(trace)
     index = int(trace_steps.labelled(number)[0])
     start, end = int(trace_steps.start[index]), int(trace_steps.end[index])
@@ -36,15 +36,15 @@ def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:
 
 
 def first_step(trace: Trace) -> int | None:
-    """The middle one of the steps, as the first is often cold; None without steps."""
+    """The number of the middle step, since the first is often cold; None without steps."""
     all_numbers = numbers(trace)
     return all_numbers[len(all_numbers) // 2] if all_numbers else None
 
 
 def busiest_stretch(trace: Trace) -> tuple[int, int]:
-    """Of fifty equal parts of the trace the one in which most GPU work is launched, until that work ends; ns.
+    """The fiftieth of the trace in which most GPU activities are launched, until they end; start and end in ns.
 
-    Without launches the part in which most work starts.
+    Without launches the one in which most activities start.
     """
     low, high = trace.window
     slices, trace_links = trace.slices, links(trace)

@@ -1,8 +1,8 @@
-"""The Python side of a slice: the frame that called it, the user's line, its module, its compiled region.
+"""The Python side of a slice: its calling frame, the user's line, its module, its compiled region.
 
-Frames, ops and calls of a thread nest by time. In traces with whole microseconds a frame of no length may then stand
-beside its caller; the frames around ops and launches are the right ones all the same. A C call that the profiler saw
-begin and never end seems to hold everything after it, so it is nobody's caller (R3.48).
+Frames, ops and calls of a thread nest by time. In traces with whole microseconds a frame of no duration may be beside
+its caller; the frames around ops and launches are right nevertheless. A C call that the profiler saw begin and never
+end appears to enclose everything after it, so it is the caller of nothing (R3.48).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tracetui.model.strings import Strings
 from tracetui.model.trace import Int32, Kind, Trace
 
 MODULE = "nn.Module: "
-"""How the name of the frame of a module begins; the class and the number of the instance follow (R3.44)."""
+"""Prefix of the frame of a module; the class and the number of the instance follow (R3.44)."""
 _C_CALL = "<built-in "
 _LIBRARY = re.compile(
     r"(^|[/\\])(torch|triton)[/\\]|[/\\]torchinductor_"
@@ -37,12 +37,12 @@ _REGION = re.compile(
     r"^(Torch-Compiled Region|CompiledFunction|## Call CompiledFxGraph|TorchDynamo Cache Lookup|Pregraph bytecode"
     r"|AOTDispatcher Runtime Wrapper Prologue)"
 )
-"""What marks a compiled region (R3.47)."""
+"""Names of compiled regions (R3.47)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """For every op, call and frame the Python frames around it, for GPU work those of its launch; -1 for none."""
+    """The Python frames around every op, call and frame, and around the launch of every GPU activity; -1 for none."""
 
     caller: Int32
     """The innermost frame."""
@@ -51,19 +51,19 @@ class Frames:
     module: Int32
     """The innermost frame of a module, in the backward pass that of the forward op (R3.45)."""
     of_forward: Bool
-    """Where `module` is that of the forward op."""
+    """Mask of the slices whose `module` is that of the forward op."""
 
 
 @dataclass(frozen=True, eq=False)
 class ModulePaths:
-    """Modules in words, such as `GPT_0 / Block_3 / MLP_3`; those of the backward pass begin with `backward of`."""
+    """Module paths such as `GPT_0 / Block_3 / MLP_3`; those of the backward pass begin with `backward of`."""
 
     id: Int32
     """For every slice the number of its module's path in `texts`, -1 for none."""
     texts: Strings
 
     def of(self, row: int) -> str:
-        """The path of the module in which a slice belongs, empty for none."""
+        """The path of a slice's module, empty for none."""
         number = int(self.id[row])
         return str(self.texts[number]) if number >= 0 else ""
 
@@ -84,7 +84,7 @@ def module_paths(trace: Trace) -> ModulePaths:
 
 
 def compiled_region(trace: Trace, chain: Sequence[int]) -> int:
-    """The innermost compiled region of a dispatch chain, -1 for none; inside one there are no module frames (R3.47)."""
+    """The innermost compiled region of a dispatch chain, -1 for none; there are no module frames inside one (R3.47)."""
     return next((row for row in reversed(chain) if row >= 0 and _REGION.match(trace.name_of(row))), -1)
 
 
@@ -121,7 +121,7 @@ def _endless(trace: Trace, python: Int64) -> Int64:
 
 
 def _from_forward(trace: Trace, found: Int32) -> tuple[Int32, Bool]:
-    """What was found, of a backward pass that of the forward op where it has one; and where this is so.
+    """The frames, in the backward pass those of the forward op where it has one; and the mask of the latter.
 
     A frame inside the node itself is nearer: there the forward pass is computed again.
     """
@@ -132,7 +132,7 @@ def _from_forward(trace: Trace, found: Int32) -> tuple[Int32, Bool]:
 
 
 def _paths(trace: Trace) -> ModulePaths:
-    """Paths level by level: a path is that of the module around and a name, and the same pair the same path."""
+    """Paths level by level: a path is that of the enclosing module and a name; equal pairs share a path."""
     module, backward = frames(trace).module, frames(trace).of_forward
     texts = Strings()
     every = trace.slices.of_kind(Kind.PYTHON)

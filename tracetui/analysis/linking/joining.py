@@ -1,4 +1,4 @@
-"""How slices are joined by the ids that the profiler wrote, and found around one another; arithmetic for the links."""
+"""Joins of slices by the profiler's ids, and by enclosure in time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tracetui.model.trace import Int32, Kind, Trace
 
 
 def latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
-    """Of the candidates with each wanted id the place of the last that starts at or before the moment (ns).
+    """For each wanted id the index of the last candidate that starts at or before the time (ns).
 
-    Where all of them start later it is the first; -1 where no candidate has the id.
+    The first one where all of them start later; -1 where no candidate has the id.
     """
     if len(ids) == 0:
         return np.full(len(wanted), -1, np.int64)
@@ -32,14 +32,14 @@ def latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
 
 
 def row_of(rows: Int64, index: Int64) -> Int64:
-    """The rows at some places, -1 where the place is -1."""
+    """The rows at some indices, -1 where the index is -1."""
     if len(rows) == 0:
         return np.full(len(index), -1, np.int64)
     return np.where(index >= 0, rows[index], -1)
 
 
 def join_launches(trace: Trace, calls: Int64, gpu: Int64) -> Int64:
-    """The runtime call of each GPU activity by correlation id; ids of 0 and less join nothing."""
+    """The runtime call of each GPU activity by correlation id; ids below 1 join nothing."""
     ids = trace.slices.correlation
     calls = calls[ids[calls] > 0]
     joined = _join(trace, calls, gpu)
@@ -56,8 +56,8 @@ def _join(trace: Trace, calls: Int64, gpu: Int64) -> Int64:
 def _join_merged(trace: Trace, calls: Int64, gpu: Int64, joined: Int64) -> Int64:
     """The same where ids repeat because processes were merged into one file.
 
-    Each device is joined with one process: that in which most of its work starts after the launch, and soonest.
-    What that process did not launch stays as it was `joined`.
+    Each device is joined with one process: that in which most of its activities start after the launch, and soonest.
+    Activities that this process did not launch stay as `joined`.
     """
     ids, start = trace.slices.correlation, trace.slices.start
     process = lane_numbers(trace).process[trace.slices.lane]
@@ -77,7 +77,7 @@ def _join_merged(trace: Trace, calls: Int64, gpu: Int64, joined: Int64) -> Int64
 
 
 def around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
-    """For every slice of the trace that is among `inner` the innermost of the `outer` slices around it (R3.8)."""
+    """For every slice among `inner` the innermost of the `outer` slices around it (R3.8)."""
     mask = np.zeros(len(trace.slices), bool)
     mask[inner] = mask[outer] = True
     rows = np.flatnonzero(mask)
@@ -91,20 +91,20 @@ def around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
 
 
 def pass_on(target: Int32, gpu: Int64, launch: Int32) -> None:
-    """Give GPU work what its launch has."""
+    """Copy the values of launches to the activities that they launched."""
     launched = gpu[launch[gpu] >= 0]
     target[launched] = target[launch[launched]]
 
 
 def external_ids_name_ops(trace: Trace, gpu: Int64) -> bool:
-    """R3.7: ids that mostly equal the activity's own correlation id are the profiler's, not an op's."""
+    """Whether `External id` names ops (R3.7): where most equal the activity's own correlation id, it does not."""
     external, correlation = trace.slices.external[gpu], trace.slices.correlation[gpu]
     given = external > 0
     return bool(given.any() and (external[given] == correlation[given]).mean() <= 0.5)
 
 
 def prefer_named(trace: Trace, owner: Int32, rows: Int64, launch: Int32, ops: Int64) -> None:
-    """Replace owners by the op whose `External id` a call or activity carries, if that op began before it."""
+    """Replace owners by the op that the `External id` of a call or activity names, if that op began before it."""
     slices = trace.slices
     ops = ops[slices.external[ops] > 0]
     call = np.where(launch[rows] >= 0, launch[rows], rows)

@@ -1,6 +1,6 @@
-"""What belongs to what: launch and GPU work, both and the op that caused them, and the way up to the annotation.
+"""Links between launches, GPU activities and the ops and annotations that caused them.
 
-Launch and GPU work are joined by correlation id alone; names and flows decide nothing (R2.8, R2.10). The owner is
+Launch and GPU activity are joined by correlation id alone; names and flows decide nothing (R2.8, R2.10). The owner is
 the op that the `External id` names where those ids can be trusted (R3.7), else the innermost op around the launch.
 """
 
@@ -29,31 +29,31 @@ NOT_TORCH = (
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Links between slices as rows of `Trace.slices`; -1 stands for none."""
+    """Links between slices as rows of `Trace.slices`; -1 for none."""
 
     gpu: Int64
     """Kernels, copies and fills in order of their start."""
     launches: Int64
-    """Runtime and driver calls that put work on the GPU, ascending."""
+    """Runtime and driver calls that launched something on the GPU, ascending."""
     launch: Int32
-    """For every slice of the trace that is GPU work: its launch."""
+    """The launch of every GPU activity; -1 for all other slices."""
     owner: Int32
-    """For every runtime call and GPU activity: the op that caused it; -1 on all other slices too."""
+    """The op that caused each runtime call and GPU activity; -1 for all other slices too."""
     annotation: Int32
-    """Likewise the innermost annotation around the call; steps do not count."""
+    """The innermost annotation around the launch, steps excluded, likewise."""
     work: Int64
     """GPU activities that have a launch, sorted by launch, then start."""
     bounds: Int64
-    """`work[bounds[i]:bounds[i + 1]]` is what `launches[i]` put on the GPU."""
+    """`work[bounds[i]:bounds[i + 1]]` are the activities of `launches[i]`."""
     trusted: bool
-    """Whether `External id` of GPU work names ops; in torch 1.12 to 2.3 it does not (R3.7)."""
+    """Whether the `External id` of GPU activities names ops; in torch 1.12 to 2.3 it does not (R3.7)."""
 
     def launch_of(self, row: int) -> int:
         """The call that launched a GPU activity, -1 for none."""
         return int(self.launch[row])
 
     def kernels_of(self, row: int) -> Int64:
-        """What a runtime call put on the GPU, by start; a graph launch has many, most calls none."""
+        """The activities of a runtime call by start; a graph launch has many, most calls none."""
         index = int(np.searchsorted(self.launches, row))
         if index == len(self.launches) or self.launches[index] != row:
             return np.empty(0, np.int64)
@@ -65,22 +65,22 @@ class Links:
 
     @property
     def counts(self) -> Int64:
-        """GPU activities of each of `launches`."""
+        """Number of GPU activities of each of `launches`."""
         return np.diff(self.bounds)
 
     @property
     def first(self) -> Int64:
-        """The GPU activity of each of `launches` that starts first."""
+        """The first GPU activity of each of `launches`."""
         return self.work[self.bounds[:-1]]
 
 
 def links(trace: Trace) -> Links:
-    """All links of the trace, made once."""
+    """All links of the trace, found once."""
     return trace.remember("links", lambda: _make(trace))
 
 
 def no_gpu(trace: Trace) -> str:
-    """What a pane about the GPU says of this trace: why there is none, and how to record it; empty when there is."""
+    """Why a pane about the GPU is empty for this trace, and how to record GPU activity; empty where there is some."""
     if len(links(trace).gpu):
         return ""
     if not trace.is_torch:
@@ -96,7 +96,7 @@ def no_gpu(trace: Trace) -> str:
 
 
 def op_rows(trace: Trace) -> Int64:
-    """Rows of the operators, steps of old traces (category `Operator`) excluded; ascending."""
+    """Rows of the operators, ascending; steps of old traces (category `Operator`) excluded."""
 
     def find() -> Int64:
         rows = trace.slices.of_kind(Kind.CPU_OP)
@@ -111,7 +111,7 @@ def names_of(trace: Trace, rows: NDArray[np.integer]) -> Int64:
 
 
 def calls_named(trace: Trace, pattern: re.Pattern[str]) -> Int64:
-    """Rows of the runtime and driver calls whose name the pattern finds, ascending."""
+    """Rows of the runtime and driver calls whose name matches the pattern, ascending."""
 
     def find() -> Int64:
         rows = trace.slices.of_kind(Kind.RUNTIME)

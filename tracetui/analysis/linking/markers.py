@@ -1,6 +1,7 @@
-"""Annotations that could stand for steps in a trace without any: what repeats at top level and takes alike (R3.5).
+"""Annotations that could serve as steps in a trace without steps: they repeat at top level with similar durations
+(R3.5).
 
-They are offered and never taken by themselves. Names that differ in numbers alone are one name, with `#` for each.
+They are only offered. Names that differ only in numbers count as one name, with `#` for each number.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from tracetui.model.strings import Strings
 from tracetui.model.trace import Kind, Trace
 
 MIN_REPEATS = 3
-"""So often a marker occurs at least."""
+"""Minimum occurrences of a marker."""
 MAX_DURATION_RATIO = 2.0
-"""By this factor the longer half of a marker's durations may exceed the shorter half, quarter to quarter."""
+"""Maximum ratio of the upper to the lower quartile of a marker's durations."""
 
 _NUMBER = re.compile(r"\d+")
 _LIBRARY = re.compile(
@@ -35,7 +36,7 @@ class Marker:
     """An annotation that repeats."""
 
     name: str
-    """Its name, `#` standing for numbers that differ."""
+    """Its name, with `#` for numbers that differ."""
     rows: Int64
     """Its slices, in order of start."""
     total: int
@@ -43,7 +44,7 @@ class Marker:
 
 
 def markers(trace: Trace) -> list[Marker]:
-    """What could mark the steps, that which covers most time first; none where the profiler recorded steps."""
+    """Possible markers of steps, the one that covers most time first; none where the profiler recorded steps."""
 
     def find() -> list[Marker]:
         if len(trace.slices.of_kind(Kind.ANNOTATION)) == 0 or len(steps(trace)):
@@ -55,7 +56,7 @@ def markers(trace: Trace) -> list[Marker]:
 
 
 def with_steps(trace: Trace, name: str) -> Trace:
-    """The trace with the annotations of a name as its steps, counted from 1; nothing worked out before is kept.
+    """The trace with the annotations of a name as its steps, numbered from 1; cached results are dropped.
 
     Raises: UsageError when no such annotation repeats.
     """
@@ -67,7 +68,7 @@ def with_steps(trace: Trace, name: str) -> Trace:
 
 
 def _repeated(trace: Trace) -> dict[str, Int64]:
-    """Annotations by name that occur often on one thread and are in none of the others; in order of start."""
+    """Annotations by name that repeat on one thread and lie within none of the others; in order of start."""
     slices = trace.slices
     rows = slices.of_kind(Kind.ANNOTATION)
     used, index = np.unique(slices.name[rows], return_inverse=True)
@@ -90,7 +91,7 @@ def _repeated(trace: Trace) -> dict[str, Int64]:
 
 
 def _common_name(trace: Trace, rows: Int64) -> str:
-    """The name of slices that are called alike, with `#` for the numbers where these differ."""
+    """The name that slices share, with `#` for the numbers in which they differ."""
     same = len(rows) == 0 or bool((trace.slices.name[rows] == trace.slices.name[rows[0]]).all())
     name = trace.name_of(int(rows[0])) if len(rows) else ""
     return name if same else _NUMBER.sub("#", name)

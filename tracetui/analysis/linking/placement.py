@@ -1,4 +1,4 @@
-"""Which step every slice belongs to: CPU slices by time, GPU work by its launch, never by its own time (R3.3).
+"""The step of every slice: CPU slices by time, GPU activities by their launch, never by their own time (R3.3).
 
 Where steps of several threads overlap, a thread of the autograd engine belongs to the thread whose ops it
 differentiates (R3.6).
@@ -19,7 +19,7 @@ from tracetui.model.table import NULL, Column, numbers
 from tracetui.model.trace import GPU_WORK, Trace
 
 MIN_COMPLETE_SHARE = 0.75
-"""A step with less than this share of what the others hold was cut."""
+"""Minimum contents of a complete step, relative to the median of the others."""
 
 
 def step_index(trace: Trace, rows: Int64) -> Int64:
@@ -32,13 +32,13 @@ def step_index(trace: Trace, rows: Int64) -> Int64:
 
 
 def step_at(trace: Trace, moment: Int64, lane: Int64) -> Int64:
-    """Index in `steps(trace)` of what happens on some lanes at some moments (ns), -1 outside of all steps."""
+    """Index in `steps(trace)` of times (ns) on lanes, -1 outside of all steps."""
     trace_steps = steps(trace)
     return trace_steps.of_moment(moment, autograd(trace).home[lane] if trace_steps.overlap else lane)
 
 
 def within(trace: Trace, rows: Int64, step: int | None) -> Int64:
-    """Those of the rows that belong to the step of that number; all of them for None.
+    """The rows that belong to the step with a number; all of them for None.
 
     Raises: UsageError when no step has the number.
     """
@@ -49,17 +49,17 @@ def within(trace: Trace, rows: Int64, step: int | None) -> Int64:
 
 
 def work_of_step(trace: Trace, index: int) -> Int64:
-    """The GPU work that was launched in one of `steps(trace)`, in order of its start."""
+    """The GPU activities launched in one of `steps(trace)`, in order of start."""
     gpu = links(trace).gpu
     belongs: Int64 = trace.remember("steps of GPU work", lambda: step_index(trace, gpu))
     return np.compress(belongs == index, gpu)
 
 
 def before_capture(trace: Trace) -> Int64:
-    """GPU work without a launch record that was launched before the capture began, in order of start (R3.3).
+    """GPU activities launched before the capture began, in order of start (R3.3).
 
-    It starts before any work of its device whose launch is recorded: with a deep queue that is long after the first
-    recorded launch. On a device without any such work nothing can be said, and there is none.
+    They have no launch record and start before every activity of their device that has one: with a deep queue that is
+    long after the first recorded launch. On a device without any launch record nothing is known, and there are none.
     """
     trace_links, start = links(trace), trace.slices.start
     device = lane_numbers(trace).process[trace.slices.lane[trace_links.gpu]]
@@ -72,10 +72,10 @@ def before_capture(trace: Trace) -> Int64:
 
 
 def partial_steps(trace: Trace) -> Bool:
-    """Which of `steps(trace)` were cut by the profiler: the first or last of a thread with far less in it (R3.6).
+    """Mask of `steps(trace)` that the profiler truncated: the first or last of a thread with far less in it (R3.6).
 
-    A guess by count: with fewer than three quarters of the median of the thread's other steps in GPU work, or in ops
-    where nothing ran on a GPU. Of fewer than three steps nothing can be said.
+    A guess by count: fewer than three quarters of the median of the thread's other steps in GPU activities, or in ops
+    where nothing ran on a GPU. With fewer than three steps nothing is known.
     """
 
     def find() -> Bool:
@@ -95,7 +95,7 @@ def partial_steps(trace: Trace) -> Bool:
 
 
 def chosen(trace: Trace, step: int | None) -> Int64:
-    """Indices of the steps with that number, of all steps for None.
+    """Indices of the steps with a number, of all steps for None.
 
     Raises: UsageError when no step has the number.
     """

@@ -1,7 +1,4 @@
-"""What a region (an annotation, a Python frame, an op) put on the GPU, and how long that took.
-
-How long the devices worked: unions of intervals, so that what runs side by side counts once.
-"""
+"""The GPU activities of a region (an annotation, a Python frame, an op), and busy time as unions of intervals."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from tracetui.model.trace import Trace
 
 
 def busy_stretches(trace: Trace) -> tuple[Int64, Int64]:
-    """Starts and ends (ns) of the stretches in which any device ran something, ascending and disjoint."""
+    """Starts and ends (ns) of the intervals in which any device ran something, ascending and disjoint."""
 
     def make() -> tuple[Int64, Int64]:
         gpu = links(trace).gpu
@@ -26,7 +23,7 @@ def busy_stretches(trace: Trace) -> tuple[Int64, Int64]:
 
 
 def busy_time(trace: Trace, rows: Int64) -> int:
-    """How long (ns) at least one of the slices was running."""
+    """Time (ns) in which at least one of the slices was running."""
     return covered(trace.slices.start[rows], trace.slices.end[rows])
 
 
@@ -44,24 +41,24 @@ class Region:
     rows: Int64
     """Kernels, copies and fills in order of their start."""
     inferred: Bool
-    """Which of them have no launch record and were placed by their own start."""
+    """Mask of activities without launch record, placed by their own start."""
     start: int
     """First start in ns."""
     end: int
     """Last end in ns."""
     busy: int
-    """For how many ns at least one of them ran."""
+    """Time in ns in which at least one of them ran."""
 
     @property
     def span(self) -> int:
-        """From the first start to the last end in ns; 0 without work."""
+        """From the first start to the last end in ns; 0 without activities."""
         return self.end - self.start
 
 
 def region(trace: Trace, row: int) -> Region:
-    """GPU work of the window of a CPU slice.
+    """The GPU activities of the window of a CPU slice.
 
-    Work belongs to the window in which it was launched, by any thread of the process. Work without a launch
+    An activity belongs to the window in which it was launched, by any thread of the process. An activity without launch
     record is placed by its own start, which is a guess and marked (R3.3).
     """
     slices, trace_links = trace.slices, links(trace)
@@ -80,7 +77,7 @@ def region(trace: Trace, row: int) -> Region:
 
 
 def _by_cause(trace: Trace) -> tuple[Int64, Int64]:
-    """When each GPU activity was launched, or began where that is not known, ascending; and the activities."""
+    """The launch time of each GPU activity, or its start where the launch is unknown, ascending; and the activities."""
     trace_links, start = links(trace), trace.slices.start
     launch = trace_links.launch[trace_links.gpu].astype(np.int64)
     moment = start[np.where(launch >= 0, launch, trace_links.gpu)]

@@ -1,9 +1,8 @@
 """Graph replays: one launch call that starts many kernels, and which replays are of the same graph.
 
-A replay is what one `cudaGraphLaunch` put on the GPU (R3.38). Replays that ran the same kernels in the same order, and
-carry the same graph id where one is recorded, are of one graph. The profiler may lose nodes, and conditional nodes
-repeat, so replays of one real graph can differ and then count as several (R3.41). Which op of the capture a node comes
-from is not worked out.
+A replay is what one `cudaGraphLaunch` put on the GPU (R3.38). Replays of the same kernels in the same order, with the
+same graph id where one is recorded, are of one graph. The profiler may lose nodes, and conditional nodes repeat, so
+replays of one real graph can differ and then count as several (R3.41). The captured op of a node is not determined.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tracetui.model.trace import Trace
 
 GRAPH_LAUNCH = re.compile(r"GraphLaunch", re.IGNORECASE)
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
-"""Odd, so that its powers never vanish: the place of a kernel counts in the signature."""
+"""Odd, so that its powers never vanish: the position of a kernel counts in the signature."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,18 +39,18 @@ class Replays:
     graph: Int64
     """Number of the graph, counted from 0 in the order of the first replay in time."""
     signature: NDArray[np.uint64]
-    """A hash of the kernels' names in order of their start, the same in every trace."""
+    """A hash of the kernels' names in order of start, equal in every trace."""
     latency: Int64
     """From the start of the call to the start of the first node in ns; later nodes have none (R3.39)."""
     cost: NDArray[np.float64]
-    """The call's duration per node in ns: what a launch of each kernel cost."""
+    """Duration of the call per node in ns."""
 
     def __len__(self) -> int:
         return len(self.launch)
 
     @property
     def times(self) -> Int64:
-        """How often the graph of each replay is replayed in the trace."""
+        """Number of replays of each replay's graph in the trace."""
         return np.bincount(self.graph)[self.graph]
 
     def of_launch(self, row: int) -> int:
@@ -61,12 +60,12 @@ class Replays:
 
 
 def replays(trace: Trace) -> Replays:
-    """The graph replays of the trace, found once; none is the common answer."""
+    """The graph replays of the trace, found once; most traces have none."""
     return trace.remember("replays", lambda: _find(trace))
 
 
 def graph_column(trace: Trace, rows: Int64) -> Column:
-    """The graph that each GPU activity was replayed from, null for what was launched by itself."""
+    """The graph from which each GPU activity was replayed, null for others."""
     graph_replays = replays(trace)
     index = np.searchsorted(graph_replays.launch, links(trace).launch[rows])
     index = np.where(np.isin(links(trace).launch[rows], graph_replays.launch), index, -1)
@@ -75,12 +74,12 @@ def graph_column(trace: Trace, rows: Int64) -> Column:
 
 
 def graph_name(number: int) -> str:
-    """What a graph is called: `graph 1` is the one that is replayed first."""
+    """The name of a graph: `graph 1` is the one that is replayed first."""
     return f"graph {number + 1}"
 
 
 def by_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
-    """The replays among some GPU activities, one row per graph; the longest replay stands for it."""
+    """The replays among some GPU activities, one row per graph, with the longest replay as example."""
     graph_replays, slices, joined = replays(trace), trace.slices, links(trace)
     picked = np.flatnonzero(np.isin(graph_replays.launch, joined.launch[rows]))
     index = np.searchsorted(joined.launches, graph_replays.launch[picked])
@@ -139,7 +138,7 @@ def _find(trace: Trace) -> Replays:
 
 
 def _signatures(trace: Trace, index: Int64) -> NDArray[np.uint64]:
-    """A hash per launch: the sum over its work of the name's own hash times a power for the place."""
+    """A hash per launch: the sum over its activities of the name's hash times a power for the position."""
     joined = links(trace)
     if len(index) == 0:
         return np.empty(0, np.uint64)
@@ -162,7 +161,7 @@ def _graph_ids(trace: Trace, first: Int64) -> Int64:
 
 
 def _numbered(signature: NDArray[np.uint64], graph_id: Int64, start: Int64) -> Int64:
-    """Number the different pairs in the order in which each is first seen."""
+    """Number the distinct pairs in the order in which each first occurs."""
     if len(signature) == 0:
         return np.empty(0, np.int64)
     _, pair = np.unique(signature, return_inverse=True)

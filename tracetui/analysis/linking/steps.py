@@ -1,9 +1,9 @@
-"""The steps of a trace, and which step a moment on a thread belongs to.
+"""The steps of a trace, and the step of a time on a thread.
 
-A step is a slice named `ProfilerStep#N` on a CPU lane (R3.1). Its identity is the interval; the number is only a
-label and may repeat. Where several threads run a profiler loop each, a thread belongs to its own steps, and any
-other thread of the process to the one step that is open at the time (R3.6). `placement` sends the threads of the
-autograd engine to those of the forward pass first.
+A step is a slice named `ProfilerStep#N` on a CPU lane (R3.1). Its interval identifies it; the number is only a label
+and may repeat. Where several threads run a profiler loop each, a thread belongs to its own steps, and any other thread
+of the process to the only step that is open at the time (R3.6). `placement` assigns the threads of the autograd engine
+to those of the forward pass first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Steps:
     lane: Int64
     """The lane on which the step was recorded."""
     process: Int64
-    """The number of the process of every lane of the trace; unlike the others not one entry per step."""
+    """The process number of every lane of the trace; unlike the others not one entry per step."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -46,13 +46,13 @@ class Steps:
         return bool((self.start[1:] < self.end[:-1]).any())
 
     def labelled(self, number: int) -> Int64:
-        """Indices of the steps that carry a number."""
+        """Indices of the steps with a number."""
         return np.flatnonzero(self.number == number)
 
     def of_moment(self, moment: Int64, lane: NDArray[np.integer] | None = None) -> Int64:
-        """Index of the step that is open at each moment (ns), -1 for none (R3.2).
+        """Index of the step that is open at each time (ns), -1 for none (R3.2).
 
-        `lane` decides where steps of several threads overlap; without it such moments have no step.
+        `lane` decides where steps of several threads overlap; without it such times have no step.
         """
         moment = np.asarray(moment, np.int64)
         if not self.overlap:
@@ -72,7 +72,7 @@ class Steps:
         return found
 
     def _search(self, members: Int64, moment: Int64) -> Int64:
-        """The one of `members` (indices in order of start) that holds each moment: of nested ones the innermost."""
+        """The one of `members` (indices in order of start) that contains each time: the innermost of nested ones."""
         if len(members) == 0:
             return np.full(len(moment), -1, np.int64)
         position = np.searchsorted(self.start[members], moment, side="right") - 1
@@ -83,7 +83,7 @@ class Steps:
 
     @cached_property
     def _outer(self) -> Int64:
-        """For each step the nearest one before it on its lane that ends later, -1 for none."""
+        """For each step the nearest earlier one on its lane that ends later, -1 for none."""
         found = np.full(len(self), -1, np.int64)
         later: dict[int, list[int]] = {}
         for index, (lane, end) in enumerate(zip(self.lane.tolist(), self.end.tolist(), strict=True)):

@@ -1,1 +1,1 @@
-"""Allocator events and memory copies."""
+"""The allocator and copies."""

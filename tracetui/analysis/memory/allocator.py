@@ -1,9 +1,8 @@
-"""What the allocators recorded: every allocation and free with its device, size, running total and the op around it.
+"""Allocator events: every allocation and free with its device, size, running total and the op around it.
 
-These are the instants `[memory]` and `[OutOfMemory]` that `profile_memory=True` leaves behind. Allocation and free
-are paired by device and address, which torch 1.9 and older do not write; there the running totals are missing too.
-
-How full each device was over time, as counters to draw under its lanes.
+These are the instants `[memory]` and `[OutOfMemory]` of `profile_memory=True`. Allocation and free are paired by device
+and address, which torch 1.9 and older do not record; running totals are missing there too. `memory_curves` has the
+allocated bytes of each device over time, to draw under its lanes.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from tracetui.model.trace import Counter, Trace
 
 
 def memory_curves(trace: Trace) -> tuple[Counter, ...]:
-    """Per device the bytes allocated, and those reserved where they change; the host's only where it stands alone.
+    """Counters per device: bytes allocated, and bytes reserved where they change; the host only where it is alone.
 
     Names are short, for the column of lane names: `mem`, `Δmem` where only the change is known, `res`.
     """
@@ -47,11 +46,11 @@ def memory_curves(trace: Trace) -> tuple[Counter, ...]:
 
 
 CPU = "CPU"
-"""The label of the host's allocator."""
+"""Label of the host's allocator."""
 _DEVICE_TYPES = {0: CPU, 1: "GPU", 6: "GPU", 9: "XLA", 12: "XPU", 13: "MPS", 15: "HPU", 19: "MTIA", 20: "device"}
 """Names by the number of c10's DeviceType; 1 is CUDA, 6 HIP."""
 _MAKES_ROOM = re.compile(r"aten::(new_)?empty\w*|aten::resize\w*")
-"""Ops that only make room for the op above them."""
+"""Ops that only allocate for the op above them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,34 +66,34 @@ class Allocator:
     devices: tuple[str, ...]
     """`CPU`, `GPU 0` and so on, with the process where the file holds several; the CPU's first."""
     bytes: Int64
-    """Above 0 for an allocation, below for a free; what was asked for where that failed."""
+    """Positive for an allocation, negative for a free; the requested bytes where an allocation failed."""
     failed: Bool
-    """Which events are allocations for which there was no memory."""
+    """Mask of allocations that failed for lack of memory."""
     total: Int64
     """Bytes allocated on the device after the event, NULL where the trace does not say."""
     reserved: Int64
-    """Bytes that the allocator held of the device, likewise."""
+    """Bytes that the allocator held on the device, likewise."""
     since_start: Int64
     """Bytes allocated less bytes freed on the device since the recording began."""
     partner: Int64
-    """The free of an allocation and the other way round, -1 for none in the trace."""
+    """The free of an allocation and vice versa, -1 for none in the trace."""
 
     def __len__(self) -> int:
         return len(self.time)
 
     @property
     def allocations(self) -> Bool:
-        """Which events gave memory out."""
+        """Mask of successful allocations."""
         return (self.bytes > 0) & ~self.failed
 
     @property
     def frees(self) -> Bool:
-        """Which events took it back."""
+        """Mask of frees."""
         return (self.bytes < 0) & ~self.failed
 
     @property
     def level(self) -> Int64:
-        """How full the device is after each event: the total where all of its events say it, else since the start."""
+        """Bytes in use on the device after each event: the total where all of its events have it, else since the start."""
         given = np.ones(len(self.devices) + 1, bool)
         given[self.device[self.total == NULL]] = False
         return np.where(given[self.device], self.total, self.since_start)
@@ -105,12 +104,12 @@ class Allocator:
         return np.where(known, self.time[self.partner] - self.time, NULL)
 
     def alive_at(self, event: int) -> Int64:
-        """The allocations of an event's device that were made by then and not yet freed; empty without addresses."""
+        """The allocations of an event's device that were not yet freed; empty without addresses."""
         made = np.flatnonzero(self.allocations[: event + 1] & (self.device[: event + 1] == self.device[event]))
         return made[(self.partner[made] < 0) | (self.partner[made] > event)]
 
     def peak(self, events: Int64) -> dict[int, int]:
-        """For each device that occurs in the events, which are in order, the first at which it was fullest."""
+        """For each device of the events, which are in order, the first event with the highest level."""
         level, device = self.level[events], self.device[events]
         found = {}
         for number in range(len(self.devices)):
@@ -127,12 +126,12 @@ def allocator(trace: Trace) -> Allocator:
 
 @dataclass(frozen=True, eq=False)
 class Causes:
-    """The ops behind the events of an allocator, one entry per event, as rows of slices; -1 for none."""
+    """The ops behind the allocator events, one entry per event, as rows of slices; -1 for none."""
 
     made_by: Int64
     """The innermost op around the event on its thread; torch counts the bytes there."""
     op: Int64
-    """The innermost op that does more than make room; that of `made_by` where there is none."""
+    """The innermost op that does more than allocate; `made_by` where there is none."""
 
 
 def causes(trace: Trace) -> Causes:
@@ -154,7 +153,7 @@ def causes(trace: Trace) -> Causes:
 
 
 def enclosing(trace: Trace, rows: Int64, lane: NDArray[np.integer], moment: Int64) -> Int64:
-    """For moments on lanes the index in `rows` of the innermost of these slices around it, -1 for none.
+    """For times on lanes the index in `rows` of the innermost slice around each, -1 for none.
 
     `rows` ascends.
     """

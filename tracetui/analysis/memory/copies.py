@@ -1,6 +1,6 @@
-"""Copies and fills by kind: from where to where, how much, how fast, and what to do about the slow ones.
+"""Copies and fills by kind: direction, bytes, rate, and advice about slow ones.
 
-The name says whether the memory of the host was pinned (CUDA); ROCm often leaves that and the size out.
+The name tells whether host memory was pinned (CUDA); ROCm often omits that and the size.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tracetui.model.trace import Kind, Trace
 
 NO_COPIES = "Nothing was copied or filled on the GPU."
 PAGEABLE = re.compile(r"\bpageable\b", re.IGNORECASE)
-"""In the name of a copy from or to memory of the host that is not pinned."""
+"""Pattern of copies from or to pageable host memory."""
 _ADVICE = (
     (
         re.compile(r"(HtoD|HostToDevice).*pageable", re.IGNORECASE),
@@ -31,7 +31,7 @@ _ADVICE = (
         "non_blocking=True and synchronise once.",
     ),
 )
-"""Hints by the name of a copy; the first that fits."""
+"""Hints by the name of a copy; the first match counts."""
 
 
 def copy_rows(trace: Trace, step: int | None = None) -> Int64:
@@ -41,12 +41,12 @@ def copy_rows(trace: Trace, step: int | None = None) -> Int64:
 
 
 def bytes_of(trace: Trace, rows: Int64) -> Int64:
-    """Bytes that each copy or fill moved, NULL where the trace does not say."""
+    """Bytes of each copy or fill, NULL where unknown."""
     return trace.work_args.number("bytes", trace.slices.event[rows])
 
 
 def copies(trace: Trace, step: int | None = None) -> Table:
-    """One row per kind of copy, the one that took longest first."""
+    """One row per kind of copy, the longest in sum first."""
     rows = copy_rows(trace, step)
     size, dur = bytes_of(trace, rows), trace.slices.dur[rows]
     kinds = group(trace.slices.name[rows])

@@ -1,7 +1,7 @@
-"""The memory pane: what the allocators gave out and took back, how full a device got, and which op stood there.
+"""The memory pane: allocations and frees, the peak of each device, and the ops behind them.
 
-A running total is as the trace says; where it says none, `since_start` counts from the start of the recording.
-Grouped by copy, the pane speaks of what moved to, from and on the GPU.
+A running total is as recorded; where it is missing, `since_start` counts from the start of the recording. Grouped by
+copy, the pane lists copies and fills.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tracetui.model.trace import GPU_WORK, Kind, Trace
 
 NO_MEMORY = "No allocations were recorded. Record with profile_memory=True."
 OLDER = "(older than the recording)"
-"""Stands for the op of what had been allocated before."""
+"""Stands for the op of what was allocated before the recording."""
 _EVENTS = Strings(["alloc", "free", "out of memory"])
 _MAX_NAMED_OPS = 4
-"""So many ops of a chain are named."""
+"""Maximum ops listed per chain."""
 
 
 def memory(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Every event of an allocator in the order of time; or by op, by device, or the copies by their kind."""
+    """Every allocator event in order of time; or by op, by device, or copies by kind."""
     if by == "copy":
         return copies(trace, step)
     allocations = allocator(trace)
@@ -85,26 +85,26 @@ def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> 
 
 @dataclass(frozen=True, eq=False)
 class _Needs:
-    """What ops needed of the memory of devices: one entry per device and op, then one per device for what is older."""
+    """Memory that ops needed on devices: one entry per device and op, then one per device for older memory."""
 
     op: Int64
-    """Place in `names`."""
+    """Index in `names`."""
     names: Strings
     device: Int64
     at_peak: NDArray[np.float64]
-    """Bytes that stood when the device was fullest."""
+    """Bytes in use at the peak of the device."""
     full: NDArray[np.float64]
-    """All bytes in use on the device then; NaN where not known."""
+    """All bytes in use on the device then; NaN where unknown."""
     older: int
-    """How many of the entries stand for what had been allocated before."""
+    """Number of entries for older memory."""
 
     def with_older(self, values: NDArray[np.generic], older: int = NULL) -> Int64:
-        """One number per op, and the same one for all that is older."""
+        """One number per op, and the same one for all older memory."""
         return np.append(values.astype(np.int64), np.full(self.older, older))
 
 
 def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
-    """Per device and op: bytes given out and taken back, and how many of them stood at the device's peak."""
+    """Per device and op: bytes allocated and freed, and the bytes in use at the device's peak."""
     note, behind = _note(trace, allocations, rows), causes(trace)
     held, full = _held_at_peak(allocations, rows)
     inside = np.zeros(len(allocations), bool)
@@ -137,7 +137,7 @@ def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
 
 
 def _needs(trace: Trace, device: Int64, op: Int64, at_peak: np.ndarray, full: np.ndarray) -> _Needs:
-    """The entries of pairs of a device and an op, and of what is older on each device."""
+    """The entries of pairs of a device and an op, and of older memory on each device."""
     older = _older(device, at_peak, full)
     names = Strings(trace.names)
     op = np.append(op, np.full(len(older), names.intern(OLDER)))
@@ -179,7 +179,7 @@ def _peak_shares(needs: _Needs) -> tuple[Column, Column]:
 
 
 def _older(device: Int64, at_peak: np.ndarray, full: np.ndarray) -> dict[int, int]:
-    """By device the bytes in use at its peak that no recorded allocation accounts for."""
+    """By device the bytes in use at its peak without a recorded allocation."""
     placed = device >= 0
     told = np.bincount(device[placed], at_peak[placed], len(full))
     rest = np.nan_to_num(full - told)
@@ -187,7 +187,7 @@ def _older(device: Int64, at_peak: np.ndarray, full: np.ndarray) -> dict[int, in
 
 
 def _held_at_peak(allocations: Allocator, rows: Int64) -> tuple[Int64, np.ndarray]:
-    """Per event the bytes in use when its device was fullest; per device all bytes then, NaN where not known."""
+    """Per event the bytes in use at the peak of its device; per device all bytes then, NaN where unknown."""
     held, full = np.zeros(len(allocations), np.int64), np.full(len(allocations.devices), np.nan)
     for device, peak in allocations.peak(rows).items():
         if (allocations.partner[allocations.device == device] < 0).all():
@@ -199,7 +199,7 @@ def _held_at_peak(allocations: Allocator, rows: Int64) -> tuple[Int64, np.ndarra
 
 
 def _by_device(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
-    """Per device: how much went through its allocator, how full it got, and where."""
+    """Per device: bytes allocated and freed, its peak, and the op there."""
     peaks, lives = allocations.peak(rows), allocations.lifetime()
     device = np.array(list(peaks), np.int64)
     peak = np.array(list(peaks.values()), np.int64)
@@ -242,13 +242,13 @@ def _by_device(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
 
 
 def _median(lifetimes: Int64) -> float:
-    """Median of those that are known, -1 for none."""
+    """Median of the known lifetimes, -1 for none."""
     known = lifetimes[lifetimes != NULL]
     return float(np.median(known)) if len(known) else -1.0
 
 
 def _op_names(trace: Trace, rows: Int64) -> Int64:
-    """Name ids of ops, -1 for none; a file may hold events of the allocator and nothing else."""
+    """Name ids of ops, -1 for none; a file may hold nothing but allocator events."""
     return names_of(trace, rows) if len(trace.slices) else rows
 
 
@@ -276,7 +276,7 @@ def _note(trace: Trace, allocations: Allocator, rows: Int64) -> str:
 
 
 def _peak_words(trace: Trace, allocations: Allocator, device: int, event: int) -> str:
-    """Where a device was fullest, in a sentence."""
+    """The peak of a device, in a sentence."""
     when = f"at {moment(allocations.time[event] / 1000)} µs"
     at = chain_of(trace, int(causes(trace).op[event]))
     where = f"{when} in {at}" if at else when

@@ -1,1 +1,1 @@
-"""Operators: their costs as torch counts them, their shapes, and operators that launch nothing."""
+"""Operators: their costs as torch counts them, their shapes, and those that launch nothing."""

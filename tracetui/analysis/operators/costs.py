@@ -1,20 +1,17 @@
-"""What each slice of a thread costs, by the tree that torch builds for its tables (3(d).1 to 3(d).9).
+"""The cost of each slice of a thread, by the tree that torch builds for its tables (3(d).1 to 3(d).9).
 
-The tree holds ops, annotations, runtime calls and the profiler's overhead, Python frames only on request. A child
-that outlasts its parent is no child, and an op whose only child has its own name is counted once. The rules are
-those of torch 2.13, whatever torch recorded the trace.
+The tree holds ops, annotations, runtime calls and the profiler's overhead, and Python frames on request. A child that
+outlasts its parent is no child, and an op whose only child has the same name is counted once. The rules are those of
+torch 2.13, whatever torch recorded the trace.
 
-On which thread torch counts what no op claims: on the one that stopped the profiler.
+Runtime calls that belong to an op count on the op's thread (3(d).6). All other calls and the profiler's overhead get
+the thread that stops the profiler, which the trace does not name. It is taken to be the one with the steps, else the
+main thread, else the one with most ops: a guess.
 
-Runtime calls that belong to an op count on the op's thread (3(d).6). To all other calls, and to the
-profiler's overhead, torch gives the thread that stops the profiler when it collects them; the trace does not
-name it. It is taken to be the one with the steps, else the main thread, else the one with the most ops: a guess.
-
-Slices that torch takes for asynchronous: they have a duration, but no place in the tree (3(d).5).
-
-The file does not mark them. Known are the annotations of collectives, which may end on another thread, and what was
-still open when the profiler stopped: the file writes that as long as it took to write the file, with
-`finished: false`, and torch lets it end with what encloses it, or with the recording.
+Asynchronous slices have a duration and no position in the tree (3(d).5). The file does not mark them. Known are the
+annotations of collectives, which may end on another thread, and slices still open when the profiler stopped: the file
+writes these with `finished: false` and the time it took to write the file, and torch ends them with what encloses them,
+or with the recording.
 """
 
 from __future__ import annotations
@@ -34,11 +31,11 @@ from tracetui.model.strings import Strings
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 
 COLLECTIVE = re.compile(r"(nccl|gloo|mpi|ucc|xccl):")
-"""How annotations begin that a process group made; other libraries may write names like these, too."""
+"""Prefix of annotations by a process group; other libraries may use such names, too."""
 
 
 def asynchronous(trace: Trace) -> tuple[Int64, Int64]:
-    """Rows of the asynchronous slices, ascending, and the moments in ns at which they end for torch."""
+    """Rows of the asynchronous slices, ascending, and the times in ns at which torch ends them."""
     return trace.remember("asynchronous", lambda: _find(trace))
 
 
@@ -54,7 +51,7 @@ def _find(trace: Trace) -> tuple[Int64, Int64]:
 
 
 def _unfinished(trace: Trace) -> tuple[Int64, Int64]:
-    """What never ended; only what outlasts the recording can be that, so that few events are read again."""
+    """Slices that never ended; only those that outlast the recording are candidates, so that few events are read again."""
     slices = trace.slices
     stops = slices.end[slices.of_kind(Kind.BOOKKEEPING)]
     if len(stops) == 0:
@@ -68,7 +65,7 @@ def _unfinished(trace: Trace) -> tuple[Int64, Int64]:
 
 
 def _end(trace: Trace, row: int, open_rows: Int64, stop: int) -> int:
-    """The first end among the finished slices of the thread in which a slice began, else that of the recording."""
+    """The first end after a slice's start among the finished slices of its thread, else that of the recording."""
     slices = trace.slices
     lane = trace.lanes[slices.lane[row]]
     before = np.setdiff1d(np.arange(lane.first, row), open_rows, assume_unique=True)
@@ -77,7 +74,7 @@ def _end(trace: Trace, row: int, open_rows: Int64, stop: int) -> int:
 
 
 def threads(trace: Trace, rows: Int64, named: Int64) -> Int64:
-    """The lane on which torch counts each of the rows; `named` holds for every slice of the trace its op, or -1."""
+    """The lane on which torch counts each of the rows; `named` holds the op of every slice of the trace, or -1."""
     slices = trace.slices
     lane = slices.lane[rows].astype(np.int64)
     kind = slices.kind[rows]
@@ -92,9 +89,9 @@ def threads(trace: Trace, rows: Int64, named: Int64) -> Int64:
 
 
 def _homes(trace: Trace) -> Int64:
-    """For every lane the lane of the thread that stopped the profiler of its process, -1 where none is known.
+    """For every lane the lane of the thread that stopped the profiler of its process, -1 where unknown.
 
-    Lanes of processes without ops, as that of the overhead, belong to the process with the most.
+    Lanes of processes without ops, such as that of the overhead, belong to the process with most ops.
     """
     slices, process = trace.slices, lane_numbers(trace).process
     ops = np.bincount(slices.lane[slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION)], minlength=len(trace.lanes))
@@ -123,50 +120,50 @@ DROPPED = (
     "aten::output_nr",
     "aten::_version",
 )
-"""Names that torch leaves out before it builds the tree; their time stays with the parent (3(d).2)."""
+"""Names that torch leaves out of the tree; their time stays with the parent (3(d).2)."""
 
 STEPS = "ProfilerStep*"
-"""The one name of all steps (3(d).3)."""
+"""The common name of all steps (3(d).3)."""
 
 _KINDS = (Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OVERHEAD)
 _ON_DEVICE = (*GPU_WORK, Kind.GPU_ANNOTATION, Kind.SYNC)
 _NAMED = (Kind.CPU_OP, Kind.ANNOTATION)
-"""What an `External id` may name."""
+"""Kinds that an `External id` may name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """What each slice costs; parallel arrays, one entry per slice that counts, `row` ascending."""
+    """Costs of slices; parallel arrays, one entry per slice that counts, `row` ascending."""
 
     row: Int64
     name: Int64
     """Id in `texts`."""
     texts: Strings
-    """The trace's names with all steps under one."""
+    """The trace's names with all steps under one name."""
     cpu: Int64
     """Duration in ns; 0 on a device."""
     self_cpu: Int64
-    """Duration less that of the direct children, in ns; below 0 where children overlap."""
+    """Duration minus that of the direct children, in ns; negative where children overlap."""
     device: Int64
-    """Sum in ns of the durations of the GPU work that it and all below it own."""
+    """Sum in ns of the durations of GPU activities that it and its descendants own."""
     self_device: Int64
-    """Sum in ns of the durations of the GPU work that it owns."""
+    """Sum in ns of the durations of GPU activities that it owns."""
     kernels: Int64
-    """GPU activities that it and all below it own; of a runtime call those that it launched."""
+    """GPU activities that it and its descendants own; those that it launched for a runtime call."""
 
     def take(self, indices: Int64) -> Costs:
-        """The same of some of the slices."""
+        """The costs of some of the slices."""
         columns = (column[indices] for column in self._times)
         return Costs(self.row[indices], self.name[indices], self.texts, *columns)
 
     def joined(self, other: Costs) -> Costs:
-        """The slices of both, which share their texts."""
+        """The slices of both; they share their texts."""
         row, name = np.concatenate([self.row, other.row]), np.concatenate([self.name, other.name])
         columns = (np.concatenate(pair) for pair in zip(self._times, other._times, strict=True))
         return Costs(row, name, self.texts, *columns)
 
     def merged(self, other: Costs) -> Costs:
-        """The slices of both in the order of their rows, which ascend in either; they share their texts."""
+        """The slices of both in order of their rows, which ascend in either; they share their texts."""
         is_new = np.zeros(len(self.row) + len(other.row), bool)
         is_new[np.searchsorted(self.row, other.row) + np.arange(len(other.row))] = True
         is_old = ~is_new
@@ -190,7 +187,7 @@ def costs(trace: Trace, frames: bool = False) -> Costs:
 
 
 def device_costs(trace: Trace) -> Costs:
-    """Costs of what ran on a device: work, annotations and waits; each owns itself."""
+    """Costs of slices on a device: activities, annotations and waits; each owns itself."""
 
     def make() -> Costs:
         rows = trace.slices.of_kind(*_ON_DEVICE)
@@ -204,13 +201,13 @@ def device_costs(trace: Trace) -> Costs:
 
 
 def device_durations(trace: Trace, rows: Int64) -> Int64:
-    """Durations in ns of slices of a device; annotations without the 2 ns that the profiler adds (3(d).4)."""
+    """Durations in ns of slices on a device; annotations without the 2 ns that the profiler adds (3(d).4)."""
     extra = np.where(trace.slices.kind[rows] == Kind.GPU_ANNOTATION, 2, 0)
     return np.maximum(trace.slices.dur[rows] - extra, 0)
 
 
 def counted_rows(trace: Trace, frames: bool = False) -> Int64:
-    """The slices that torch puts into its tree, ascending; all of a trace that torch did not write."""
+    """The slices in torch's tree, ascending; all slices of a trace that torch did not write."""
     slices = trace.slices
     extra = ((Kind.PYTHON,) if frames else ()) + (() if trace.is_torch else (Kind.OTHER,))
     rows = slices.of_kind(*_KINDS, *extra)
@@ -255,7 +252,7 @@ def _count(trace: Trace, frames: bool) -> Costs:
 
 
 def _synchronous(trace: Trace, rows: Int64) -> Int64:
-    """Those of the rows that have a place in the tree (3(d).5)."""
+    """The rows that are in the tree (3(d).5)."""
     kept: Int64 = rows[~np.isin(rows, asynchronous(trace)[0])]
     return kept
 
@@ -266,7 +263,7 @@ def _dropped(trace: Trace) -> list[int]:
 
 
 def _with_asynchronous(trace: Trace, cost: Costs) -> Costs:
-    """With the slices that only have a duration."""
+    """With the asynchronous slices, which only have a duration."""
     rows, ends = asynchronous(trace)
     listed = ~np.isin(trace.slices.name[rows], _dropped(trace))
     rows, ends = rows[listed], ends[listed]
@@ -279,7 +276,7 @@ def _with_asynchronous(trace: Trace, cost: Costs) -> Costs:
 
 
 def named_ops(trace: Trace) -> Int64:
-    """For every slice the op or annotation that its `External id` names; where ids cannot be trusted, its owner."""
+    """For every slice the op or annotation that its `External id` names; its owner where ids cannot be trusted."""
     slices, trace_links = trace.slices, links(trace)
     if not trace_links.trusted:
         return trace_links.owner.astype(np.int64)
@@ -293,7 +290,7 @@ def named_ops(trace: Trace) -> Int64:
 
 
 def _with_id(trace: Trace, wanted: Int64, moment: Int64) -> Int64:
-    """The op or annotation with each id, -1 for none; of several the last that began by the moment."""
+    """The op or annotation with each id, -1 for none; of several the last that began by the time."""
     slices = trace.slices
     rows = slices.of_kind(*_NAMED)
     rows = rows[slices.external[rows] > 0]
@@ -316,9 +313,9 @@ def _own_work(trace: Trace, rows: Int64, named: Int64) -> tuple[Int64, Int64]:
 
 
 def twins(trace: Trace, named: Int64) -> tuple[Int64, Int64]:
-    """Runtime calls that belong to no op, and for each the op for which torch takes it.
+    """Runtime calls without an op, and for each the op that torch takes for it.
 
-    It is the op with the call's own id, whose work torch adds to the call. `named` is `named_ops(trace)`.
+    It is the op with the call's own id, whose activities torch adds to the call. `named` is `named_ops(trace)`.
     """
     slices = trace.slices
     lone = slices.of_kind(Kind.RUNTIME)
@@ -328,7 +325,7 @@ def twins(trace: Trace, named: Int64) -> tuple[Int64, Int64]:
 
 
 def _tree(trace: Trace, rows: Int64, thread: Int64) -> Int64:
-    """The parent of each row as torch's stack finds it: nothing may outlast it, and it lasts some time itself (3(d).7).
+    """The parent of each row in torch's tree: nothing outlasts its parent, and parents have a duration (3(d).7).
 
     `thread` is the lane on which each row counts.
     """
@@ -371,7 +368,7 @@ def _one_step(trace: Trace) -> Strings:
 
 
 def _is_step(trace: Trace) -> Bool:
-    """Mask of the names that torch shortens to that of all steps."""
+    """Mask of the names that torch shortens to the common name of steps."""
 
     def make() -> Bool:
         return np.array([name.startswith("ProfilerStep#") for name in trace.names], bool)
@@ -380,10 +377,10 @@ def _is_step(trace: Trace) -> Bool:
 
 
 def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> tuple[Int64, Int64, Int64]:
-    """Leave out every node that is the only child of a node of its name (3(d).8).
+    """Leave out every node that is the only child of a node of the same name (3(d).8).
 
-    Returns which nodes stay, their parents, and from which node each takes its kernels: the last of the
-    chain, for torch replaces the list of the parent instead of adding to it.
+    Returns the nodes that stay, their parents, and the node from which each takes its kernels: the last of the chain,
+    for torch replaces the list of the parent instead of adding to it.
     """
     children = np.bincount(parent[parent >= 0], minlength=len(parent))
     repeat: Bool = (parent >= 0) & (name == name[parent]) & (children[parent] == 1)

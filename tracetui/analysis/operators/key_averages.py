@@ -1,4 +1,4 @@
-"""Slices put together and summed as torch's `key_averages()` does (3(d).10, 3(d).12)."""
+"""Slices grouped and summed as torch's `key_averages()` does (3(d).10, 3(d).12)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ KIND_WORDS = Strings(
         "allocation",
     )
 )
-"""What rows are called; slices of unknown category count in traces that torch did not write.
+"""Kinds of rows; slices of unknown category count in traces that torch did not write.
 
-Torch's key does not tell most of these apart: of several sorts under one name the first of these words stands.
+Torch's key does not distinguish most of these: of several kinds under one name the first of these words counts.
 """
 
 _WORDS = {
@@ -54,7 +54,7 @@ _ON_DEVICE = (*GPU_WORK, Kind.GPU_ANNOTATION, Kind.SYNC)
 
 @dataclass(frozen=True, eq=False)
 class Averages:
-    """Parallel arrays, one entry per key; times are sums in ns."""
+    """Sums by key; parallel arrays, times in ns."""
 
     name: Int64
     """Id among the texts of the costs."""
@@ -67,18 +67,18 @@ class Averages:
     device: Int64
     kernels: Int64
     first: Int64
-    """Moment in ns at which the first slice began."""
+    """Start of the first slice in ns."""
     length: Int64
-    """How long that slice was, in ns; the longest where several began together."""
+    """Duration of that slice in ns; the longest where several began together."""
     longest: Int64
     """Row of the longest slice, -1 where there are none."""
 
     def in_order(self) -> Int64:
-        """Places in the order of torch's table: by first slice, the longer first."""
+        """Indices in the order of torch's table: by first slice, the longer first."""
         return np.lexsort((-self.length, self.first))
 
     def with_instants(self, trace: Trace, moments: Mapping[str, Int64]) -> Averages:
-        """With a row for each name of an allocator event, that takes no time."""
+        """With a row for each name of an allocator event, which takes no time."""
         result = self
         for name, moment in moments.items():
             values = {
@@ -94,7 +94,7 @@ class Averages:
 
 
 def grouped(trace: Trace, cost: Costs, shape: Int64 | None = None) -> Groups:
-    """The slices by torch's key: name, device or not, annotation or not, and the number of their shapes if given."""
+    """The slices by torch's key: name, device or not, annotation or not, and the id of their shapes if given."""
     kind = trace.slices.kind[cost.row]
     key = cost.name * 4 + np.isin(kind, _ON_DEVICE) * 2 + np.isin(kind, _ANNOTATIONS)
     if shape is not None:
@@ -128,7 +128,7 @@ def averages(trace: Trace, cost: Costs, names: Groups) -> Averages:
 
 
 def some_member(names: Groups) -> Int64:
-    """One of the rows of each group."""
+    """One row of each group."""
     member = np.zeros(len(names), np.int64)
     member[names.member] = np.arange(len(names.member))
     return member

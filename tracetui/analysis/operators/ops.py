@@ -1,14 +1,10 @@
 """The ops pane: calls and times by name, as torch's `key_averages()` sums them (3(d)).
 
 Rows are the slices of threads; `by="event"` lists what ran on a device as well and so is torch's table row by row.
-Beside torch's sums, in which work that ran side by side is added, stands the time that passed on the GPU.
-
-Allocator events outside of every op and call, which are rows of torch's table though they take no time (3(d).2).
-
-For how long the GPU worked on what each call launched: a union, so that what ran side by side counts once.
-
-Work belongs to a call when its launch was made inside of it, on the same thread; ids of the profiler decide nothing.
-Work without a launch record belongs to nobody. Work of the backward pass belongs to the forward op as well.
+Besides torch's sums, which add concurrent activities, there is the wall time on the GPU: the union of the activities
+launched inside a call on its thread. Activities without launch record belong to no call; those of the backward pass
+belong to the forward op as well. Allocator events outside of every op and call are rows of torch's table though they
+take no time (3(d).2).
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ from tracetui.model.trace import Kind, Trace
 
 
 def gpu_walls(trace: Trace) -> Int64:
-    """For every slice of a thread the time in ns in which work launched inside of it ran; 0 for all others."""
+    """For every slice of a thread the time in ns in which activities launched inside it ran; 0 for all others."""
     trace_links = links(trace)
     return trace.remember(
         "gpu walls", lambda: _walls(trace, trace_links.work, np.repeat(trace_links.launches, trace_links.counts))
@@ -42,7 +38,7 @@ def gpu_walls(trace: Trace) -> Int64:
 
 
 def backward_walls(trace: Trace) -> Int64 | None:
-    """The same for work of the backward pass of an op and of what it called; None when nothing links the two passes."""
+    """The same for the backward pass of an op and its callees; None where nothing links the two passes."""
 
     def make() -> Int64 | None:
         gpu = links(trace).gpu
@@ -54,9 +50,9 @@ def backward_walls(trace: Trace) -> Int64 | None:
 
 
 def _walls(trace: Trace, work: Int64, holder: Int64) -> Int64:
-    """For every slice the union in ns of the work that it or a slice below it holds; one `holder` for each work.
+    """For every slice the union in ns of the activities that it or a descendant holds; one `holder` per activity.
 
-    Goes up level by level, the work of all slices of one depth at once.
+    Goes up level by level, the activities of all slices of one depth at once.
     """
     slices, rows = trace.slices, counted_rows(trace)
     walls = np.zeros(len(slices), np.int64)
@@ -80,9 +76,9 @@ def _walls(trace: Trace, work: Int64, holder: Int64) -> Int64:
 
 
 def _unions(holder: Int64, opens: Int64, closes: Int64, moments: Int64) -> tuple[Int64, Int64]:
-    """The different holders, and the length of the union of the intervals of each.
+    """The distinct holders, and the length of the union of the intervals of each.
 
-    Intervals are given as places in `moments`; holders mostly ascend, and starts within them, which sorts fast.
+    Intervals are indices in `moments`; holders mostly ascend, and starts within them, which sorts fast.
     """
     order = np.argsort(holder * len(moments) + opens, kind="stable")
     holder, opens, closes = holder[order], opens[order], closes[order]
@@ -98,11 +94,11 @@ def _unions(holder: Int64, opens: Int64, closes: Int64, moments: Int64) -> tuple
 
 ALLOCATION = "[memory]"
 FAILURE = "[OutOfMemory]"
-"""This one counts inside of ops as well."""
+"""Name of failed allocations, which count inside of ops as well."""
 
 
 def loose_memory(trace: Trace, cost: Costs) -> dict[str, Int64]:
-    """Moments in ns of the allocator events that torch counts beside the slices of `cost`, ascending, by name."""
+    """Times in ns of the allocator events that torch counts outside the slices of `cost`, ascending, by name."""
     instants = trace.instants
     found = {}
     for name in (ALLOCATION, FAILURE):
@@ -121,22 +117,22 @@ def loose_memory(trace: Trace, cost: Costs) -> dict[str, Int64]:
 __all__ = ["GROUPS", "HELP", "Costs", "costs", "ops", "self_times", "torch_time"]
 
 GROUPS = ("shape", "event", "frame")
-"""By name and input shapes; by name with the rows of the device; the same with Python frames."""
+"""Groupings: by name and input shapes; by name with the rows of the device; the same with Python frames."""
 
 HELP = (
     "One row is an operator name, as in key_averages(); by event there is every row of torch's table, by frame with "
     "Python frames, which torch lists since 2.12."
 )
-"""What a row is."""
+"""Help of a row."""
 
 FRAMES_SINCE = (2, 12)
-"""From this torch on `key_averages()` lists Python frames."""
+"""First torch version whose `key_averages()` lists Python frames."""
 
 
 def ops(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Calls and times by name; an op and an annotation of one name are two rows.
+    """Calls and times by name; an op and an annotation of the same name are two rows.
 
-    `by` is one of `GROUPS`. A step holds the slices that began in it and the work that was launched in it.
+    `by` is one of `GROUPS`. A step holds the slices that began in it and the activities launched in it.
     """
     frames = by == "frame" or (by == "event" and _torch_lists_frames(trace))
     cost = _of_step(trace, costs(trace, frames), step)
@@ -158,7 +154,7 @@ def ops(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
 
 
 def _as_torch(trace: Trace, cost: Costs, device: Costs, note: str, whole: bool) -> Table:
-    """The rows of torch's table and no others, in its order; of the allocator's only in the `whole` trace."""
+    """The rows of torch's table and no others, in its order; allocator rows only for the `whole` trace."""
     every = cost.joined(device)
     sums = averages(trace, every, grouped(trace, every))
     if whole:
@@ -197,7 +193,7 @@ def _torch_columns(trace: Trace, texts: Strings, sums: Averages) -> tuple[Column
 
 
 def _wall_columns(trace: Trace, cost: Costs, names: Groups) -> tuple[Column, Column]:
-    """What no table of torch has: time that passed on the GPU."""
+    """Wall time on the GPU, which torch's tables do not have."""
     backward = backward_walls(trace)
     later = np.zeros(len(names)) if backward is None else names.sum(backward[cost.row])
     return (
@@ -223,7 +219,7 @@ def _of_step(trace: Trace, cost: Costs, step: int | None) -> Costs:
 
 
 def _shapes(trace: Trace, rows: Int64) -> Column:
-    """The input shapes of each row as torch's key has them: lists of tensors as `[]` (3(d).10)."""
+    """The input shapes of each row as in torch's key: lists of tensors as `[]` (3(d).10)."""
     recorded = trace.op_args.text("Input Dims", trace.slices.event[rows])
     dims = group(recorded)
     examples = signatures(trace, rows[some_member(dims)])
@@ -235,7 +231,7 @@ def _shapes(trace: Trace, rows: Int64) -> Column:
 
 
 def _records_shapes(trace: Trace) -> bool:
-    """Whether shapes were asked for: the file says so, or has some."""
+    """Whether shapes were recorded: the file says so, or has some."""
     dims = trace.op_args.texts.get("Input Dims")
     return trace.metadata.get("record_shapes") == 1 or (dims is not None and bool((dims >= 0).any()))
 
@@ -267,7 +263,7 @@ def torch_time(nanoseconds: int) -> str:
 
 
 def _remarks(trace: Trace, by: str | None, frames: bool) -> tuple[str, ...]:
-    """What a reader must know of this table."""
+    """What a reader of this table must know."""
     missing = (no_gpu(trace),) if no_gpu(trace) else ()
     if by == "shape" and not _records_shapes(trace):
         return (*missing, "The trace holds no input shapes: record with record_shapes=True.")
@@ -277,7 +273,7 @@ def _remarks(trace: Trace, by: str | None, frames: bool) -> tuple[str, ...]:
 
 
 def _torch_lists_frames(trace: Trace) -> bool:
-    """Whether the torch that recorded this has Python frames in its table; only our own recordings say which it was."""
+    """Whether the torch that recorded this lists Python frames; only our own recordings name the version."""
     about = trace.metadata.get("tracetui")
     version = about.get("torch") if isinstance(about, Mapping) else None
     match = re.match(r"(\d{1,4})\.(\d{1,4})", version) if isinstance(version, str) else None

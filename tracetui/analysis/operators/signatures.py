@@ -1,7 +1,7 @@
-"""What operators were called with: the shapes and types of their inputs, as recorded with `record_shapes=True`.
+"""Signatures of operator calls: shapes and types of their inputs, as recorded with `record_shapes=True`.
 
-A trace has millions of calls and at most a few thousand different signatures: what is worked out from shapes is
-worked out once per signature.
+A trace has millions of calls and at most a few thousand distinct signatures: what depends on shapes is computed once
+per signature.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Signatures:
     known: list[Signature]
 
     def of(self, index: int) -> Signature | None:
-        """The signature of one of the slices, by its place among those asked for."""
+        """The signature of one of the slices, by its index among them."""
         number = int(self.id[index])
         return self.known[number] if number >= 0 else None
 
@@ -66,7 +66,7 @@ def signatures(trace: Trace, rows: Int64) -> Signatures:
 
 
 def _frozen(value: Any) -> tuple[Any, ...]:
-    """A list as a tuple, all the way down; nothing for what is no list."""
+    """A list as a tuple, nested lists included; empty for anything else."""
     if not isinstance(value, list):
         return ()
     return tuple(_frozen(item) if isinstance(item, list) else item for item in value)

@@ -1,4 +1,4 @@
-"""Ops that put no work on the GPU, grouped by name: views of tensors, allocations, CPU work (R3.18 to R3.21)."""
+"""Ops that launch nothing on the GPU, by name: views of tensors, allocations, CPU ops (R3.18 to R3.21)."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _VIEWS = """
     t_ transpose_ unsqueeze_ squeeze_ swapaxes_ swapdims_ detach_
 """
 VIEW_OPS = frozenset(f"aten::{name}" for name in _VIEWS.split())
-"""Ops that only make a new view of a tensor's sizes and strides; `reshape` and the like may copy all the same.
+"""Ops that only make a view with new sizes and strides; `reshape` and the like may copy nevertheless.
 
-Calls of these are what other panes count as view ops.
+Calls of these are the view ops of other panes.
 """
 INNER_VIEWS = ("detach", "detach_")
-"""Known to make views as well, but only called by `aten::` ops of those names; counted with them they count twice."""
+"""View ops that only `aten::` ops of the same names call, and that would count twice with them."""
 
 
 def view_rows(trace: Trace) -> Int64:
-    """Rows of all calls of known view ops, whether they put work on the GPU or not; ascending."""
+    """Rows of all calls of known view ops, whether they launch anything or not; ascending."""
 
     def find() -> Int64:
         rows = op_rows(trace)
@@ -44,7 +44,7 @@ def view_rows(trace: Trace) -> Int64:
 
 
 def idle_rows(trace: Trace) -> Int64:
-    """Rows of the ops inside which nothing was put on the GPU, on their thread; ascending (R3.18)."""
+    """Rows of the ops inside which nothing was launched, on their thread; ascending (R3.18)."""
 
     def find() -> Int64:
         rows = op_rows(trace)
@@ -55,12 +55,12 @@ def idle_rows(trace: Trace) -> Int64:
 
 
 def idle_view_rows(trace: Trace) -> Int64:
-    """Rows of the calls of known view ops that put nothing on the GPU; ascending."""
+    """Rows of the calls of known view ops that launch nothing; ascending."""
     return np.intersect1d(view_rows(trace), idle_rows(trace), assume_unique=True)
 
 
 def views(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Ops that put nothing on the GPU by name; of a trace without a GPU only the known view ops."""
+    """Ops that launch nothing, by name; in a trace without a GPU only the known view ops."""
     with_gpu = len(links(trace).gpu) > 0
     rows = within(trace, idle_rows(trace) if with_gpu else idle_view_rows(trace), step)
     slices = trace.slices
@@ -113,5 +113,5 @@ def _per_step(
 
 
 def _ids(trace: Trace, names: Iterable[str]) -> list[int]:
-    """Ids of those of the names that occur in the trace."""
+    """Ids of the names that occur in the trace."""
     return [index for index in map(trace.names.find, names) if index >= 0]

@@ -1,1 +1,1 @@
-"""Operations and bytes of kernels, and how close the kernels come to the limits of the device."""
+"""Operations and bytes of kernels, and how close these come to the peak rates of the device."""

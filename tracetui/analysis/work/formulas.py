@@ -1,11 +1,8 @@
-"""Matrix products: operations and traffic of `mm`, `addmm`, `bmm` and the like, from the shapes of their inputs.
+"""Operations and memory traffic of matrix products, convolutions and attention, from the shapes of their inputs.
 
-Scaled dot-product attention: operations and traffic of its forward and backward operators.
-
-Causal attention is counted by the positions that are looked at, not halved. Sequences of different lengths packed
-into one tensor are not counted: their lengths are not in a trace.
-
-Convolutions: operations and traffic, forward from shapes and strides, backward from the shape of the gradient.
+A convolution is counted forward from shapes and strides, backward from the shape of the gradient. Causal attention is
+counted by the pairs of positions that it computes, not halved. Sequences of different lengths packed into one tensor
+are not counted: their lengths are not in a trace.
 """
 
 from __future__ import annotations
@@ -19,12 +16,12 @@ from tracetui.analysis.operators.signatures import Signature
 from tracetui.analysis.work.operands import NOTHING, Operands, Shape, Work, precision_of, size_of, total, type_of_code
 
 MAX_SETTING, MAX_SETTING_CHARACTERS = 1 << 31, 200
-"""Settings are smaller numbers than this, and shorter texts."""
+"""Upper limits of the value and of the text length of a setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ConvolutionForm:
-    """Where an operator has its settings among its arguments; -1 is nowhere."""
+    """Indices of an operator's settings among its arguments; -1 for none."""
 
     stride: int
     padding: int
@@ -49,11 +46,11 @@ _FORWARD = {
 }
 _BACKWARD = "aten::convolution_backward"
 CONVOLUTIONS_NEEDING_VALUES = frozenset(_FORWARD) | {_BACKWARD}
-"""Operators of which the values of arguments decide too."""
+"""Operators whose work depends on the values of arguments."""
 
 
 def convolution(op: str, signature: Signature, values: Values = None) -> Work | None:
-    """The work of a convolution, None for an operator that is none."""
+    """The work of a convolution, None for any other operator."""
     if op == _BACKWARD:
         return _backward(Operands(signature), values)
     form = _FORWARD.get(op)
@@ -75,7 +72,7 @@ def _forward(form: _ConvolutionForm, inputs: Operands, values: Values) -> Work:
 
 
 def _backward(inputs: Operands, values: Values) -> Work:
-    """The gradients of input and weight, each as much work as the forward pass, as far as they were asked for."""
+    """The gradients of input and weight, each as much work as the forward pass, as far as they were requested."""
     gradient, given, weight = inputs.shape(0), inputs.shape(1), inputs.shape(2)
     if not _fit(given, weight) or given is None or weight is None or not gradient or values is None:
         return NOTHING
@@ -92,12 +89,12 @@ def _backward(inputs: Operands, values: Values) -> Work:
 
 
 def _fit(given: Shape | None, weight: Shape | None) -> bool:
-    """Whether these are an input with batch and channels and the weight of a convolution over it."""
+    """Whether these are an input with batch and channels, and the weight of a convolution over it."""
     return bool(given and weight and len(given) == len(weight) >= 3)
 
 
 def _convolution_flops(moved: Shape, weight: Shape) -> float:
-    """Operations where the weight is applied at every place of `moved`: the output, or the input when transposed.
+    """Operations where the weight is applied at every position of `moved`: the output, or the input when transposed.
 
     A weight is [out, in / groups, ...], and transposed [in, out / groups, ...]: either way its second size and the
     channels of `moved` make the pairs.
@@ -142,7 +139,7 @@ def _sizes(values: Sequence[str], index: int, count: int) -> list[int] | None:
 
 
 def _value(values: Sequence[str], index: int) -> object:
-    """An argument: `[1, 1]`, `True`, `1`; None for what is not there or not plain."""
+    """An argument: `[1, 1]`, `True`, `1`; None for a missing or complex one."""
     if not 0 <= index < len(values) or len(values[index]) > MAX_SETTING_CHARACTERS:
         return None
     try:
@@ -154,19 +151,19 @@ def _value(values: Sequence[str], index: int) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _AttentionForm:
-    """How an operator takes its arguments."""
+    """Indices and layout of an operator's arguments."""
 
     query: int
-    """Place of the query; key and value follow."""
+    """Index of the query; key and value follow."""
     causal: int
-    """Place of `is_causal`, or of a kind of mask: 0 none, 1 causal from the top left, 2 from the bottom right."""
+    """Index of `is_causal`, or of a kind of mask: 0 none, 1 causal from the top left, 2 from the bottom right."""
     heads_first: bool
     """Whether the sizes are [batch, heads, length, width], else [batch, length, heads, width]."""
     backward: bool = False
     bottom_right: bool = False
     """Whether `is_causal` aligns the last query with the last key."""
     window: int = -1
-    """Place of the left size of a sliding window; -1 is nowhere."""
+    """Index of the left size of a sliding window; -1 for none."""
 
 
 _FORMS = {
@@ -185,12 +182,12 @@ _FORMS = {
     "flash_attn::_flash_attn_forward": _AttentionForm(0, 5, False, bottom_right=True),
 }
 ATTENTIONS_NEEDING_VALUES = frozenset(_FORMS)
-"""Operators of which the values of arguments decide too."""
+"""Operators whose work depends on the values of arguments."""
 _NO_MASK, _TOP_LEFT, _BOTTOM_RIGHT = 0, 1, 2
 
 
 def attention(op: str, signature: Signature, values: Values = None) -> Work | None:
-    """The work of attention, None for an operator that is none; the operations are unknown without `values`."""
+    """The work of attention, None for any other operator; the operations are unknown without `values`."""
     form = _FORMS.get(op)
     if form is None:
         return None
@@ -209,7 +206,7 @@ def attention(op: str, signature: Signature, values: Values = None) -> Work | No
 
 
 def positions(queries: int, keys: int, mask: int) -> int:
-    """Pairs of query and key that are looked at under a mask (0 none, 1 causal top left, 2 causal bottom right)."""
+    """Pairs of query and key under a mask (0 none, 1 causal top left, 2 causal bottom right)."""
     if mask == _NO_MASK:
         return queries * keys
     behind = keys - queries if mask == _BOTTOM_RIGHT else 0
@@ -248,13 +245,13 @@ Values = Sequence[str] | None
 
 
 def product(op: str, signature: Signature, values: Values = None) -> Work | None:
-    """The work of a matrix product, None for an operator that is none."""
+    """The work of a matrix product, None for any other operator."""
     rule = _RULES.get(op)
     return rule(Operands(signature), values) if rule else None
 
 
 def _plain(first: int, bias: bool) -> Callable[[Operands, Values], Work]:
-    """A product of inputs `first` and the next, in front of which a bias may stand."""
+    """A product of inputs `first` and the next one, optionally after a bias."""
 
     def work(inputs: Operands, values: Values) -> Work:
         left, right = inputs.shape(first), inputs.shape(first + 1)
@@ -286,7 +283,7 @@ def _vector(first: int) -> Callable[[Operands, Values], Work]:
 
 
 def _scaled(inputs: Operands, values: Values) -> Work:
-    """`_scaled_mm` of 8 or 4 bits; scales count for nothing, the result has the type that was asked for."""
+    """`_scaled_mm` of 8 or 4 bits; scales are ignored, the result has the requested type."""
     left, right = inputs.shape(0), inputs.shape(1)
     flops = _product_flops(left, right)
     if flops is None or left is None or right is None:
@@ -329,7 +326,7 @@ def _product_flops(left: Shape | None, right: Shape | None) -> float | None:
 
 
 def _is_nothing(values: Values) -> bool:
-    """Whether the bias is multiplied by 0, which is the fourth argument: then it is not read."""
+    """Whether the bias is multiplied by 0, the fourth argument, and therefore not read."""
     return values is not None and len(values) > 3 and values[3] in ("0", "0.", "0.0")
 
 
@@ -339,7 +336,7 @@ def _times(count: int, kind: str) -> float | None:
 
 
 def _result_type(values: Values) -> str | None:
-    """The type that `_scaled_mm` was asked for: the seventh argument, a number of `ScalarType`."""
+    """The type requested of `_scaled_mm`: the seventh argument, a number of `ScalarType`."""
     return type_of_code(values[6]) if values is not None and len(values) > 6 else None
 
 
@@ -360,4 +357,4 @@ _RULES: dict[str, Callable[[Operands, Values], Work]] = {
     "aten::_grouped_mm": _grouped,
 }
 PRODUCTS_NEEDING_VALUES = frozenset({"aten::_scaled_mm", *(name for name in _RULES if "add" in name)})
-"""Operators of which the values of arguments decide too."""
+"""Operators whose work depends on the values of arguments."""

@@ -1,11 +1,11 @@
-"""The work behind every GPU activity: operations and bytes of the operator that launched it.
+"""Work of every GPU activity: operations and bytes of the operator call that launched it.
 
-An operator may launch several kernels (split-K and its reduction, conversions of a layout, a workspace that is
-cleared). Its work stands at one of them, the main kernel: the longest that multiplies matrices or attends, else the
-longest. Rates divide by the time of all of them, so that a share of a peak is never flattered.
+A call may launch several kernels (split-K and its reduction, layout conversions, a workspace that is cleared). Its work
+is attributed to one of them, the main kernel: the longest matrix or attention kernel, else the longest. Rates divide by
+the time of all of them, so that a share of a peak is never too high.
 
-Work is computed once for each different operator, signature and main kernel. Where strides, masks or types decide
-too, three calls of each such group are read again (first, middle, last); where these differ the work is unknown.
+Work is computed once per distinct operator, signature and main kernel. Where strides, masks or types matter too, three
+calls of each such group are read again (first, middle, last); where these differ the work is unknown.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class KernelWork:
     rows: Int64
     """Slices, ascending."""
     main: Int64
-    """Place in `rows` of the kernel that carries the work of the same call, often the activity itself; -1 for none."""
+    """Index in `rows` of the main kernel of the same call, often the activity itself; -1 for none."""
     flops: Float64
     """Operations of the call, at its main kernel; NaN elsewhere and where unknown."""
     bytes: Float64
@@ -64,12 +64,12 @@ class KernelWork:
     known: Sequence[Signature]
 
     def at(self, rows: Int64) -> Int64:
-        """Places of GPU activities in the other arrays."""
+        """Indices of GPU activities in the other arrays."""
         return np.searchsorted(self.rows, rows)
 
 
 def kernel_work(trace: Trace) -> KernelWork:
-    """The work of all GPU activities of the trace, made once."""
+    """The work of all GPU activities of the trace, computed once."""
     return trace.remember("kernel work", lambda: _make(trace))
 
 
@@ -127,9 +127,9 @@ def _fill(result: KernelWork, at_main: Int64, groups: Combinations, works: list[
 
 
 def _calls(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
-    """The calls of operators that launched work, and the number of the call of each activity, -1 for none.
+    """The operator calls that launched activities, and the number of the call of each activity, -1 for none.
 
-    What a graph replays was not asked for by the operator around the replay.
+    Nodes of a replayed graph do not belong to the operator around the replay.
     """
     trace_links = links(trace)
     replayed = np.zeros(len(trace.slices), bool)
@@ -144,7 +144,7 @@ def _calls(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
 
 
 def _main_of_calls(trace: Trace, rows: Int64, call: Int64, count: int) -> Int64:
-    """Place in `rows` of the main kernel of each call, -1 where it launched no kernel."""
+    """Index in `rows` of the main kernel of each call, -1 where it launched no kernel."""
     indices = np.flatnonzero((call >= 0) & (trace.slices.kind[rows] == Kind.KERNEL))
     order = indices[np.lexsort((trace.slices.dur[rows[indices]], _is_heavy(trace, rows[indices]), call[indices]))]
     main = np.full(count, -1, np.int64)
@@ -170,7 +170,7 @@ def _work_of_groups(trace: Trace, calls: Int64, ops: Int64, inputs: Signatures, 
 
 
 def _values(trace: Trace, calls: Int64, ops: Int64, groups: Combinations) -> dict[int, list[str]]:
-    """The values of arguments of the groups where they matter and are the same in three calls."""
+    """The values of arguments of the groups where they matter and are equal in three calls."""
     wanted = [number for number in np.unique(ops).tolist() if trace.names[number] in _OPS_NEEDING_VALUES]
     concerned = np.flatnonzero(np.isin(ops, wanted))
     if len(concerned) == 0:

@@ -1,7 +1,4 @@
-"""The tensors of a call, read from its signature: sizes, bytes, the type of the result.
-
-Types of tensors as the profiler writes them: how many bytes an element has, and which units compute with it.
-"""
+"""The tensors of a call from its signature: sizes, bytes, result type, and the precision of its products."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ _PRECISIONS = {
     "Float4_e2m1fn_x2": "fp4",
 }
 _CODES = {5: "Half", 6: "float", 7: "double", 15: "BFloat16", 23: "Float8_e5m2", 24: "Float8_e4m3fn"}
-"""Numbers of `ScalarType` in the values of arguments."""
+"""Types by the number of `ScalarType` in the values of arguments."""
 
 
 def plain_type(text: str) -> str:
@@ -50,24 +47,24 @@ def plain_type(text: str) -> str:
 
 
 def type_of_code(text: str) -> str | None:
-    """The type that a number of PyTorch's `ScalarType` stands for, None where it is none of those known here."""
+    """The type of a number of PyTorch's `ScalarType`, None for an unknown one."""
     return _CODES.get(int(text)) if text.isdecimal() else None
 
 
 def size_of(text: str) -> float | None:
-    """Bytes of an element, None for what is no type of a tensor or is not known."""
+    """Bytes of an element, None for an unknown type or anything else."""
     name = plain_type(text)
     return 1.0 if name.startswith("Float8") else _SIZES.get(name)
 
 
 def precision_of(text: str) -> str:
-    """The column of `peaks.PRECISIONS` for products of such tensors, empty where there is none."""
+    """The column of `peaks.PRECISIONS` for products of such tensors, empty for none."""
     name = plain_type(text)
     return "fp8" if name.startswith("Float8") else _PRECISIONS.get(name, "")
 
 
 def is_floating(text: str) -> bool:
-    """Whether the type holds fractions."""
+    """Whether it is a floating-point type."""
     name = plain_type(text)
     return name in ("float", "double", "Half", "BFloat16") or name.startswith(("Float", "complex"))
 
@@ -75,26 +72,26 @@ def is_floating(text: str) -> bool:
 Shape = tuple[int, ...]
 
 MAX_ELEMENTS = 1 << 62
-"""A tensor with more is a fault of the trace."""
+"""Maximum elements of a plausible tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one call of an operator has to do; None is unknown."""
+    """The work of one operator call; None is unknown."""
 
     flops: float | None = None
     """Floating-point operations, a multiplication and an addition being two."""
     bytes: float | None = None
-    """The least traffic with memory: every input read once, every output written once."""
+    """Minimum memory traffic: every input read once, every output written once."""
     precision: str = ""
-    """Which peak rate applies, one of `peaks.PRECISIONS`, before the kernel's name is asked."""
+    """The applicable peak rate, one of `peaks.PRECISIONS`, before the kernel's name is considered."""
 
 
 NOTHING = Work()
 
 
 class Operands:
-    """A signature with checks: a trace may hold anything."""
+    """The inputs of a signature, validated: a trace may hold anything."""
 
     def __init__(self, signature: Signature) -> None:
         self._signature = signature
@@ -110,7 +107,7 @@ class Operands:
         return self._signature.types[index] if index < len(self._signature.types) else ""
 
     def bytes(self, index: int) -> float | None:
-        """Bytes of an input; None where its type or its sizes are not known."""
+        """Bytes of an input; None where its type or its sizes are unknown."""
         shape, size = self.shape(index), size_of(self.type(index))
         return None if shape is None or size is None else math.prod(shape) * size
 
@@ -127,7 +124,7 @@ class Operands:
 
 
 def broadcast(shapes: Sequence[Shape]) -> Shape | None:
-    """The shape that these become together, None where they do not fit."""
+    """The broadcast shape, None where the shapes do not fit."""
     longest = max((len(shape) for shape in shapes), default=0)
     padded = [(1,) * (longest - len(shape)) + shape for shape in shapes]
     together = []

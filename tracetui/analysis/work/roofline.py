@@ -1,9 +1,8 @@
-"""How close every kernel comes to what its device could do: rates, what bounds it, share of the peak (3(i)).
+"""Rates of kernels, what bounds them, and their share of the device's peak (3(i)); the roofline pane.
 
 The roofline time of a call is the longer of operations by peak rate and bytes by bandwidth; the share of the peak is
-that time by the time it took. Both rest on the least work possible, so that a low share may be work done twice.
-
-The roofline pane: calls of the same operator with the same shapes that ran the same main kernel.
+that time divided by the time taken. Both rest on the minimum work, so that a low share may be redundant work. A row of
+the pane holds the calls of one operator with the same shapes and the same main kernel.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ NO_SHAPES = "Operations and bytes come from the shapes of operators: record with
 
 
 def roofline_table(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """One row per operator, shapes and main kernel of which the work is known, the longest first."""
+    """One row per operator, shapes and main kernel with known work, the longest first."""
     work, rooflines = kernel_work(trace), roofline(trace)
     rows = np.sort(within(trace, links(trace).gpu, step))
     at = work.at(rows)
@@ -77,14 +76,14 @@ def _table(trace: Trace, work: KernelWork, rooflines: Roofline, at: Int64) -> Ta
 
 
 def _most_time(alike: Groups, span: Int64, bound: Int64) -> Int64:
-    """The bound of each group under which its calls spent most time."""
+    """The bound of each group under which its calls took most time."""
     kinds = len(BOUNDS) + 1
     spent = np.bincount(alike.member * kinds + bound + 1, span, len(alike) * kinds).reshape(len(alike), kinds)
     return np.asarray(spent.argmax(axis=1) - 1, np.int64)
 
 
 def _note(trace: Trace, work: KernelWork, at: Int64, known: Int64) -> str:
-    """How much of the GPU's time the table explains, and what is missing."""
+    """The share of the GPU time that the table covers, and what is missing."""
     if len(links(trace).gpu) == 0:
         return no_gpu(trace)
     if len(known) == 0 and not (work.signature >= 0).any():
@@ -96,38 +95,39 @@ def _note(trace: Trace, work: KernelWork, at: Int64, known: Int64) -> str:
 
 COMPUTE, MEMORY, CACHE, LATENCY, DOUBTFUL = range(5)
 BOUNDS = Strings(["compute", "memory", "L2", "latency", "?"])
-"""What holds a kernel back. L2: faster than memory can be, but the cache explains it. Latency: the work would take
-under a microsecond and under a tenth of the time. ?: faster than possible, so that something is not as assumed."""
+"""What limits a kernel. L2: faster than memory allows, which the cache explains. Latency: the roofline time is under a
+microsecond and under a tenth of the time taken. ?: faster than possible, so that an assumption is wrong.
+"""
 
 MAX_PEAK_RATIO = 1.05
-"""Shares of a peak above this are not true."""
+"""Maximum believable share of a peak."""
 MIN_ROOFLINE_NS = 1000.0
-"""A roofline time below this is latency, where the kernel took ten times as long."""
+"""Roofline time in ns below which a kernel that took ten times as long is bound by latency."""
 
 
 @dataclass(frozen=True, eq=False)
 class Roofline:
-    """One entry per GPU activity in the order of `KernelWork.rows`; NaN and -1 where it is not known.
+    """One entry per GPU activity in the order of `KernelWork.rows`; NaN and -1 where unknown.
 
-    Everything but `gbps` of copies stands at the main kernel of a call.
+    Everything but `gbps` of copies is at the main kernel of a call.
     """
 
     tflops: Float64
     gbps: Float64
     roofline_ns: Float64
-    """The least time that the work could take on this device."""
+    """Minimum time of the work on this device."""
     share: Float64
-    """`roofline_ns` by the time taken, 0 to 1.05."""
+    """`roofline_ns` divided by the time taken, 0 to 1.05."""
     bound: Int64
     """Id in `BOUNDS`."""
     peak: Float64
-    """TFLOP/s that the device can do in the precision of the call."""
+    """Peak TFLOP/s of the device in the precision of the call."""
     bandwidth: Float64
-    """GB/s of the device's memory."""
+    """Peak GB/s of the device's memory."""
 
 
 def roofline(trace: Trace) -> Roofline:
-    """The rates of all GPU activities of the trace, made once."""
+    """The rates of all GPU activities of the trace, computed once."""
     return trace.remember("roofline", lambda: _make(trace))
 
 
@@ -159,9 +159,9 @@ def rate_columns(trace: Trace, rows: Int64) -> dict[str, Column]:
 
 
 def bound_share(trace: Trace, rows: Int64) -> tuple[float, float, float]:
-    """Time in us of GPU activities that compute bounds, that memory (or its cache) bounds, and that nobody knows.
+    """Time in us of GPU activities bound by compute, by memory (or its cache), and by neither or unknown.
 
-    The helpers of a call count as its main kernel; latency, copies and what has no known work count as unknown.
+    Helpers of a call count as its main kernel; latency, copies and activities without known work count as unknown.
     """
     work, rooflines = kernel_work(trace), roofline(trace)
     main = work.main[work.at(rows)]
@@ -202,12 +202,12 @@ def _bounds(compute_ns: Float64, memory_ns: Float64, least: Float64, span: Float
 
 
 def _moves_between_devices(trace: Trace, work: KernelWork) -> Bool:
-    """Mask of copies, which a link bounds that a trace does not describe."""
+    """Mask of copies, which are bound by a link that a trace does not describe."""
     return np.asarray(trace.slices.kind[work.rows] == Kind.MEMCPY)
 
 
 def _peaks(trace: Trace, work: KernelWork) -> tuple[Float64, Float64, Float64]:
-    """Peak TFLOP/s in the precision of each call, GB/s of memory, and bytes of the last cache."""
+    """Peak TFLOP/s in the precision of each call, GB/s of memory, and bytes of the last-level cache."""
     index = device_index(trace, work.rows)
     peak, bandwidth, cache = (np.full(len(work.rows), np.nan) for _ in range(3))
     for number, device in enumerate(trace.devices):
@@ -222,7 +222,7 @@ def _peaks(trace: Trace, work: KernelWork) -> tuple[Float64, Float64, Float64]:
 
 
 def _rates(trace: Trace, work: KernelWork, rows: Int64, known: Peaks, peak: Float64) -> None:
-    """Fill in the peak rates of main kernels of one device, once for each name and precision."""
+    """Fill in the peak rates of main kernels of one device, once per name and precision."""
     names = trace.slices.name[work.rows[rows]].astype(np.int64)
     pairs = names * (len(work.precisions) + 1) + work.precision[rows]
     used, index = np.unique(pairs, return_inverse=True)
@@ -235,6 +235,6 @@ def _rates(trace: Trace, work: KernelWork, rows: Int64, known: Peaks, peak: Floa
 
 
 def units_used(kernel: str, precision: str) -> str:
-    """The precision whose peak applies: fp32 may run on tensor units as tf32, which only the kernel's name tells."""
+    """The precision whose peak applies: fp32 may run on Tensor Cores as tf32, which only the kernel's name tells."""
     runs_as_tf32 = precision == "fp32" and (decode(kernel).a == "tf32" or "tf32" in kernel.casefold())
     return "tf32" if runs_as_tf32 else precision

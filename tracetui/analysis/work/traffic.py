@@ -1,7 +1,7 @@
-"""Operators that are bound by memory: what they must read and write, from the shapes and types of their inputs.
+"""Operators bound by memory: what they must read and write, from the shapes and types of their inputs.
 
-Inputs count with all their elements, also where strides repeat some. Results of reductions are left out, since a
-trace does not hold their shape: that makes a lower bound, as for kernels of the compiler, whose results are unknown.
+Inputs count with all their elements, also where strides repeat some. Results of reductions are left out, since a trace
+does not hold their shape: that is a lower bound, as for generated kernels, whose results are unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tracetui.analysis.work.operands import NOTHING, Operands, Work, broadcast, 
 
 Values = Sequence[str] | None
 COMPILED = "triton_"
-"""What names of operators start with that the compiler writes around its kernels."""
+"""Prefix of operators that torch.compile writes around its kernels."""
 
 _UNARY = """
     abs neg exp exp2 log log2 log10 log1p expm1 sqrt rsqrt reciprocal sigmoid tanh relu silu gelu elu leaky_relu
@@ -29,9 +29,9 @@ _BINARY = """
 """
 _TERNARY = "addcmul addcdiv mse_loss_backward smooth_l1_loss_backward"
 _TESTS = "eq ne lt le gt ge logical_and logical_or logical_xor logical_not isnan isinf isfinite"
-"""These write one byte for each element."""
+"""Operators that write one byte per element."""
 _ARITHMETIC = ("add", "sub", "mul", "div")
-"""One operation for each element; of others the number is a matter of the implementation."""
+"""Operators with one operation per element; for others the number depends on the implementation."""
 _ROWWISE = {
     "native_layer_norm": (0, 2, 3),
     "_fused_rms_norm": (0, 2),
@@ -45,18 +45,18 @@ _ROWWISE = {
     "miopen_batch_norm_backward": (0, 1, 2, 5, 6),
     "native_batch_norm_backward": (1, 0, 2, 5, 6),
 }
-"""What is read; the result is as large as the first of them."""
+"""Inputs that are read; the result is as large as the first of them."""
 _REDUCTIONS = """
     sum mean amax amin max min prod any all argmax argmin norm linalg_vector_norm var std var_mean logsumexp
     count_nonzero nll_loss_forward
 """
 
 _ALONG = ("sum", "mean", "amax", "amin")
-"""Those of them that say in their second argument along which dimensions."""
+"""Reductions whose second argument is the list of dimensions."""
 
 
 def traffic(op: str, signature: Signature, values: Values = None) -> Work | None:
-    """The work of an operator that moves data, None for one that is not known here."""
+    """The work of an operator that moves data, None for an unknown one."""
     if op.startswith(COMPILED):
         return _compiled(signature)
     rule = _RULES.get(op.removeprefix("aten::")) if op.startswith("aten::") else None
@@ -114,7 +114,7 @@ def _reduced(inputs: Operands, _: Values) -> Work:
 
 
 def _along(inputs: Operands, values: Values) -> Work:
-    """`sum` and the like along some dimensions: what is left is written; along all it is one number."""
+    """Reductions along some dimensions, whose result is written; along all it is one number."""
     shape, size = inputs.shape(0), size_of(inputs.type(0))
     if not shape or size is None:
         return NOTHING
@@ -129,7 +129,7 @@ def _along(inputs: Operands, values: Values) -> Work:
 
 
 def _rows_of(inputs: Operands, _: Values) -> Work:
-    """`embedding`: the rows that were asked for, read and written."""
+    """`embedding`: the requested rows, read and written."""
     table, size = inputs.shape(0), size_of(inputs.type(0))
     asked = inputs.shape(1)
     if not table or asked is None or size is None:
@@ -138,7 +138,7 @@ def _rows_of(inputs: Operands, _: Values) -> Work:
 
 
 def _selected(inputs: Operands, values: Values) -> Work:
-    """`index_select`: likewise along a dimension."""
+    """`index_select`: the requested slices along a dimension, read and written."""
     table, asked, size = inputs.shape(0), inputs.shape(2), size_of(inputs.type(0))
     dim = values[1] if values is not None and len(values) > 1 else ""
     if not table or asked is None or size is None or not dim.removeprefix("-").isdecimal():
@@ -161,7 +161,7 @@ def _put(inputs: Operands, _: Values) -> Work:
 
 
 def _compiled(signature: Signature) -> Work:
-    """A kernel of the compiler: each tensor once, read or written; what is recorded does not say which."""
+    """A generated kernel: each tensor once, read or written; the recording does not tell which."""
     inputs = Operands(signature)
     known = [size for index in range(len(signature.dims)) if inputs.shape(index) and (size := inputs.bytes(index))]
     return Work(None, sum(known)) if known else NOTHING
@@ -191,4 +191,4 @@ def _table() -> dict[str, Callable[[Operands, Values], Work]]:
 
 _RULES = _table()
 TRAFFIC_NEEDING_VALUES = frozenset({"aten::index_select", *(f"aten::{name}" for name in _ALONG)})
-"""Operators of which the values of arguments decide too."""
+"""Operators whose work depends on the values of arguments."""
