@@ -93,7 +93,7 @@ class Allocator:
 
     @property
     def level(self) -> Int64:
-        """Bytes in use on the device after each event: the total where all of its events have it, else since the start."""
+        """Bytes in use after each event: the total where all events of the device have it, else since the start."""
         given = np.ones(len(self.devices) + 1, bool)
         given[self.device[self.total == NULL]] = False
         return np.where(given[self.device], self.total, self.since_start)

@@ -1,6 +1,6 @@
-"""Decoding kernel names: what a kernel does, from its name alone, for sixteen families of names.
+"""Decoded kernel names: what a kernel is, from its name alone, for sixteen families of names.
 
-`decode` returns a `Decoded`; facts that are likely but not certain are marked, and unrecognised parts are kept.
+`decode` returns a `Decoded`; what is likely and not certain is marked, and what is not understood stays visible.
 """
 
 from tracetui.analysis.names.decode import decode

@@ -1,6 +1,6 @@
-"""Attention (F4) other than FlashAttention: PyTorch's memory-efficient kernels, cuDNN, TensorRT-LLM, AITER, ...
+"""Attention kernels (F4): FlashAttention, PyTorch's memory-efficient kernels, cuDNN, TensorRT-LLM, AITER and others.
 
-FlashAttention 2 and 3 (F4): sizes, types and flags stand in the template arguments, in an order of each version.
+FlashAttention 2 and 3 have sizes, types and flags in the template arguments, in an order that depends on the version.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FLASH2 = {
     "flash_bwd_convert_dkv_kernel": ("backward convert dKV", {}),
 }
 _USUAL_COUNTS = {7, 8}
-"""Numbers of flags whose order was read from the source; those of older versions are likely."""
+"""Numbers of flags whose order is known from the source; that of older versions is inferred."""
 
 _FLASH3 = re.compile(r"(Flash(?:Attn|Bwd|Fwd)\w*|compute_attn_ws)")
 _CUTE_TUPLE = re.compile(r"(?:C|Int)<(\d+)>\s*,\s*(?:cute::)?(?:C|Int)<(\d+)>\s*,\s*(?:cute::)?(?:C|Int)<(\d+)>")
@@ -50,7 +50,7 @@ _ARCH = re.compile(r"arch::Sm(\d+)")
 
 
 def flash(name: ParsedName) -> Decoded | None:
-    """Decode a kernel of FlashAttention, as PyTorch or the package of that name ships it."""
+    """Decode a FlashAttention kernel, as shipped by PyTorch or the package of that name."""
     if name.base in _FLASH2:
         return _flash2(name)
     if "flash" in name.text and _FLASH3.search(name.text):
@@ -120,7 +120,7 @@ def _flash3(name: ParsedName) -> Decoded:
 
 
 def _role(word: str) -> str:
-    """What a helper of a backward pass does."""
+    """The role of a helper kernel of the backward pass."""
     for part in ("Preprocess", "PostprocessConvertdQ", "Postprocess", "Combine"):
         if part in word:
             return f" {part.removesuffix('ConvertdQ').lower()}"

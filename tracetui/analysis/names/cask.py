@@ -1,7 +1,4 @@
-"""Products and convolutions of cuBLAS and cuDNN themselves: xmma (F8) and SASS named after an architecture (F9).
-
-cuDNN's other kernels (F13): batch norm, layout conversions, convolutions on CUDA cores, Winograd, FFT.
-"""
+"""Matrix products and convolutions of cuBLAS and cuDNN: xmma (F8), SASS kernels (F9), and other cuDNN kernels (F13)."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from tracetui.analysis.names.text import ParsedName
 
 
 class _Known(NamedTuple):
-    """What a base name stands for."""
+    """The meaning of a base name."""
 
     pattern: str
     family: Family
@@ -70,7 +67,7 @@ _PATTERNS = tuple((re.compile(known.pattern + "$"), known) for known in _KNOWN)
 
 
 def cudnn(name: ParsedName) -> Decoded | None:
-    """Decode a kernel of cuDNN by its base name; older versions stand in no namespace."""
+    """Decode a cuDNN kernel by its base name; older versions have no namespace."""
     if name.path.startswith("at::"):
         return None
     for pattern, known in _PATTERNS:
@@ -236,5 +233,5 @@ def _sass_flags(match: re.Match[str], words: list[str], sliced: re.Match[str] | 
 
 
 def _direction(words: list[str]) -> str | None:
-    """Whether the name of a convolution of cuDNN tells what it computes; most do not."""
+    """What a convolution of cuDNN computes, where its name tells; most do not."""
     return next((CONVOLUTIONS[word] for word in words if word in CONVOLUTIONS), None)

@@ -1,6 +1,6 @@
 """Collectives and point-to-point transfers between devices (F2).
 
-NCCL instantiates few kernels, so what a name says of algorithm and protocol is the entry point and not what ran.
+NCCL instantiates few kernels, so the algorithm and protocol in a name are those of the entry point and not of what ran.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _GENERIC = "Generic runs what has no kernel of its own, with RCCL nearly everyth
 
 
 def collective(name: ParsedName) -> Decoded | None:
-    """Decode kernels of NCCL, RCCL, symmetric memory and what inference servers bring along."""
+    """Decode kernels of NCCL, RCCL, symmetric memory and inference servers."""
     if name.base.startswith("nccl"):
         if name.base == "ncclDevKernel_Generic":
             return Decoded(

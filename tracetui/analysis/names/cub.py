@@ -1,4 +1,4 @@
-"""cub and thrust (F15): scans, sorts, reductions and selections, most with occupancy queries before them."""
+"""cub and thrust (F15): scans, sorts, reductions and selections, most of them preceded by occupancy queries."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _device(name: ParsedName, word: str) -> Decoded:
 
 
 def _policy_types(text: str) -> list[str]:
-    """Types of keys and values: those that the tuning policy was chosen for."""
+    """Types of keys and values: those for which the tuning policy was chosen."""
     match = _POLICY.search(text)
     state = _TILE_STATE.search(text)
     if state is not None and cpp_type(state[1]):

@@ -1,8 +1,6 @@
-"""Small kernels of cuBLAS around a matrix product (F10): split-K reductions, matrix times vector, dot products.
+"""cuBLAS: nvjet matrix products on Hopper and Blackwell (F5), and small kernels around a product (F10).
 
-nvjet (F5): the matrix products that cuBLAS generates on Hopper and Blackwell.
-
-The library counts columns first: the tile's first number lies along the columns of the output that PyTorch sees.
+The library is column-major: the tile's first number lies along the columns of the output in PyTorch.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _EPILOGUE = {"bias": "bias", "badd": "bias"}
 
 
 def nvjet(name: ParsedName) -> Decoded | None:
-    """Decode `nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN`; None for what does not follow the grammar."""
+    """Decode `nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN`; None for a name outside of the grammar."""
     match = _NAME.match(name.base)
     if match is None:
         return None
@@ -79,7 +77,7 @@ def nvjet(name: ParsedName) -> Decoded | None:
 
 
 class _Helper(NamedTuple):
-    """What one kernel is."""
+    """The meaning of a base name."""
 
     pattern: str
     sort: str
@@ -110,7 +108,7 @@ _SIDE = re.compile(r"_([NT]{2})_")
 
 
 def cublas(name: ParsedName) -> Decoded | None:
-    """Decode a helper of cuBLAS by its base name; types come from the template."""
+    """Decode a small cuBLAS kernel by its base name; types come from the template."""
     path = name.path
     if path.endswith("gemvx::kernel"):
         return _helper(name, _Helper("", "gemv", ""))

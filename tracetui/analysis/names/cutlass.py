@@ -1,8 +1,7 @@
-"""Kernels that the CUTLASS library names: 3.x (F6) and 2.x (F7), as cuBLAS, cuDNN and PyTorch ship them.
+"""CUTLASS kernels by name, 3.x (F6) and 2.x (F7), and CUTLASS kernels whose name is the C++ template.
 
-Kernels written with CUTLASS whose name is the C++ template: grouped products of PyTorch, convolutions of cuDNN.
-
-They follow no naming scheme, so tile, types and stages are looked for where the library's templates have them.
+Templates (grouped products of PyTorch, convolutions of cuDNN) follow no naming scheme: tile, types and stages are
+searched where the library's templates have them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a kernel's name to its parts: families in a fixed order, the first that knows the name answers (section 4.2)."""
+"""From a kernel's name to its parts: families of names in a fixed order, the first match counts (section 4.2)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ _AFTER: tuple[Callable[[ParsedName], Decoded | None], ...] = (
 def decode(name: str, kind: Kind = Kind.KERNEL, custom_ops: frozenset[str] = frozenset()) -> Decoded:
     """Decode the name of a kernel, copy or fill; never raises, whatever the text.
 
-    What runs on no device has only a family. `custom_ops` are base names of operators that the program registered.
+    Slices that run on no device have only a family. `custom_ops` are base names of operators that the program
+    registered.
     """
     parts = name_parts(name)
     if kind in (Kind.MEMCPY, Kind.MEMSET):
@@ -85,5 +86,5 @@ def _kernel(parts: ParsedName, custom_ops: frozenset[str]) -> Decoded:
 
 
 def _transfer(kind: Kind) -> Decoded:
-    """A copy or fill whose name does not say from where to where."""
+    """A copy or fill whose name does not tell its direction."""
     return Decoded(family=Family.COPY, operation="memcpy" if kind == Kind.MEMCPY else "memset", library="driver")

@@ -1,7 +1,4 @@
-"""What a kernel's name says, as fields that a table, a rule or a sentence can use.
-
-The families of work: what colours a slice and what sums are grouped by.
-"""
+"""A decoded kernel name as fields for tables, rules and sentences, and the families for colours and sums."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from enum import IntEnum
 
 
 class Family(IntEnum):
-    """What sort of work a slice does."""
+    """The family of a slice."""
 
     GEMM = 0
     """Matrix products and convolutions."""
@@ -31,36 +28,37 @@ class Family(IntEnum):
 
 
 MAX_SHORT_NAME = 40
-"""Characters of a short label at most."""
+"""Maximum characters of a short name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """One decoded name; what the name does not tell is None or empty, what is only likely is in `inferred`."""
+    """A decoded name; missing fields are None or empty, inferred fields are listed in `inferred`."""
 
     family: Family
-    """For colours and sums."""
+    """Family for colours and sums."""
     operation: str
     """Finer than the family: gemm, gemm helper, convolution, attention, softmax, sort, memcpy, ...; `unknown`."""
     library: str | None = None
     """Who wrote or generated it: cuBLAS nvjet, CUTLASS 3.x, Inductor, PyTorch, NCCL, Tensile, ..."""
     vendor: str | None = None
-    """Whose hardware the library is for: NVIDIA or AMD; None where it runs on either."""
+    """Vendor whose hardware the library targets: NVIDIA or AMD; None where it runs on either."""
     arch: str | None = None
-    """What it was built for: sm90, gfx942, ampere. A newer device may run it."""
+    """Architecture it was built for: sm90, gfx942, ampere. A newer device may run it."""
     op: str | None = None
-    """What it does in one word: add, mean, AllReduce, forward, dgrad."""
+    """The operation in one word: add, mean, AllReduce, forward, dgrad."""
     a: str | None = None
-    """Type of the elements that come in, or of matrix A: bf16, f32, i64, f8, 2-byte."""
+    """Element type of the input, or of matrix A: bf16, f32, i64, f8, 2-byte."""
     b: str | None = None
     acc: str | None = None
-    """Type in which it accumulates or computes."""
+    """Type of the accumulator or the computation."""
     out: str | None = None
     tile: tuple[int, ...] = ()
-    """Two sides of the output and, where the name tells, the depth that one block works on, as the name has them."""
+    """Two sides of the output tile of a block and, where the name tells, its depth, in the order of the name."""
     columns_first: bool | None = None
-    """Whether the tile's first side lies along the columns of the output that PyTorch sees: BLAS libraries count
-    by columns, all but xmma, as grids of real traces show. None where that is not known."""
+    """Whether the tile's first side lies along the columns of the output in PyTorch: BLAS libraries are column-major,
+    all but xmma, as grids of real traces show. None where unknown.
+    """
     stages: int | None = None
     """Depth of the pipeline that loads tiles."""
     cluster: tuple[int, ...] = ()
@@ -75,41 +73,41 @@ class Decoded:
     align: int | None = None
     """Elements to which the operands must be aligned."""
     split_k: bool | None = None
-    """Whether the depth is shared by several blocks whose results are added; None where the name does not tell."""
+    """Whether K is split over several blocks whose results are added; None where the name does not tell."""
     vector: int | None = None
     """Elements that one thread loads at once."""
     head: int | None = None
     """Size of an attention head."""
     epilogue: tuple[str, ...] = ()
-    """What is done to the result before it is stored."""
+    """Operations on the result before it is stored."""
     fused_ops: tuple[str, ...] = ()
-    """Operators that a generated kernel stems from, not what it executes."""
+    """Operators that a generated kernel was fused from, not what it executes."""
     index: int | None = None
     """Number of a generated kernel in its module."""
     tensor_core: bool | None = None
-    """Whether matrix units do the work; None where the name does not tell."""
+    """Whether Tensor Cores (Matrix Cores on AMD) compute; None where the name does not tell."""
     flags: tuple[str, ...] = ()
-    """Other properties that the name states: causal, varlen, strided, pageable, relu-capable, stream-k."""
+    """Other stated properties: causal, varlen, strided, pageable, relu-capable, stream-k."""
     warnings: tuple[str, ...] = ()
-    """What to keep in mind when reading this name or its time."""
+    """Caveats about this name or its time."""
     unknown: tuple[str, ...] = ()
-    """Parts of the name that are not understood, as they stand there."""
+    """Parts of the name that are not understood, as they are."""
     inferred: frozenset[str] = frozenset()
     """Names of the fields above that are likely and not certain."""
     short: str = ""
     """A label of at most 40 characters."""
     sentence: str = ""
-    """The same in plain words."""
+    """The decoded name in a sentence."""
 
     @property
     def dtype(self) -> str | None:
-        """The type to name it by: that of the elements that come in, else of those that go out."""
+        """The type to show: that of the input elements, else of the output."""
         return self.a or self.out
 
     def tiles(self, rows: int, columns: int, batch: int = 1) -> int | None:
-        """How many tiles cover `batch` outputs of rows x columns; None where the name does not tell.
+        """Number of tiles for `batch` outputs of rows x columns; None where the name does not tell.
 
-        Blocks may be fewer, where each works on several tiles, or more, where the depth is split.
+        Blocks may be fewer, where each computes several tiles, or more, where K is split.
         """
         if len(self.tile) < 2 or self.columns_first is None or 0 in self.tile:
             return None

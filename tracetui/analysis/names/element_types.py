@@ -1,7 +1,4 @@
-"""Types of elements: how C++, BLAS libraries and tables of other programs write them, and how they are shown here.
-
-Shapes of matrix instructions as libraries squeeze them into names, and the letters of accumulators.
-"""
+"""Element types as C++ and BLAS libraries write them, and shapes of matrix instructions in names."""
 
 from __future__ import annotations
 
@@ -23,14 +20,14 @@ SHAPES = {
 """MxNxK of the digits in `s16816gemm`."""
 
 ACCUMULATORS = {"s": "f32", "h": "f16", "d": "f64", "i": "i32", "c": "c64", "z": "c128", "q": "f8"}
-"""Type that the letter before the instruction accumulates in."""
+"""Accumulator type by the letter before the instruction."""
 
 CONVOLUTIONS = {"fprop": "forward", "dgrad": "dgrad", "wgrad": "wgrad", "deconv": "deconvolution"}
 """What a convolution computes: the output, the gradient of the input or that of the weight."""
 
 RELU_CAPABLE = "relu-capable"
 MISALIGNED = "align {}: misaligned shapes, slow path"
-"""Warning for operands that need no alignment, or next to none."""
+"""Warning for operands with an alignment of one or two elements."""
 
 
 def shape_of(digits: str | None) -> str | None:
@@ -137,12 +134,12 @@ _BRIEF = {
     "cf64": "c128",
 }
 FLOATS = frozenset({"bf16", "f16", "f32", "tf32", "f64", "f8e4m3", "f8e5m2", "f4e2m1", "f8", "c64", "c128"})
-"""Types that hold values, not places or counts."""
+"""Types that hold values, not indices or counts."""
 
 SIXTEEN_BIT = frozenset({"bf16", "f16"})
 
 BRIEF = r"(?:bf16|tf32|fp?\d{1,2}|u?e\dm\d|mxfp\d|[usi]\d{1,2}|int\d|cf?\d{2})"
-"""The spellings that libraries use within a name, as a pattern."""
+"""Pattern of the spellings that libraries use within a name."""
 
 _QUALIFIER = re.compile(r"\bconst\b|\bvolatile\b|[*&]")
 _CUTLASS = re.compile(r"cutlass_\w*::")
@@ -153,7 +150,7 @@ _CPP_PATTERN = re.compile(
 
 
 def cpp_type(text: str) -> str | None:
-    """The short name of a C++ type such as `c10::BFloat16 const*`; None for what is no type of elements."""
+    """The short name of a C++ type such as `c10::BFloat16 const*`; None for what is no element type."""
     spelling = _CPP.get(text)
     if spelling is not None:
         return spelling
@@ -170,10 +167,10 @@ def brief_type(text: str | None) -> str | None:
 
 
 def types_in(text: str) -> list[str]:
-    """The short names of all C++ types that stand in a text, in their order."""
+    """The short names of all C++ types in a text, in order."""
     return [_CPP[word] for word in _CPP_PATTERN.findall(_CUTLASS.sub("cutlass::", text))]
 
 
 def first_float(types: list[str]) -> str | None:
-    """The first type that holds values, else the first of all; libraries name types of indices before."""
+    """The first type that holds values, else the first of all; libraries put index types first."""
     return next((kind for kind in types if kind in FLOATS), types[0] if types else None)

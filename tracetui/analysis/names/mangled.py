@@ -1,7 +1,7 @@
-"""C++ names that the profiler left mangled, made readable: the part of the Itanium grammar that kernels use.
+"""Mangled C++ names made readable: the part of the Itanium grammar that kernels use.
 
-Names, template arguments, literals and substitutions are read; parameters are not, since nothing looks at them.
-What needs more (lambdas, expressions, local names) is given up, and only its identifiers are named.
+Names, template arguments, literals and substitutions are read; parameters are not, since nothing uses them. For
+anything else (lambdas, expressions, local names) only the identifiers are listed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 MAX_CHARACTERS = 20_000
-"""Characters beyond which a name is given up: substitutions can make a short one explode."""
+"""Maximum characters of a demangled name: substitutions can make a short one explode."""
 
 _MAX_DEPTH = 100
 _BUILT_IN = {
@@ -27,11 +27,11 @@ _LITERAL_SUFFIX = {"m": "ul", "l": "l", "j": "u", "y": "ull", "x": "ll"}
 
 
 class Unreadable(ValueError):
-    """The name uses a part of the grammar that is not read here."""
+    """The name uses a part of the grammar that is not supported."""
 
 
 def demangled(text: str) -> str | None:
-    """The name of a function with its template arguments, without parameters; None where it cannot be read."""
+    """The name of a function with its template arguments, without parameters; None where it is unreadable."""
     try:
         return _Reader(text[2:]).function()
     except Unreadable:
@@ -39,7 +39,7 @@ def demangled(text: str) -> str | None:
 
 
 def identifiers(text: str) -> list[str]:
-    """The plain words of a mangled name in their order, at most 32."""
+    """The plain words of a mangled name in order, at most 32."""
     words: list[str] = []
     index = 2
     while (match := _IDENTIFIER.match(text, index)) and len(words) < 32:
@@ -53,7 +53,7 @@ def identifiers(text: str) -> list[str]:
 
 
 class _Reader:
-    """Reads one name from left to right; `known` are the parts that a later `S_` stands for."""
+    """Reads one name from left to right; `_known` holds the parts that a later `S_` stands for."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -161,7 +161,7 @@ class _Reader:
         return [self._type()]
 
     def _deeper(self) -> None:
-        """Count a level of what is read by calling itself."""
+        """Enter one more level of recursion."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise Unreadable("templates nest too deeply")

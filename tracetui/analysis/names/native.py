@@ -1,8 +1,5 @@
-"""PyTorch's own kernels, `at::native::...` (F14): generic ones by their functor, the others by their name.
-
-Kernels of PyTorch and of Apex and FBGEMM that are known by name, with what their template arguments mean (F14).
-
-What a generic kernel of PyTorch was made to do: functors and lambdas to operators and types (F14).
+"""PyTorch's own kernels, `at::native::...` (F14): generic ones by their functor, others and those of Apex and FBGEMM by
+name.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ _WRAPPERS = {
     "BUnaryFunctor": -1,
     "func_wrapper_t": -1,
 }
-"""Which template argument of a wrapper is the functor within."""
+"""Index of the template argument of a wrapper that is the functor."""
 
 _SCALAR_WRAPPERS = frozenset({"AUnaryFunctor", "BUnaryFunctor"})
 _SCALARS = re.compile(r"CUDAFunctorOn(?:Self|Other)_(\w+)|(\w+?)ScalarFunctor$")
@@ -67,23 +64,23 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Functor(NamedTuple):
-    """What is done to each element."""
+    """The operation of a generic kernel on each element."""
 
     op: str
     kind: str | None
-    """Type of the elements that come in."""
+    """Element type of the input."""
     out: str | None
     acc: str | None
     scalar: bool
-    """Whether one operand is one number."""
+    """Whether one operand is a single number."""
     word: str
     """The functor's own name."""
     known: bool
-    """Whether the name is in the table or follows the naming of PyTorch."""
+    """Whether the name is in the table or follows PyTorch's naming."""
 
 
 def read_functor(text: str) -> Functor:
-    """The functor at the heart of a template argument: wrappers off, then its name and its types."""
+    """The functor of a template argument: wrappers removed, then its name and its types."""
     scalar, out, given = False, None, None
     for _ in range(6):
         match = _WORD.match(text)
@@ -112,7 +109,9 @@ def read_functor(text: str) -> Functor:
 
 
 def operator_of(word: str) -> tuple[str, bool, bool]:
-    """The operator a functor or a kernel is named after, whether it takes a number, and whether the name is known."""
+    """The operator that a functor or kernel is named after, whether one operand is a number, and whether the name is
+    known.
+    """
     if word in _SPECIAL_FUNCTORS:
         return _SPECIAL_FUNCTORS[word], False, True
     if word.startswith("CUDAFunctor_"):
@@ -135,8 +134,8 @@ def snake(word: str) -> str:
 def _element(text: str, types: list[str]) -> str | None:
     """The type of the last lambda that takes elements, else the first type of the template.
 
-    An opaque type says all there is to know, since the lambda then takes bytes or the index of an element; in
-    `where` and `masked_fill` a mask comes with the elements.
+    An opaque type is final, since the lambda then takes bytes or the index of an element; in `where` and `masked_fill`
+    a mask comes with the elements.
     """
     if types and types[0].endswith("-byte"):
         return types[0]
@@ -151,15 +150,15 @@ def _element(text: str, types: list[str]) -> str | None:
 
 
 class Known(NamedTuple):
-    """What a base name stands for."""
+    """The meaning of a base name."""
 
     pattern: str
     family: Family
     sort: str
     op: str | None = None
-    """None where the name itself is the operator's."""
+    """None where the base name is the operator's."""
     roles: str = "a"
-    """What the types among the template arguments are, in their order."""
+    """Roles of the types among the template arguments, in order."""
     vector: bool = False
     """Whether the first argument is the number of elements that a thread loads at once."""
     library: str = "PyTorch"
@@ -237,7 +236,7 @@ _KERNELS = (
     Known(r"linearize_index_kernel|_offsets_range\w*", Family.OTHER, "embedding", None, "", library="FBGEMM"),
 )
 KERNELS = tuple((re.compile(known.pattern + "$"), known) for known in _KERNELS)
-"""Patterns of base names, first match wins."""
+"""Patterns of base names, the first match counts."""
 
 
 _ELEMENTWISE = {
@@ -252,7 +251,7 @@ _ELEMENTWISE = {
     "_scatter_gather_elementwise_kernel": (2, ""),
     "elementwise_kernel_with_index": (1, ""),
 }
-"""Which template argument is the functor, and what the choice of this kernel says of its operands."""
+"""Index of the functor among the template arguments, and what the choice of the kernel tells about its operands."""
 
 _MOVES = {
     "copy": "copy",
@@ -277,7 +276,7 @@ _OPTIMIZER = re.compile(r"adam|sgd|lamb|adagrad|rmsprop|lion", re.IGNORECASE)
 
 
 def native(name: ParsedName) -> Decoded | None:
-    """Decode a kernel of PyTorch; older versions keep some in no namespace."""
+    """Decode a kernel of PyTorch; older versions have some outside of the namespace."""
     special = _SPECIAL.get(name.base)
     if special is not None:
         return special(name)
@@ -363,7 +362,7 @@ def _multi_tensor(name: ParsedName) -> Decoded:
 
 
 def _random(name: ParsedName) -> Decoded:
-    """Random numbers: the distribution stands among the lambdas."""
+    """Random numbers: the distribution is among the lambdas."""
     match = re.search(r"(normal|uniform|random|bernoulli|exponential|cauchy|geometric|log_normal)\w*", name.text)
     types = [kind for kind in map(cpp_type, name.arguments) if kind]
     return Decoded(
@@ -410,7 +409,7 @@ def _is_log(name: ParsedName) -> bool:
 
 
 def _unlisted(name: ParsedName) -> Decoded:
-    """A PyTorch kernel of an unlisted kind: it is at least named after its operator."""
+    """A kernel of PyTorch that is in no table; it is named after its operator."""
     op = operator_of(name.base)[0] or snake(name.base)
     types = [kind for kind in map(cpp_type, name.arguments) if kind in FLOATS]
     return Decoded(

@@ -1,8 +1,6 @@
-"""What no family's grammar covers: kernels of users in Triton, and C++ names with a telling word in them.
+"""Copies and fills by the driver (F1), Triton kernels of users, and C++ names with a known word in them.
 
-All that is read here is likely at best, and marked so.
-
-Copies and fills by the driver (F1): the name says from where to where.
+A copy states its direction. What words of other names suggest is at best likely, and marked so.
 """
 
 from __future__ import annotations
@@ -98,7 +96,7 @@ _OGS = re.compile(
 
 
 def user_kernel(name: ParsedName) -> Decoded | None:
-    """A plain identifier: a kernel written in Triton, or a C function, that at most its words describe."""
+    """A plain identifier: a Triton kernel or a C function, described by its words at best."""
     if not name.text.isidentifier():
         return None
     match = _OGS.match(name.base)
@@ -108,7 +106,7 @@ def user_kernel(name: ParsedName) -> Decoded | None:
 
 
 def by_words(name: ParsedName, library: str | None = None, likely: tuple[str, ...] = ()) -> Decoded:
-    """What the words of a name suggest; sort `unknown` where they suggest nothing."""
+    """What the words of a name suggest; operation `unknown` where they suggest nothing."""
     text = f"{name.path} {' '.join(part for part in name.arguments if '::' not in part)}"[:2000].lower()
     family, sort = Family.OTHER, "unknown"
     for each_family, each_sort, pattern in _PATTERNS:
@@ -129,7 +127,7 @@ def by_words(name: ParsedName, library: str | None = None, likely: tuple[str, ..
 
 
 def _ogs(match: re.Match[str]) -> Decoded:
-    """The product of Triton's kernels for mixtures of experts: Y, X and W with their layouts, tile and split-K."""
+    """The matrix product of Triton's mixture-of-experts kernels: Y, X and W with layouts, tile and split-K."""
     return Decoded(
         family=Family.GEMM,
         operation="gemm",

@@ -1,8 +1,6 @@
-"""AMD's other libraries (F12): composable kernel, ck_tile, MIOpen and AITER.
+"""AMD libraries: Tensile products of hipBLASLt and rocBLAS (F11), composable kernel, ck_tile, MIOpen and AITER (F12).
 
-Tensile (F11): the matrix products of hipBLASLt and rocBLAS, `Cijk_Alik_Bljk_BBS_BH_..._MT320x224x64_...`.
-
-The library counts columns first: the tile's first number lies along the columns of the output that PyTorch sees.
+Tensile is column-major: the tile's first number lies along the columns of the output in PyTorch.
 """
 
 from __future__ import annotations
@@ -76,7 +74,7 @@ def _pair(matrix: re.Match[str] | None) -> str | None:
 
 
 def _split(text: str, keys: dict[str, str]) -> bool | None:
-    """Whether the depth is split; with `GSUAMB` alone the number comes at run time."""
+    """Whether K is split; with `GSUAMB` alone the factor is chosen at run time."""
     if "GSU" in keys and keys["GSU"].isdecimal():
         return int(keys["GSU"]) > 1
     return None
@@ -99,7 +97,7 @@ def _flags(text: str, keys: dict[str, str], group: list[int]) -> tuple[str, ...]
 
 
 def _types(text: str) -> tuple[str | None, str | None, str | None, str | None, bool]:
-    """A, B, accumulator and output of `BBS`, `B_BS`, `S_B`, `HBH`; the last says whether the grammar is known."""
+    """A, B, accumulator and output of `BBS`, `B_BS`, `S_B`, `HBH`; and whether the grammar is known."""
     joined = text.replace("_", "")
     # A last B or BH says that beta is used: S_B is single precision, not single to bfloat16.
     if joined in ("SB", "DB", "CB", "ZB"):
@@ -122,7 +120,7 @@ def _types(text: str) -> tuple[str | None, str | None, str | None, str | None, b
 
 
 def _reduction(name: ParsedName) -> Decoded:
-    """The kernel that adds up the parts of a split depth."""
+    """The kernel that adds up the parts of a split K."""
     return Decoded(
         family=Family.GEMM,
         operation="gemm helper",
@@ -266,7 +264,7 @@ def _composable(name: ParsedName) -> Decoded:
 
 
 def _ck_tile(inside: str) -> tuple[int | None, tuple[int, ...]]:
-    """Block size and tile: the four integers after the operations, or M, N, K0 and K1 of a weight's gradient."""
+    """Block size and tile: the four integers after the operations, or M, N, K0 and K1 of a weight gradient."""
     weight = _BACKWARD_WEIGHT.search(inside)
     if weight is not None:
         m, n, k0, _, _, k1 = map(int, weight.groups())
@@ -279,7 +277,7 @@ def _ck_tile(inside: str) -> tuple[int | None, tuple[int, ...]]:
 
 
 def _tile(name: ParsedName) -> Decoded:
-    """ck_tile names its kernel class; where the name stayed mangled, its identifiers and raw text are looked at."""
+    """ck_tile names its kernel class; where the name stayed mangled, its identifiers and raw text are searched."""
     family, sort, op = next(
         ((family, sort, op) for pattern, family, sort, op in _TILE_PATTERNS if pattern.search(name.text)),
         (Family.OTHER, "unknown", None),
@@ -326,7 +324,7 @@ def _named(name: ParsedName, parts: dict[str, str | None], family: Family, sort:
 
 
 def _aiter(name: ParsedName) -> Decoded | None:
-    """AITER's own kernels say in words what they do; the family is left to the words."""
+    """AITER's own kernels tell in words what they do; other families are left to the words."""
     types = types_in(name.text)
     text = name.base.lower()
     if "gemm" not in text and "norm" not in text and "attn" not in text and "mla" not in text:

@@ -1,7 +1,7 @@
-"""A kernel's name taken apart: return type and parameters off, brackets balanced, templates split (4.1 of the rules).
+"""A kernel's name split into parts: return type and parameters removed, brackets balanced, templates split (section 4.1).
 
-Brackets need not match: what is open at the end closes there, what closes nothing is passed over.
-Only the first 20,000 characters are looked at.
+Brackets need not match: an open one closes at the end, a stray closing one is ignored. Only the first 20,000 characters
+are read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tracetui.analysis.names.mangled import demangled, identifiers
 
 MAX_CHARACTERS = 20_000
-"""Characters of a name that are read."""
+"""Maximum characters of a name that are read."""
 
 ANONYMOUS = "(anonymous namespace)"
 _CLOSES = {">": "<", ")": "(", "}": "{", "]": "["}
@@ -32,10 +32,10 @@ _TRITON_NUMBER = re.compile(r"^((?:\w+_)?triton_[a-z]{2,4}_fused\w*?)_\d+(?:_\d+
 
 @dataclass(frozen=True, slots=True)
 class ParsedName:
-    """A name in the parts that the parsers of the families look at."""
+    """The parts of a name that decoders look at."""
 
     raw: str
-    """As recorded."""
+    """Name as recorded."""
     text: str
     """Without return type, parameters, casts and suffixes."""
     path: str
@@ -47,7 +47,7 @@ class ParsedName:
 
 
 def name_parts(raw: str) -> ParsedName:
-    """Take a name apart; works on any text."""
+    """Split a name; works on any text."""
     text = _readable(raw)
     groups = _groups(text)
     end = _parameters(text, groups)
@@ -59,7 +59,7 @@ def name_parts(raw: str) -> ParsedName:
 
 
 def plain(raw: str) -> str:
-    """The name without return type, parameters, casts and the suffixes of compilers; demangled where possible."""
+    """The name without return type, parameters, casts and compiler suffixes; demangled where possible."""
     text = _readable(raw)
     return text[: _parameters(text, _groups(text))].rstrip()
 
@@ -79,9 +79,10 @@ def _readable(raw: str) -> str:
 
 
 def normalised(name: str) -> str:
-    """A name to compare two traces by: as `plain`, without addresses, hashes and the numbers that differ by run.
+    """A name for comparison between traces: as `plain`, without addresses, hashes and numbers that differ by run.
 
-    The number of an Inductor kernel, `_<n>` at its end, and that of a step, `#<n>`, go (Appendix B of the rules).
+    The number of an Inductor kernel, `_<n>` at its end, and that of a step, `#<n>`, are removed (Appendix B of the
+    rules).
     """
     text = name[:MAX_CHARACTERS].strip() if name.startswith(("Memcpy ", "Memset ")) else plain(name)
     text = _GRAPH_KEY.sub(r"\1", _ADDRESS.sub("0x", text))
@@ -89,7 +90,7 @@ def normalised(name: str) -> str:
 
 
 def split_arguments(inside: str) -> tuple[str, ...]:
-    """The parts between commas that stand outside of all brackets."""
+    """The parts between commas outside of all brackets."""
     if not inside:
         return ()
     if not _BRACKETS.search(inside):
@@ -129,7 +130,7 @@ def template_of(text: str, word: str) -> tuple[str, ...]:
 
 
 def _follow(open_now: list[str], sign: str) -> None:
-    """Keep the brackets that are open after one more sign; a `<` that nothing closes ends with what is around it."""
+    """Update the open brackets by one more; an unclosed `<` ends with the bracket around it."""
     opener = _CLOSES.get(sign)
     if opener is None:
         open_now.append(sign)
@@ -141,7 +142,7 @@ def _follow(open_now: list[str], sign: str) -> None:
 
 
 def _groups(text: str) -> list[tuple[int, int]]:
-    """Where brackets that stand in no others begin and end, the closing one included."""
+    """Start and end of outermost brackets, the closing one included."""
     groups: list[tuple[int, int]] = []
     open_now: list[str] = []
     begin = 0
@@ -161,7 +162,7 @@ def _groups(text: str) -> list[tuple[int, int]]:
 
 
 def _parameters(text: str, groups: list[tuple[int, int]]) -> int:
-    """Where the parameters begin: the parentheses that end the text, unless they are an anonymous namespace's."""
+    """Start of the parameters: the parentheses that end the text, unless they are an anonymous namespace's."""
     if not groups:
         return len(text)
     begin, end = groups[-1]
@@ -170,7 +171,7 @@ def _parameters(text: str, groups: list[tuple[int, int]]) -> int:
 
 
 def _outline(text: str, groups: list[tuple[int, int]]) -> tuple[str, str]:
-    """What stands outside of all brackets, and the inside of the last template there."""
+    """The text outside of all brackets, and the inside of the last template there."""
     words, inside, index = [], "", 0
     for begin, end in groups:
         if begin >= len(text):

@@ -1,4 +1,4 @@
-"""A decoded name as a label of at most 40 characters and as a sentence in plain words."""
+"""A decoded name as a label of at most 40 characters, and as a sentence."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _NOUNS = {
 
 
 def short_of(decoded: Decoded, name: ParsedName) -> str:
-    """The label of at most 40 characters, `…` where something had to go."""
+    """The label of at most 40 characters, with `…` where something was cut."""
     if decoded.library and decoded.library.startswith("Inductor"):
         label = _fused(decoded)
     elif "operation" in decoded.inferred:
@@ -100,7 +100,7 @@ def _named(decoded: Decoded, name: ParsedName) -> str:
 
 
 def cut(label: str) -> str:
-    """A label that fits."""
+    """A label of the maximum length."""
     label = " ".join(label.split()) or "?"
     return label if len(label) <= MAX_SHORT_NAME else label[: MAX_SHORT_NAME - 1] + "…"
 
@@ -187,7 +187,7 @@ def _operation(decoded: Decoded) -> str:
 
 
 def _fused(decoded: Decoded) -> str:
-    """`fused(addmm,gelu,view)`, without views and then cut where it would not fit; its number at the end."""
+    """`fused(addmm,gelu,view)`, without views and then cut where it is too long; its number at the end."""
     label = _FUSED.get(decoded.operation, "fused")
     number = f" #{decoded.index}" if decoded.index is not None else ""
     if not decoded.fused_ops:
@@ -207,7 +207,7 @@ def _fused(decoded: Decoded) -> str:
 
 
 def sentence_of(decoded: Decoded, name: ParsedName) -> str:
-    """The decoded name in plain words, with its warnings, what is only likely and what is not understood."""
+    """The decoded name in a sentence, with its warnings, what is inferred and what is not understood."""
     parts = [decoded.sentence or f"{_subject(decoded, name)}{_details(decoded)}.", *map(_as_sentence, decoded.warnings)]
     likely = sorted(field.replace("_", " ") for field in decoded.inferred if decoded.confidence(field) == "inferred")
     if likely:
@@ -240,7 +240,7 @@ def _article(words: str) -> str:
 
 
 def _details(decoded: Decoded) -> str:
-    """Everything that the name states beyond what it is, as a list."""
+    """All further properties of the name, as a list."""
     told = []
     if decoded.fused_ops:
         told.append(f"from {', '.join(decoded.fused_ops)}")

@@ -51,7 +51,7 @@ def _find(trace: Trace) -> tuple[Int64, Int64]:
 
 
 def _unfinished(trace: Trace) -> tuple[Int64, Int64]:
-    """Slices that never ended; only those that outlast the recording are candidates, so that few events are read again."""
+    """Slices that never ended; only those that outlast the recording are candidates, so few events are read."""
     slices = trace.slices
     stops = slices.end[slices.of_kind(Kind.BOOKKEEPING)]
     if len(stops) == 0:
