@@ -219,7 +219,7 @@ def test_any_two_traces_can_be_compared(before, after):
         told = comparison(side(a, "all"), side(b, "all"))
         assert told.statement
         for mine, calls, micros in ((told.a, "calls_a", "a_us"), (told.b, "calls_b", "b_us")):
-            rows, _ = mine.work()
+            rows, _ = mine.activities()
             assert total(told.kernels, calls) == len(rows)
             np.testing.assert_allclose(total(told.kernels, micros), mine.trace.slices.dur[rows].sum() / 1000)
 

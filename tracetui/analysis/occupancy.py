@@ -78,7 +78,7 @@ def occupancy(trace: Trace, step: int | None = None, by: str | None = None) -> T
 def asked_for(trace: Trace, rows: Int64) -> Int64:
     """For each query the kernel of the next kernel launch on its thread with the same owner op, -1 for none."""
     trace_links, slices = links(trace), trace.slices
-    kernels = trace_links.work[slices.kind[trace_links.work] == Kind.KERNEL]
+    kernels = trace_links.launched[slices.kind[trace_links.launched] == Kind.KERNEL]
     launches, first = np.unique(trace_links.launch[kernels], return_index=True)
     if len(launches) == 0:
         return np.full(len(rows), -1, np.int64)

@@ -92,8 +92,8 @@ def _add_some_work(trace: Trace, kept: Bool, moment: int, neighbours: Bool) -> N
 def _add_work_of_calls(trace: Trace, kept: Bool, neighbours: Bool) -> None:
     """The work of every call that is kept, which would look lost otherwise."""
     found = links(trace)
-    launch = found.launch[found.work]
-    neighbours[found.work[kept[launch]]] = True
+    launch = found.launch[found.launched]
+    neighbours[found.launched[kept[launch]]] = True
 
 
 def _spans(trace: Trace, runs: list[_Run]) -> tuple[Int64, Int64]:

@@ -78,7 +78,7 @@ def claims(rows: list[Row]) -> list[Row]:
 def check_whole(a: Side, b: Side, changes: KernelChanges) -> None:
     """Every activity of both parts is in one row, and nothing else is."""
     for each, part, behind in ((a, changes.part_a, changes.rows_a), (b, changes.part_b, changes.rows_b)):
-        rows, parts = each.work()
+        rows, parts = each.activities()
         assert sorted(np.concatenate([*behind, rows[:0]]).tolist()) == sorted(rows[parts == part].tolist())
     for column, behind in (("calls_a", changes.rows_a), ("calls_b", changes.rows_b)):
         assert changes.table[column].values.tolist() == list(map(len, behind))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
-from tracetui.analysis.linking.chains import chain, dispatch_cost, first_work, follow, follow_back
+from tracetui.analysis.linking.chains import chain, dispatch_cost, first_activity, follow, follow_back
 from tracetui.analysis.linking.joining import around
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.importers.load import load
@@ -110,7 +110,7 @@ def test_the_first_work_of_a_slice_is_the_earliest_to_run() -> None:
             kernel("fast", 50, 10, "stream 8", correlation=2),
         ]
     )
-    assert trace.name_of(first_work(trace, row_of(trace, "outer"))) == "fast"
+    assert trace.name_of(first_activity(trace, row_of(trace, "outer"))) == "fast"
 
 
 def test_external_ids_that_repeat_the_correlation_are_ignored() -> None:

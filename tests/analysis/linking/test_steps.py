@@ -12,7 +12,7 @@ from tests.support.autograd import backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.devices.limits import with_device
 from tracetui.analysis.linking.markers import markers, with_steps
-from tracetui.analysis.linking.placement import before_capture, partial_steps, step_index, within, work_of_step
+from tracetui.analysis.linking.placement import activities_of_step, before_capture, partial_steps, step_index, within
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import PANES
 from tracetui.errors import UsageError
@@ -152,7 +152,7 @@ def test_where_steps_overlap_the_backward_thread_belongs_to_its_forward_thread()
     rows = np.flatnonzero(trace.slices.lane == trace.slices.lane[trace.slices.kind == Kind.RUNTIME][0])
     assert steps(trace).overlap
     assert set(step_index(trace, rows).tolist()) == {1}
-    assert [trace.name_of(row) for row in work_of_step(trace, 1).tolist()] == ["back"]
+    assert [trace.name_of(row) for row in activities_of_step(trace, 1).tolist()] == ["back"]
 
 
 def steps_with(*kernels: int) -> Trace:

@@ -39,7 +39,7 @@ from tracetui.analysis.linking.links import links, no_gpu
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Float64, Kind
 
-WORK_FIELDS = ("calls", "total_us", "mean_us", "min_us", "median_us", "max_us")
+ACTIVITY_FIELDS = ("calls", "total_us", "mean_us", "min_us", "median_us", "max_us")
 """Fields of kernels and copies, as in `show kernels --by name`."""
 _OVER_CALLS: dict[str, Callable[[Int64], float]] = {
     "mean_us": lambda dur: float(dur.mean()) / 1000,
@@ -79,7 +79,7 @@ def _work(side: Side, pattern: str, field: str, kinds: tuple[Kind, ...], noun: s
     if why := lacks_gpu(side):
         return number(None, unit, why)
     fits = matcher(pattern)
-    rows, part = side.work()
+    rows, part = side.activities()
     held = np.isin(side.trace.slices.kind[rows], kinds)
     held &= is_named(side.trace, rows, lambda name: fits(name) or fits(short_kernel(name)))
     part, dur = part[held], side.trace.slices.dur[rows[held]]
@@ -113,7 +113,7 @@ def _median(sample: Float64, unit: Unit, why: str = "") -> Number:
     return number(float(np.median(sample)) if len(sample) else None, unit, why, sample)
 
 
-FIELDS = {"kernel": WORK_FIELDS, "copy": WORK_FIELDS, "op": tuple(OP_HELP)}
+FIELDS = {"kernel": ACTIVITY_FIELDS, "copy": ACTIVITY_FIELDS, "op": tuple(OP_HELP)}
 """Fields that may follow `kernel("...").`, `copy("...").` and `op("...").`."""
 SELECTIONS: dict[str, Callable[[Side, str, str], Number]] = {"kernel": kernel, "copy": copy, "op": op}
 """The function behind each of these selections."""

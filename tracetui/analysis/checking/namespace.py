@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tracetui.analysis.checking import doubtful_columns as touched
-from tracetui.analysis.checking.functions import FIELDS, FUNCTIONS, SELECTIONS, WORK_FIELDS
+from tracetui.analysis.checking.functions import ACTIVITY_FIELDS, FIELDS, FUNCTIONS, SELECTIONS
 from tracetui.analysis.checking.lists import LISTS, OP_HELP, Listing, lacking, listing, measured, whole_or_step
 from tracetui.analysis.checking.mistake import ALL_NAMES_HINT, nearest
 from tracetui.analysis.checking.units import THINGS, unit_of
@@ -102,7 +102,7 @@ def _selected() -> Iterator[ListedName]:
         "max_us": "Longest duration.",
     }
     for kind, noun in (("kernel", "Kernels"), ("copy", "Copies and fills")):
-        for field in WORK_FIELDS:
+        for field in ACTIVITY_FIELDS:
             yield ListedName(SELECTED, f'{kind}("NAME").{field}', f"{noun} of a name: {helps[field]}", _unit(field))
     for field, (unit, help) in OP_HELP.items():
         yield ListedName(SELECTED, f'op("NAME").{field}', f"Operators of a name: {help}", unit)

@@ -26,7 +26,7 @@ MAX_NAMED_ROWS = 3
 class Offender:
     """One row of a list, named so that it can be found again."""
 
-    list: str
+    list_name: str
     """Name of the list."""
     name: str = ""
     """Short name of a kernel, an operator and so on; empty for a step."""
@@ -36,7 +36,7 @@ class Offender:
     def text(self) -> str:
         """`step 3`, `sgemm 128x64 in step 3`, `host-sync`."""
         if self.step is None:
-            return self.name or f"a row of {self.list}"
+            return self.name or f"a row of {self.list_name}"
         return f"{self.name} in step {self.step}" if self.name else f"step {self.step}"
 
 

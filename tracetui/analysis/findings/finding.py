@@ -56,7 +56,7 @@ class Scope:
         return self._within(op_rows(self.trace))
 
     @cached_property
-    def work(self) -> Int64:
+    def activities(self) -> Int64:
         """GPU activities that the steps launched, in order of start; all of them in a trace without steps."""
         return self.inside(links(self.trace).gpu)
 
@@ -87,10 +87,10 @@ class Scope:
 
     def share(self, cost: int) -> str:
         """A time in ns as a share of the steps' time, in words."""
-        return f"{percent(100 * cost / self.wall)} of the time of {self.place}"
+        return f"{percent(100 * cost / self.wall)} of the time of {self.title}"
 
     @property
-    def place(self) -> str:
+    def title(self) -> str:
         """The scope in words."""
         if self.step is not None:
             return f"step {self.step}"

@@ -39,7 +39,7 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
     """The operator that loses most time against the roofline (3(i))."""
     table = roofline_table(scope.trace, scope.step)
     share, above = table["peak_pct"].values, table["above_us"].values
-    total = float(scope.trace.slices.dur[scope.work].sum()) / 1000
+    total = float(scope.trace.slices.dur[scope.activities].sum()) / 1000
     # Nulls compare as false.
     far = np.flatnonzero((share < FAR_PEAK_PERCENT) & (above > MIN_SHARE_OF_GPU_TIME * total))  # type: ignore[operator]
     if len(far) == 0 or table.slices is None:
@@ -65,10 +65,10 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
 def misaligned_products(scope: Scope) -> Iterator[Finding]:
     """Matrix kernels for misaligned operands, because a size is odd."""
     trace, slices = scope.trace, scope.trace.slices
-    rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
+    rows = scope.activities[slices.kind[scope.activities] == Kind.KERNEL]
     rows = rows[is_named(trace, rows, _is_misaligned)]
     cost = int(slices.dur[rows].sum())
-    if cost == 0 or cost < MIN_SHARE_OF_GPU_TIME * int(slices.dur[scope.work].sum()):
+    if cost == 0 or cost < MIN_SHARE_OF_GPU_TIME * int(slices.dur[scope.activities].sum()):
         return
     example = longest(trace, rows)
     yield Finding(
@@ -110,7 +110,7 @@ MIN_CALLS = 4
 def tiny_kernels(scope: Scope) -> Iterator[Finding]:
     """Small elementwise kernels in a row on a stream, which one kernel could replace."""
     trace, slices = scope.trace, scope.trace.slices
-    rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
+    rows = scope.activities[slices.kind[scope.activities] == Kind.KERNEL]
     rows = rows[np.lexsort((slices.start[rows], slices.lane[rows]))]
     good = (slices.dur[rows] < MAX_TINY_NS) & _fusible(trace, rows)
     runs = _runs(good, slices.lane[rows], step_index(trace, rows))
@@ -139,7 +139,7 @@ def tiny_kernels(scope: Scope) -> Iterator[Finding]:
 def uneven_kernels(scope: Scope) -> Iterator[Finding]:
     """Calls of the same kernel with the same grid take very different times."""
     trace, slices = scope.trace, scope.trace.slices
-    rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
+    rows = scope.activities[slices.kind[scope.activities] == Kind.KERNEL]
     rows = rows[~communicates(trace, rows)]
     if len(rows) == 0:
         return
@@ -173,14 +173,14 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
 def low_waves(scope: Scope) -> Iterator[Finding]:
     """Kernels whose grid is too small for the device, or slightly too large for a whole number of waves."""
     trace, slices = scope.trace, scope.trace.slices
-    rows = scope.work[slices.kind[scope.work] == Kind.KERNEL]
+    rows = scope.activities[slices.kind[scope.activities] == Kind.KERNEL]
     rows = rows[(slices.dur[rows] >= MAX_TINY_NS) & ~communicates(trace, rows)]
     if len(rows) == 0:
         return
     fit = residency(trace, rows, configuration(trace, rows))
     small = fit.waves < MIN_WAVES
     ragged = (fit.waves > 1) & (fit.tail > MIN_TAIL_PERCENT)
-    total = int(slices.dur[scope.work].sum())
+    total = int(slices.dur[scope.activities].sum())
     cost = int(slices.dur[rows[small | ragged]].sum())
     if cost < MIN_SHARE_OF_KERNEL_TIME * total:
         return

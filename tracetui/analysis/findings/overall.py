@@ -84,7 +84,7 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
     said = verdict_on(scope.trace, scope.step)
     if said is None or said.exposed_comm_pct < _MIN_EXPOSED_PERCENT:
         return
-    rows = scope.work[communicates(scope.trace, scope.work)]
+    rows = scope.activities[communicates(scope.trace, scope.activities)]
     yield Finding(
         "exposed-communication",
         scope.weigh(said.exposed_comm),
@@ -110,10 +110,10 @@ def _advice(said: Verdict) -> str:
 def _lead_in(scope: Scope) -> str:
     """How long the first step had lasted when the GPU began, which is no gap; empty where that is little."""
     every, picked = steps(scope.trace), chosen(scope.trace, scope.step)
-    if len(picked) == 0 or len(scope.work) == 0 or picked[0] != 0:
+    if len(picked) == 0 or len(scope.activities) == 0 or picked[0] != 0:
         return ""
     begin, row = int(every.start[0]), int(every.row[0])
-    waited = int(scope.trace.slices.start[scope.work[0]]) - begin
+    waited = int(scope.trace.slices.start[scope.activities[0]]) - begin
     if waited * 10 < int(scope.trace.slices.dur[row]):
         return ""
     return f"; before the first kernel another {duration(waited)} of the step passed, which counts in no gap"
@@ -131,7 +131,7 @@ def _split(judged: Verdict) -> str:
 def _longest_gap(scope: Scope) -> int:
     """Index of the longest gap before activities in scope, -1 for none."""
     idle = idleness(scope.trace)
-    mine: Int64 = np.flatnonzero(np.isin(idle.after, scope.work))
+    mine: Int64 = np.flatnonzero(np.isin(idle.after, scope.activities))
     return int(mine[np.argmax(idle.dur[mine])]) if len(mine) else -1
 
 

@@ -59,7 +59,7 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
 def pageable_copy(scope: Scope) -> Iterator[Finding]:
     """Copies from or to pageable memory are staged, and those to the host block."""
     trace = scope.trace
-    rows = scope.work[trace.slices.kind[scope.work] == Kind.MEMCPY]
+    rows = scope.activities[trace.slices.kind[scope.activities] == Kind.MEMCPY]
     rows = rows[is_named(trace, rows, PAGEABLE.search)]
     if len(rows) == 0:
         return
@@ -81,7 +81,7 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
 def _idle_after(scope: Scope) -> int:
     """Time in ns that the GPU was idle after the CPU had waited for it, other causes excluded."""
     idle, causes = idleness(scope.trace), gap_causes(scope.trace)
-    held = causes.after_sync & ~np.isin(causes.cause, _OTHER_REASONS) & np.isin(idle.after, scope.work)
+    held = causes.after_sync & ~np.isin(causes.cause, _OTHER_REASONS) & np.isin(idle.after, scope.activities)
     return int(idle.dur[held].sum())
 
 

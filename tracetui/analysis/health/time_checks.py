@@ -22,15 +22,15 @@ MIN_FRAME_SHARE = 0.05
 def before_launch(trace: Trace) -> Doubt | None:
     """GPU activities that start before their launch call: the clocks disagree."""
     trace_links, start = links(trace), trace.slices.start
-    if len(trace_links.work) == 0:
+    if len(trace_links.launched) == 0:
         return None
-    skew = start[trace_links.launch[trace_links.work]] - start[trace_links.work]
+    skew = start[trace_links.launch[trace_links.launched]] - start[trace_links.launched]
     early = skew > 0
     if not early.any():
         return Doubt(0)
-    worst = int(trace_links.work[np.argmax(skew)])
+    worst = int(trace_links.launched[np.argmax(skew)])
     words = f"by {duration(float(np.median(skew[early])))} in the median, {duration(int(skew.max()))} at most: "
-    return Doubt(int(early.sum()), len(trace_links.work), words + trace.name_of(worst), worst)
+    return Doubt(int(early.sum()), len(trace_links.launched), words + trace.name_of(worst), worst)
 
 
 def runs_past(trace: Trace) -> Doubt | None:

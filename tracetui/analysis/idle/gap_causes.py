@@ -168,7 +168,7 @@ def _told_to_wait(trace: Trace, idle: Idleness) -> Bool:
     The call does not name the stream: that it was this one is a guess.
     """
     trace_links, slices = links(trace), trace.slices
-    waits, work = stream_waits(trace), trace_links.work
+    waits, work = stream_waits(trace), trace_links.launched
     if len(waits) == 0 or len(idle) == 0:
         return np.zeros(len(idle), bool)
     launched = slices.start[trace_links.launch[work]]

@@ -76,7 +76,7 @@ def follow(trace: Trace, row: int) -> int:
         owner = trace_links.owner_of(row)
         return owner if owner >= 0 or len(work) == 0 else int(work[0])
     forward = int(autograd(trace).forward[row])
-    return forward if forward >= 0 else first_work(trace, row)
+    return forward if forward >= 0 else first_activity(trace, row)
 
 
 def follow_back(trace: Trace, row: int) -> int:
@@ -91,15 +91,15 @@ def follow_back(trace: Trace, row: int) -> int:
     if len(work):
         return int(work[0])
     backward = _backward_of(trace, row) if trace.slices.kind[row] == Kind.CPU_OP else -1
-    return backward if backward >= 0 else first_work(trace, row)
+    return backward if backward >= 0 else first_activity(trace, row)
 
 
-def first_work(trace: Trace, row: int) -> int:
+def first_activity(trace: Trace, row: int) -> int:
     """The first GPU activity launched inside a slice on its thread, else the first that it owns; or -1."""
     trace_links, slices = links(trace), trace.slices
     last = row + int(np.searchsorted(slices.start[row : trace.lanes[slices.lane[row]].last], slices.end[row]))
     low, high = np.searchsorted(trace_links.launches, [row, max(last, row + 1)])
-    work = trace_links.work[trace_links.bounds[low] : trace_links.bounds[high]]
+    work = trace_links.launched[trace_links.bounds[low] : trace_links.bounds[high]]
     if len(work) == 0:
         work = trace_links.gpu[trace_links.owner[trace_links.gpu] == row]
     return int(work[np.argmin(slices.start[work])]) if len(work) else -1

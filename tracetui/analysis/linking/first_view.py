@@ -21,9 +21,9 @@ def numbers(trace: Trace) -> list[int]:
     return list(dict.fromkeys(steps(trace).number.tolist()))
 
 
-def work_of_step(trace: Trace, number: int) -> Int64:
+def activities_of_step(trace: Trace, number: int) -> Int64:
     """The GPU activities launched in a step, in order of start."""
-    return placement.work_of_step(trace, int(steps(trace).labelled(number)[0]))
+    return placement.activities_of_step(trace, int(steps(trace).labelled(number)[0]))
 
 
 def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:
@@ -31,7 +31,7 @@ def stretch_of_step(trace: Trace, number: int) -> tuple[int, int]:
     trace_steps = steps(trace)
     index = int(trace_steps.labelled(number)[0])
     start, end = int(trace_steps.start[index]), int(trace_steps.end[index])
-    work = work_of_step(trace, number)
+    work = activities_of_step(trace, number)
     return start, max(end, int(trace.slices.end[work].max())) if len(work) else end
 
 

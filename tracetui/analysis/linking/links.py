@@ -41,7 +41,7 @@ class Links:
     """The op that caused each runtime call and GPU activity; -1 for all other slices too."""
     annotation: Int32
     """The innermost annotation around the launch, steps excluded, likewise."""
-    work: Int64
+    launched: Int64
     """GPU activities that have a launch, sorted by launch, then start."""
     bounds: Int64
     """`work[bounds[i]:bounds[i + 1]]` are the activities of `launches[i]`."""
@@ -57,7 +57,7 @@ class Links:
         index = int(np.searchsorted(self.launches, row))
         if index == len(self.launches) or self.launches[index] != row:
             return np.empty(0, np.int64)
-        return self.work[self.bounds[index] : self.bounds[index + 1]]
+        return self.launched[self.bounds[index] : self.bounds[index + 1]]
 
     def owner_of(self, row: int) -> int:
         """The op that caused a runtime call or a GPU activity, -1 for none."""
@@ -71,7 +71,7 @@ class Links:
     @property
     def first(self) -> Int64:
         """The first GPU activity of each of `launches`."""
-        return self.work[self.bounds[:-1]]
+        return self.launched[self.bounds[:-1]]
 
 
 def links(trace: Trace) -> Links:

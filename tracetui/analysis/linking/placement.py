@@ -48,7 +48,7 @@ def within(trace: Trace, rows: Int64, step: int | None) -> Int64:
     return rows[np.isin(step_index(trace, rows), wanted)]
 
 
-def work_of_step(trace: Trace, index: int) -> Int64:
+def activities_of_step(trace: Trace, index: int) -> Int64:
     """The GPU activities launched in one of `steps(trace)`, in order of start."""
     gpu = links(trace).gpu
     belongs: Int64 = trace.remember("steps of GPU work", lambda: step_index(trace, gpu))
@@ -80,7 +80,7 @@ def partial_steps(trace: Trace) -> Bool:
 
     def find() -> Bool:
         every = steps(trace)
-        rows = links(trace).gpu if len(links(trace).work) else op_rows(trace)
+        rows = links(trace).gpu if len(links(trace).launched) else op_rows(trace)
         index = step_index(trace, rows)
         held = np.bincount(index[index >= 0], minlength=len(every))
         partial = np.zeros(len(every), bool)

@@ -85,7 +85,7 @@ def by_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
     index = np.searchsorted(joined.launches, graph_replays.launch[picked])
     graphs = group(graph_replays.graph[picked])
     low, high = joined.bounds[index], joined.bounds[index + 1]
-    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(slices.dur[joined.work])])
+    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(slices.dur[joined.launched])])
     work, nodes = sums[high] - sums[low], graphs.sum(graph_replays.nodes[picked])
     longest = graphs.largest(work)
     cost = np.asarray(slices.dur[graph_replays.launch[picked]], np.float64)
@@ -145,7 +145,7 @@ def _signatures(trace: Trace, index: Int64) -> NDArray[np.uint64]:
     low, count = joined.bounds[index], joined.counts[index]
     heads = np.cumsum(count) - count
     ordinal = np.arange(int(count.sum())) - np.repeat(heads, count)
-    name = trace.slices.name[joined.work[np.repeat(low, count) + ordinal]]
+    name = trace.slices.name[joined.launched[np.repeat(low, count) + ordinal]]
     used, member = np.unique(name, return_inverse=True)
     digests = [hashlib.blake2b(trace.names[number].encode(), digest_size=8).digest() for number in used.tolist()]
     values = np.frombuffer(b"".join(digests), np.dtype("<u8"))[member]

@@ -1,4 +1,4 @@
-"""A kernel's name split into parts: return type and parameters removed, brackets balanced, templates split (section 4.1).
+"""A kernel's name split into parts: parameters removed, brackets balanced, templates split (section 4.1).
 
 Brackets need not match: an open one closes at the end, a stray closing one is ignored. Only the first 20,000 characters
 are read.
@@ -81,8 +81,7 @@ def _readable(raw: str) -> str:
 def normalised(name: str) -> str:
     """A name for comparison between traces: as `plain`, without addresses, hashes and numbers that differ by run.
 
-    The number of an Inductor kernel, `_<n>` at its end, and that of a step, `#<n>`, are removed (Appendix B of the
-    rules).
+    The number of an Inductor kernel, `_<n>` at its end, and that of a step, `#<n>`, are removed.
     """
     text = name[:MAX_CHARACTERS].strip() if name.startswith(("Memcpy ", "Memset ")) else plain(name)
     text = _GRAPH_KEY.sub(r"\1", _ADDRESS.sub("0x", text))

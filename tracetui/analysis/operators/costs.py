@@ -79,7 +79,7 @@ def threads(trace: Trace, rows: Int64, named: Int64) -> Int64:
     lane = slices.lane[rows].astype(np.int64)
     kind = slices.kind[rows]
     op = named[rows]
-    homes = _homes(trace)
+    homes = _stopping_lanes(trace)
     strays = (kind == Kind.OVERHEAD) | ((kind == Kind.RUNTIME) & (op < 0))
     home = homes[lane]
     result = np.where(strays & (home >= 0), home, lane)
@@ -88,7 +88,7 @@ def threads(trace: Trace, rows: Int64, named: Int64) -> Int64:
     return result
 
 
-def _homes(trace: Trace) -> Int64:
+def _stopping_lanes(trace: Trace) -> Int64:
     """For every lane the lane of the thread that stopped the profiler of its process, -1 where unknown.
 
     Lanes of processes without ops, such as that of the overhead, belong to the process with most ops.

@@ -33,7 +33,7 @@ def gpu_walls(trace: Trace) -> Int64:
     """For every slice of a thread the time in ns in which activities launched inside it ran; 0 for all others."""
     trace_links = links(trace)
     return trace.remember(
-        "gpu walls", lambda: _walls(trace, trace_links.work, np.repeat(trace_links.launches, trace_links.counts))
+        "gpu walls", lambda: _walls(trace, trace_links.launched, np.repeat(trace_links.launches, trace_links.counts))
     )
 
 
@@ -97,7 +97,7 @@ FAILURE = "[OutOfMemory]"
 """Name of failed allocations, which count inside of ops as well."""
 
 
-def loose_memory(trace: Trace, cost: Costs) -> dict[str, Int64]:
+def memory_outside_ops(trace: Trace, cost: Costs) -> dict[str, Int64]:
     """Times in ns of the allocator events that torch counts outside the slices of `cost`, ascending, by name."""
     instants = trace.instants
     found = {}
@@ -158,7 +158,7 @@ def _as_torch(trace: Trace, cost: Costs, device: Costs, note: str, whole: bool) 
     every = cost.joined(device)
     sums = averages(trace, every, grouped(trace, every))
     if whole:
-        sums = sums.with_instants(trace, loose_memory(trace, cost))
+        sums = sums.with_instants(trace, memory_outside_ops(trace, cost))
     table = Table(_torch_columns(trace, cost.texts, sums), sums.longest, note if len(sums.name) else no_gpu(trace))
     return table.take(sums.in_order())
 

@@ -134,7 +134,7 @@ def _calls(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
     trace_links = links(trace)
     replayed = np.zeros(len(trace.slices), bool)
     counts = trace_links.counts
-    replayed[trace_links.work[np.repeat(counts > 1, counts)]] = True
+    replayed[trace_links.launched[np.repeat(counts > 1, counts)]] = True
     owner = np.where(replayed[rows], -1, trace_links.owner[rows])
     # A copy has its own number of bytes.
     owner[trace.slices.kind[rows] == Kind.MEMCPY] = -1

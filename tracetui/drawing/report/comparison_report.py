@@ -61,7 +61,7 @@ def _stretch(side: Side) -> tuple[int, int]:
     part = representative(side)
     if part < 0:
         return side.trace.window
-    rows, of_part = side.work()
+    rows, of_part = side.activities()
     mine = rows[of_part == part]
     last = int(side.trace.slices.end[mine].max()) if len(mine) else 0
     return int(side.start[part]), max(int(side.end[part]), last)

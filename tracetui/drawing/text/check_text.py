@@ -192,7 +192,7 @@ def _leaf(leaf: Leaf) -> dict[str, Any]:
 
 
 def _row(row: Offender) -> dict[str, Any]:
-    return {"list": row.list, "name": clean(row.name) or None, "step": row.step}
+    return {"list": row.list_name, "name": clean(row.name) or None, "step": row.step}
 
 
 def _side(side: Side) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class ShownPart:
     @cached_property
     def work(self) -> Int64:
         """The GPU work of the part in order of its start."""
-        rows, part = self.side.work()
+        rows, part = self.side.activities()
         return np.compress(part == self.part, rows)
 
     @cached_property
@@ -144,7 +144,7 @@ def neighbour(part: ShownPart, direction: int) -> ShownPart | None:
 def lanes_worth_showing(side: Side) -> list[int] | None:
     """The threads that run or launch what the parts hold, and the streams on which it ran; None for all lanes."""
     trace = side.trace
-    lanes, work = trace.slices.lane, side.work()[0]
+    lanes, work = trace.slices.lane, side.activities()[0]
     called = np.union1d(op_rows(trace), links(trace).launches)
     if not len(work) and not len(called):
         return None

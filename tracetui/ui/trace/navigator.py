@@ -13,12 +13,12 @@ from tracetui.ui.description.chain_lines import short_name
 from tracetui.ui.trace.browsed_trace import BrowsedTrace
 from tracetui.ui.trace.history import History, Mark, Marks
 from tracetui.ui.trace.related_slices import (
+    activities_of_step,
     busiest_stretch,
     first_step,
     has_gpu,
     kernel_from,
     longest_between,
-    work_of_step,
 )
 
 
@@ -114,6 +114,6 @@ class Navigator:
             rows = np.flatnonzero(trace.slices.event == viewpoint.event)
             return int(rows[0]) if len(rows) else -1
         if viewpoint.kernel > 0 and self.view.step is not None:
-            activities = work_of_step(trace, self.view.step)
+            activities = activities_of_step(trace, self.view.step)
             return int(activities[viewpoint.kernel - 1]) if viewpoint.kernel <= len(activities) else -1
         return -1

@@ -6,7 +6,13 @@ import numpy as np
 
 from tracetui.analysis.linking import placement
 from tracetui.analysis.linking.chains import chain
-from tracetui.analysis.linking.first_view import busiest_stretch, first_step, numbers, stretch_of_step, work_of_step
+from tracetui.analysis.linking.first_view import (
+    activities_of_step,
+    busiest_stretch,
+    first_step,
+    numbers,
+    stretch_of_step,
+)
 from tracetui.analysis.linking.frames import is_own
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.steps import steps
@@ -28,7 +34,7 @@ __all__ = [
     "slices_named",
     "step_of",
     "stretch_of_step",
-    "work_of_step",
+    "activities_of_step",
 ]
 
 MAX_LIT = 5_000
@@ -58,7 +64,7 @@ def lit_with(trace: Trace, row: int) -> frozenset[int]:
     else:
         first, last = _launches_below(trace, row)
         below = linked.launches[first:last][:MAX_LIT]
-        activities = linked.work[linked.bounds[first] : linked.bounds[last]][:MAX_LIT]
+        activities = linked.launched[linked.bounds[first] : linked.bounds[last]][:MAX_LIT]
         rows = [*below.tolist(), *activities.tolist()]
     return frozenset(rows) - {-1, row}
 
@@ -117,7 +123,7 @@ def dur_of_step(trace: Trace, number: int) -> int:
 
 def first_of_step(trace: Trace, number: int) -> int:
     """The first GPU activity of a step, or the slice of the step itself when it has none."""
-    activities = work_of_step(trace, number)
+    activities = activities_of_step(trace, number)
     if len(activities):
         return int(activities[0])
     known = steps(trace)

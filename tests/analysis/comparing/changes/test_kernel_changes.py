@@ -209,7 +209,7 @@ class TestProperties:
             (side(a), found.part_a, found.rows_a, "calls_a", "a_us"),
             (side(b), found.part_b, found.rows_b, "calls_b", "b_us"),
         ):
-            work, parts = each.work()
+            work, parts = each.activities()
             mine = work[parts == part]
             assert Counter(np.concatenate([*behind, mine[:0]]).tolist()) == Counter(mine.tolist())
             assert found.table[calls].values.tolist() == list(map(len, behind))

@@ -67,7 +67,7 @@ def only_row(a: Trace, name: str) -> dict[str, Cell]:
 
 def check_sums(found: Side) -> int:
     """The rows of a part add up to its work where its names are those of the representative part; says how many do."""
-    rows, part = found.work()
+    rows, part = found.activities()
     slices = found.trace.slices
     names = [Counter(slices.name[rows[part == place]].tolist()) for place in range(len(found))]
     alike = [place for place in range(len(found)) if names[place] == names[representative(found)]]

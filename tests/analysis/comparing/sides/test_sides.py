@@ -105,7 +105,7 @@ def test_a_scope_that_names_nothing_says_what_there_is(scope):
 
 def test_the_work_of_a_run_is_what_was_launched_in_it():
     found = side(loop(), "forward")
-    rows, part = found.work()
+    rows, part = found.activities()
     assert [found.trace.name_of(row) for row in rows] == ["k", "k"]
     assert part.tolist() == [0, 1]
     assert found.inferred() == 0
@@ -131,7 +131,7 @@ def test_steps_are_the_same_as_a_range_of_them():
 def test_work_without_a_launch_goes_by_its_own_start(shared_trace):
     trace = load(str(shared_trace(PUZZLE)))
     held = {scope: side(trace, scope) for scope in ("unfused[1]", "fused[1]", "unfused[2]", "fused[2]")}
-    assert [len(each.work()[0]) for each in held.values()] == [36, 5, 19, 4]
+    assert [len(each.activities()[0]) for each in held.values()] == [36, 5, 19, 4]
     assert [each.inferred() for each in held.values()] == [0, 0, 17, 2]
     assert len(side(trace, "unfused")) == 2
 

@@ -32,7 +32,7 @@ from tracetui.analysis.comparing.changes.change_rows import (
     mark_of,
 )
 from tracetui.analysis.comparing.changes.part_times import part_times
-from tracetui.analysis.comparing.matching.classes import WorkClass, classes
+from tracetui.analysis.comparing.matching.classes import ActivityClass, classes
 from tracetui.analysis.comparing.matching.match import FUSED, MATCH_KINDS, SPLIT, TAKEN_IN, Matching, match
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.noise import Difference, difference
@@ -122,18 +122,18 @@ class _SideBytes:
     row: Int64
     partner: Int64
 
-    def places(self, row: int) -> Int64:
+    def indices(self, row: int) -> Int64:
         """Which of the work is in a table row."""
         return np.flatnonzero(self.row == row)
 
-    def classes(self, indices: Int64) -> list[WorkClass]:
+    def classes(self, indices: Int64) -> list[ActivityClass]:
         """The class of each of some activities."""
         work_classes = classes(self.trace)
         return [work_classes.known[number] for number in work_classes.of(self.rows[indices]).tolist()]
 
     def is_generated(self, row: int) -> bool:
         """Whether torch.compile generated the first kernel of a row."""
-        return self.classes(self.places(row)[:1])[0].is_generated
+        return self.classes(self.indices(row)[:1])[0].is_generated
 
 
 def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
@@ -141,7 +141,7 @@ def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
 
     All of the fused kernels must have taken in the same activities.
     """
-    every, kernels = apart.places(row), whole.places(row)
+    every, kernels = apart.indices(row), whole.indices(row)
     first = every[apart.partner[every] == kernels[0]]
     work_classes = classes(apart.trace)
     one, all_ = (
@@ -156,7 +156,7 @@ def _estimate(apart: _SideBytes, whole: _SideBytes, row: int) -> float:
     return len(kernels) * _less_what_stays(each)
 
 
-def _less_what_stays(members: Sequence[tuple[WorkClass, float]]) -> float:
+def _less_what_stays(members: Sequence[tuple[ActivityClass, float]]) -> float:
     """The bytes of operators in order, without what one writes and later ones read."""
     total = 0.0
     written: list[_Tensor] = []
@@ -245,7 +245,7 @@ class _KernelSide:
         self.slices = np.split(rows[order], np.cumsum(self.calls)[:-1]) if count else []
         self.times = part_times(side, rows, row, count) / 1000
 
-    def classes(self, index: int) -> list[WorkClass]:
+    def classes(self, index: int) -> list[ActivityClass]:
         """The distinct classes in a row, in order of their first launch."""
         known = classes(self.trace)
         return [known.known[number] for number in dict.fromkeys(known.of(self.slices[index]).tolist())]
@@ -298,19 +298,19 @@ def _how(rows: ChangeRows, index: int, a: _KernelSide, b: _KernelSide) -> str | 
     return how if surplus == 0 else MORE_CALLS if surplus > 0 else FEWER_CALLS
 
 
-def _short(a: list[WorkClass], b: list[WorkClass]) -> str:
+def _short(a: list[ActivityClass], b: list[ActivityClass]) -> str:
     """The short names of both sides where they differ."""
     sides = [", ".join(dict.fromkeys(each.decoded.short or each.plain for each in side)) for side in (a, b) if side]
     return " → ".join(dict.fromkeys(sides))
 
 
-def _family(a: list[WorkClass], b: list[WorkClass]) -> str:
+def _family(a: list[ActivityClass], b: list[ActivityClass]) -> str:
     """The family of all activities of A, else of the first of B."""
     families = {each.decoded.family for each in a} or {each.decoded.family for each in b}
     return (families.pop() if len(families) == 1 else (b or a)[0].decoded.family).name.lower()
 
 
-def _ops(a: list[WorkClass], b: list[WorkClass]) -> str | None:
+def _ops(a: list[ActivityClass], b: list[ActivityClass]) -> str | None:
     for side in (a, b):
         found = list(dict.fromkeys(each.op for each in side if each.op))
         if found:
@@ -318,7 +318,7 @@ def _ops(a: list[WorkClass], b: list[WorkClass]) -> str | None:
     return None
 
 
-def _names(side: list[WorkClass]) -> str | None:
+def _names(side: list[ActivityClass]) -> str | None:
     return " + ".join(dict.fromkeys(each.name for each in side)) or None
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracetui.analysis.common.groups import combinations
-from tracetui.analysis.comparing.matching.classes import WorkClass, classes
+from tracetui.analysis.comparing.matching.classes import ActivityClass, classes
 from tracetui.analysis.comparing.matching.pairing import even_pairs, in_launch_order
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.intervals import Bool, Int64
@@ -27,7 +27,7 @@ def part_times(side: Side, rows: Int64, row: Int64, count: int) -> Float64:
     NaN is unknown. A table row without activities takes 0.
     """
     trace, work_classes = side.trace, classes(side.trace)
-    work = in_launch_order(trace, side.work()[0])
+    work = in_launch_order(trace, side.activities()[0])
     part = side.part_of(work)
     order = np.argsort(part, kind="stable")
     bounds = np.searchsorted(part[order], np.arange(len(side) + 1))
@@ -42,7 +42,7 @@ def part_times(side: Side, rows: Int64, row: Int64, count: int) -> Float64:
 class _Own:
     """The activities of the representative part, in order of launch."""
 
-    def __init__(self, number: Int64, row: Int64, known: list[WorkClass]) -> None:
+    def __init__(self, number: Int64, row: Int64, known: list[ActivityClass]) -> None:
         self._number, self._row = number, row
         self._coarse = _ids([(work.plain, work.op) for work in known])
         names = _ids([(work.plain,) for work in known])

@@ -111,7 +111,7 @@ _GENERATED = re.compile(r"triton_[a-z]{3}_fused_")
 
 
 @dataclass(frozen=True, slots=True)
-class WorkClass:
+class ActivityClass:
     """What alike activities share; an empty text stands for what the trace does not hold."""
 
     name: str
@@ -160,7 +160,7 @@ class Classes:
     """Slices, ascending."""
     number: Int64
     """Index in `known` of the class of each."""
-    known: list[WorkClass]
+    known: list[ActivityClass]
 
     def of(self, rows: Int64) -> Int64:
         """Indices in `known` of the classes of GPU activities."""
@@ -195,7 +195,7 @@ def _make(trace: Trace) -> Classes:
             plain, said = ops[op], decode(op, kind)
         dims, grid = signature.text if signature else "", _size_text(trace, kind, int(size[index]))
         size_of_problem = problem(op, signature) if signature else ""
-        known.append(WorkClass(name, kind, plain, ops[op], dims, grid, signature, said, size_of_problem))
+        known.append(ActivityClass(name, kind, plain, ops[op], dims, grid, signature, said, size_of_problem))
     return Classes(rows, alike.member, known)
 
 

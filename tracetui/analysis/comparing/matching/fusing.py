@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.groups import combinations
-from tracetui.analysis.comparing.matching.classes import WorkClass
+from tracetui.analysis.comparing.matching.classes import ActivityClass
 from tracetui.analysis.linking.links import calls_named, links, names_of
 from tracetui.analysis.linking.replays import GRAPH_LAUNCH
 from tracetui.analysis.names import Family
@@ -108,7 +108,7 @@ class Unmatched:
 class Member:
     """A class of activities with the operators around it."""
 
-    work: WorkClass
+    work: ActivityClass
     ops: frozenset[str]
     """Base names of the operators that it runs for."""
     fused: frozenset[str]
@@ -122,7 +122,7 @@ class Member:
 
 
 def unmatched(
-    trace: Trace, rows: Int64, known: Sequence[WorkClass], number: Int64, free: Bool, stretch: Int64
+    trace: Trace, rows: Int64, known: Sequence[ActivityClass], number: Int64, free: Bool, stretch: Int64
 ) -> Unmatched:
     """The activities of a part that are `free`, with their classes, operators and segments."""
     index = np.flatnonzero(free)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.comparing.matching.classes import WorkClass, callers, classes
+from tracetui.analysis.comparing.matching.classes import ActivityClass, callers, classes
 from tracetui.analysis.comparing.matching.fusing import Unmatched, fused_into, in_place_of, refused_into, unmatched
 from tracetui.analysis.comparing.matching.pairing import (
     Alignment,
@@ -48,12 +48,12 @@ class Renamed:
     of_a: dict[KernelAndOp, KernelAndOp]
     """The name in B for each name in A."""
 
-    def key_a(self, work: WorkClass) -> KernelAndOp | None:
+    def key_a(self, work: ActivityClass) -> KernelAndOp | None:
         """The common key of a class of A; None where its name has no match."""
         found = _name(work)
         return found if found in self.of_a else None
 
-    def key_b(self, work: WorkClass) -> KernelAndOp | None:
+    def key_b(self, work: ActivityClass) -> KernelAndOp | None:
         """The common key of a class of B."""
         return self._of_b.get(_name(work))
 
@@ -63,9 +63,9 @@ class Renamed:
 
 
 def renamed(
-    found: Iterable[tuple[WorkClass, WorkClass, int]],
-    often_a: Iterable[tuple[WorkClass, int]],
-    often_b: Iterable[tuple[WorkClass, int]],
+    found: Iterable[tuple[ActivityClass, ActivityClass, int]],
+    often_a: Iterable[tuple[ActivityClass, int]],
+    often_b: Iterable[tuple[ActivityClass, int]],
 ) -> Renamed:
     """The names that mostly match each other, from pairs of classes with their counts.
 
@@ -87,14 +87,14 @@ def renamed(
     )
 
 
-def _counted(often: Iterable[tuple[WorkClass, int]]) -> Counter[KernelAndOp]:
+def _counted(often: Iterable[tuple[ActivityClass, int]]) -> Counter[KernelAndOp]:
     found = Counter[KernelAndOp]()
     for work, count in often:
         found[_name(work)] += count
     return found
 
 
-def _name(work: WorkClass) -> KernelAndOp:
+def _name(work: ActivityClass) -> KernelAndOp:
     return work.plain, work.op
 
 
@@ -114,7 +114,7 @@ MAX_LEFT_UNPAIRED = 32
 """Number of unpaired activities up to which the share of pairs does not matter."""
 
 MatchKey = tuple[Hashable, ...] | None
-KeyOf = Callable[[WorkClass], MatchKey]
+KeyOf = Callable[[ActivityClass], MatchKey]
 Find = Callable[[Unmatched, Unmatched], Int64]
 _BY_SIZE: tuple[KeyOf, ...] = (
     lambda work: (work.plain, work.op, work.dims, work.size),
@@ -176,19 +176,19 @@ def _match(a: Side, part_a: int, b: Side, part_b: int) -> Matching:
     return table.finished()
 
 
-def _called(work: WorkClass) -> MatchKey:
+def _called(work: ActivityClass) -> MatchKey:
     return (work.op, work.sizes) if work.op and work.sizes and not work.is_generated else None
 
 
-def _called_somehow(work: WorkClass) -> MatchKey:
+def _called_somehow(work: ActivityClass) -> MatchKey:
     return (work.op,) if work.op and not work.is_generated else None
 
 
-def _role(work: WorkClass) -> tuple[Hashable, ...]:
+def _role(work: ActivityClass) -> tuple[Hashable, ...]:
     return work.decoded.family, work.is_helper, work.is_generated
 
 
-def _sized(work: WorkClass) -> MatchKey:
+def _sized(work: ActivityClass) -> MatchKey:
     return (*_role(work), work.problem) if work.problem else None
 
 
@@ -206,7 +206,7 @@ class _Part:
     @classmethod
     def of(cls, side: Side, part: int) -> _Part:
         """The activities of a part of a side in order of launch."""
-        rows, parts = side.work()
+        rows, parts = side.activities()
         return cls(side.trace, in_launch_order(side.trace, rows[parts == part]))
 
     @property
@@ -215,7 +215,7 @@ class _Part:
         mask: Bool = self.partner < 0
         return mask
 
-    def often(self) -> Iterator[tuple[WorkClass, int]]:
+    def often(self) -> Iterator[tuple[ActivityClass, int]]:
         """Every class and its number of activities."""
         used, count = np.unique(self.number, return_counts=True)
         return zip((self.known[number] for number in used.tolist()), count.tolist(), strict=True)
@@ -319,7 +319,7 @@ class _Table:
         self.a.how[mine[resized]] = self.b.how[other[resized]] = MATCH_KINDS.index(OTHER_SHAPES)
 
 
-def _differ(a: WorkClass, b: WorkClass) -> bool:
+def _differ(a: ActivityClass, b: ActivityClass) -> bool:
     """Whether two activities of one name are known to work on different sizes."""
     if a.sizes and b.sizes and a.op == b.op:
         return a.sizes != b.sizes

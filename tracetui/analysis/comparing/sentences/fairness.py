@@ -110,7 +110,7 @@ def shared_calls(ops: Sequence[Row]) -> float:
 
 def unrelated_programs(a: Side, b: Side, ops: Sequence[Row], names: tuple[str, str] = ("A", "B")) -> str:
     """The sentence that the sides are different programs; empty where they are not."""
-    if not (len(a.work()[0]) and len(b.work()[0])):
+    if not (len(a.activities()[0]) and len(b.activities()[0])):
         return ""
     shares = in_common(list(kernel_changes(a, b).table.rows()))
     if (
@@ -187,7 +187,7 @@ def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
             f"the whole {each.part_kind}" if each.part_kind == CAPTURE else f"a {each.part_kind}" for each in (a, b)
         ]
         yield f"A part of {names[0]} is {words[0]}, one of {names[1]} {words[1]}: their sums cannot be compared."
-    works = [bool(len(each.work()[0])) for each in (one, other)]
+    works = [bool(len(each.activities()[0])) for each in (one, other)]
     if works[0] != works[1]:
         name = names[0] if works[0] else names[1]
         yield f"Only {name} ran anything on a GPU: the CPU times measure different things."

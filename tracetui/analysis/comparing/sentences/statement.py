@@ -137,7 +137,7 @@ def _why(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: TotalsByName)
     story = kernel_story(a, b, totals)
     yield from story.sentences
     yield from further_sentences(a, b, totals, story.saved_bytes)
-    if len(a.work()[0]) or len(b.work()[0]):
+    if len(a.activities()[0]) or len(b.activities()[0]):
         yield from op_sentences_of_gpu(a, b, rows, totals, story.named_ops)
     else:
         yield from op_sentences(a, b, rows, totals)

@@ -30,7 +30,7 @@ def mixed_sentences(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> It
     for name, side in zip(names, (a, b), strict=True):
         if is_mixed(side):
             part_groups = groups_of_parts(side)
-            what = "kernels" if len(side.work()[0]) else "operators"
+            what = "kernels" if len(side.activities()[0]) else "operators"
             counts = [f"{group.count:,}" for group in part_groups]
             each = f"{joined(counts) if len(counts) <= MAX_NAMED_GROUPS else listed(counts, MAX_NAMED_GROUPS)} {what}"
             if len(set(counts)) < len(counts):

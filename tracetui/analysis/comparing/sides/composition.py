@@ -30,7 +30,7 @@ def representative(side: Side) -> int:
 
 
 def _find_representative(side: Side) -> int:
-    rows, part = side.work()
+    rows, part = side.activities()
     if len(side) == 0:
         return -1
     if len(rows) == 0:
@@ -86,7 +86,7 @@ def is_mixed(side: Side) -> bool:
 
 
 def _find(side: Side) -> tuple[PartGroup, ...]:
-    rows, part = side.work()
+    rows, part = side.activities()
     counted = side.trace.slices.kind[rows] == Kind.KERNEL
     if len(rows) == 0:
         rows = op_rows(side.trace)

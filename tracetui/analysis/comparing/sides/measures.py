@@ -74,14 +74,14 @@ def rests_on_launches(name: str) -> bool:
 
 def without_launches(side: Side) -> Bool:
     """Mask of the parts of which too many launches were lost."""
-    lost: Bool = side.unlaunched() > MAX_LOST_SHARE * _tally(side.work()[1], side)
+    lost: Bool = side.unlaunched() > MAX_LOST_SHARE * _tally(side.activities()[1], side)
     return lost
 
 
 def launch_gap(side: Side) -> str:
     """Why measures that rest on launches are unknown for some parts, as part of a sentence; empty where known."""
     lost = without_launches(side)
-    missing, every = side.unlaunched()[lost].sum(), np.isin(side.work()[1], np.flatnonzero(lost)).sum()
+    missing, every = side.unlaunched()[lost].sum(), np.isin(side.activities()[1], np.flatnonzero(lost)).sum()
     return f"the launches of {missing:,} of {every:,} GPU activities were not recorded" if lost.any() else ""
 
 
@@ -111,7 +111,7 @@ def _cpu_times(side: Side) -> Iterator[Measure]:
 
 
 def _gpu_times(side: Side) -> Iterator[Measure]:
-    rows, part = side.work()
+    rows, part = side.activities()
     slices = side.trace.slices
     times = np.full((3, len(side)), np.nan)
     for number, mine in _parts(rows, part):
@@ -128,7 +128,7 @@ def _gpu_times(side: Side) -> Iterator[Measure]:
 
 def _counts(side: Side) -> Iterator[Measure]:
     trace = side.trace
-    rows, part = side.work()
+    rows, part = side.activities()
     is_kernel = trace.slices.kind[rows] == Kind.KERNEL
     has_gpu = len(links(trace).gpu) > 0
     launches, nothing = links(trace).launches, np.full(len(side), np.nan)
@@ -163,7 +163,7 @@ def _is_inside(side: Side, idle: Idleness) -> Bool:
     """
     if side.part_kind != RUN:
         return np.ones(len(idle), bool)
-    rows, part = side.work()
+    rows, part = side.activities()
     slices, process = side.trace.slices, lane_numbers(side.trace).process
     devices = int(idle.device.max(initial=-1)) + 1
     device = process[slices.lane[rows]]
@@ -177,7 +177,7 @@ def _is_inside(side: Side, idle: Idleness) -> Bool:
 
 def _moved(side: Side) -> Iterator[Measure]:
     """Bytes and operations as far as shapes tell, and the share of the GPU time that these cover."""
-    rows, part = side.work()
+    rows, part = side.activities()
     work, slices = kernel_work(side.trace), side.trace.slices
     at = work.at(rows)
     moved, done = work.bytes[at], work.flops[at]
@@ -198,7 +198,7 @@ def _moved(side: Side) -> Iterator[Measure]:
 
 def _families(side: Side) -> Iterator[Measure]:
     """Sum of GPU durations of each family that occurs."""
-    rows, part = side.work()
+    rows, part = side.activities()
     code = families(side.trace, rows)
     for number in distinct(code).tolist():
         mine = np.flatnonzero(code == number)

@@ -69,7 +69,7 @@ class Side:
             return part[step_index(self.trace, rows)]
         return self._run_of(rows)
 
-    def work(self) -> tuple[Int64, Int64]:
+    def activities(self) -> tuple[Int64, Int64]:
         """The GPU activities of all parts in order of start, and the part of each."""
 
         def make() -> tuple[Int64, Int64]:
@@ -83,7 +83,7 @@ class Side:
         """Number of activities without launch record, placed by their own start: a guess (R3.3)."""
         if self.part_kind != RUN:
             return 0
-        return int((links(self.trace).launch[self.work()[0]] < 0).sum())
+        return int((links(self.trace).launch[self.activities()[0]] < 0).sum())
 
     def unlaunched(self) -> Int64:
         """Number of activities of each part whose launch call in the capture was not recorded.
@@ -92,7 +92,7 @@ class Side:
         """
 
         def count() -> Int64:
-            rows, part = self.work()
+            rows, part = self.activities()
             lone = (links(self.trace).launch[rows] < 0) & ~np.isin(rows, before_capture(self.trace))
             return np.bincount(part[lone], minlength=len(self)).astype(np.int64)
 

@@ -100,7 +100,7 @@ def _verdict(side: Side) -> str | None:
 
 
 def _compiled_parts(side: Side) -> int:
-    side_calls, (rows, part) = calls(side), side.work()
+    side_calls, (rows, part) = calls(side), side.activities()
     keys = [index for index, key in enumerate(side_calls.keys) if key.kind == COMPILE or is_generated(key.name)]
     name = side.trace.slices.name[rows]
     names = [number for number in distinct(name).tolist() if is_generated(side.trace.names[number])]
