@@ -1,4 +1,4 @@
-"""Stretches of time on several lanes at once: how much of any window they cover."""
+"""Unions of intervals on several lanes at once: how much of any window they cover."""
 
 from __future__ import annotations
 
@@ -17,15 +17,12 @@ PAUSE = 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """Puts the lanes one after another on a single axis, so that one search serves them all.
-
-    Where its moments lie far apart, pauses are shortened; order, and lengths of what is not a pause, stay.
-    """
+    """Puts the lanes one after another on a single axis, so that one search serves all of them."""
 
     low: int
     """Earliest moment in ns."""
     span: int
-    """Room that each lane has, in ns."""
+    """Length of each lane on the axis, in ns."""
     starts: Int64 | None = None
     """Where the stretches between pauses start, None where no pause is shortened."""
     room: Int64 | None = None
@@ -44,7 +41,7 @@ class Axis:
         return cls(low, PAUSE + int(room.sum()) + 2, starts, room)
 
     def position(self, lane: NDArray[np.integer], moment: Int64) -> Int64:
-        """Where moments of lanes, numbered from 0, are on the axis."""
+        """Positions on the axis of times of lanes, which are numbered from 0."""
         return lane.astype(np.int64) * self.span + self._offset(moment)
 
     def _offset(self, moment: Int64) -> Int64:
@@ -75,7 +72,7 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Stretches:
-    """Disjoint, ascending stretches on an axis."""
+    """Disjoint, ascending intervals on an axis."""
 
     axis: Axis
     starts: Int64
@@ -87,7 +84,7 @@ class Stretches:
         return cls(axis, *union(axis.position(lane, start), axis.position(lane, end)))
 
     def joined(self, other: Stretches) -> Stretches:
-        """What either covers."""
+        """The union with others."""
         both = np.concatenate([self.starts, other.starts]), np.concatenate([self.ends, other.ends])
         return Stretches(self.axis, *union(*both))
 

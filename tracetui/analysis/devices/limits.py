@@ -1,7 +1,7 @@
-"""What a device allows: sizes of its multiprocessors, from the trace and, where that is silent, by compute capability.
+"""Limits of a device per multiprocessor, from the trace or, where it has none, by compute capability.
 
 Sources of the table: the technical specifications by compute capability in the CUDA C++ Programming Guide and NVIDIA's
-`cuda_occupancy.h`. AMD writes neither registers nor LDS into traces, so that its devices have no limits here.
+`cuda_occupancy.h`. AMD records neither registers nor LDS in traces, so its devices have no limits here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tracetui.model.trace import Device, Kind, Trace
 from tracetui.model.whole_numbers import whole_number
 
 ALL_DEVICES = -1
-"""The id of a device that stands for all devices of a trace."""
+"""Id of a device that stands for all devices of a trace."""
 KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What fits on one multiprocessor of an NVIDIA device; sizes in bytes, registers as 32-bit words."""
+    """Limits of an NVIDIA multiprocessor; sizes in bytes, registers as 32-bit words."""
 
     sms: int
     """Multiprocessors of the device."""
@@ -41,15 +41,15 @@ class Limits:
     shared: int
     """Shared memory of a multiprocessor."""
     block_shared: int
-    """Shared memory that one block has without asking for more."""
+    """Shared memory of one block without opting in to more."""
     block_shared_optin: int
-    """Shared memory that one block may ask for."""
+    """Shared memory that one block may opt in to."""
     reserved: int
-    """Shared memory that the driver takes from every block."""
+    """Shared memory that the driver reserves per block."""
     shared_unit: int
-    """Shared memory is handed out in multiples of this."""
+    """Allocation unit of shared memory."""
     partitions: int
-    """Parts of a multiprocessor, each with its own registers and scheduler."""
+    """Partitions of a multiprocessor, each with its own registers and scheduler."""
     thread_registers: int
     """Registers that one thread may have."""
 
@@ -72,7 +72,7 @@ _BY_CAPABILITY = {
 
 
 def is_amd(device: Device) -> bool:
-    """Whether this is a device of AMD, whose compute capability means nothing."""
+    """Whether a device is made by AMD, where the compute capability means nothing."""
     return device.properties.get("warpSize") == 64 or "amd" in device.name.casefold()
 
 
@@ -121,9 +121,9 @@ def device_index(trace: Trace, rows: Int64) -> Int64:
 
 
 def with_device(trace: Trace, name: str) -> Trace:
-    """The same trace as if all its devices were of a kind named by the user, for traces that do not describe them.
+    """The trace with all its devices taken to be of a given model, for traces that do not describe them.
 
-    Raises: UsageError for a name that is not known, and where the trace says what its devices are.
+    Raises: UsageError for an unknown model, and where the trace describes its devices.
     """
     peaks = peaks_named(name)
     if peaks is None:
@@ -141,7 +141,7 @@ def with_device(trace: Trace, name: str) -> Trace:
 
 
 def device_note(trace: Trace) -> str:
-    """What to say of kernels whose device the trace does not describe; empty where it describes some."""
+    """The note about kernels whose device the trace does not describe; empty where it describes some."""
     if trace.devices or not (trace.slices.kind == Kind.KERNEL).any():
         return ""
     return (
@@ -151,5 +151,5 @@ def device_note(trace: Trace) -> str:
 
 
 def _whole(properties: Mapping[str, Any], key: str) -> int:
-    """A positive whole number among the properties, 0 for none."""
+    """A positive integer property, 0 for none."""
     return max(whole_number(properties.get(key)) or 0, 0)

@@ -1,8 +1,9 @@
-"""Peak rates of devices: dense arithmetic (no sparsity) by precision, memory bandwidth, and size of the last cache.
+"""Peak rates of devices: dense arithmetic (no sparsity) by precision, memory bandwidth, and size of the last-level
+cache.
 
-Every row was checked against two sources or against one and the product of multiprocessors, clock and operations
-per clock (which a test repeats); a number that could not be confirmed, or on which sources disagree, is left out.
-Boards run slower when power is short, so that a share of these peaks is a bound and not a mark.
+Every row was checked against two sources, or against one and the product of multiprocessors, clock and operations per
+clock (which a test repeats); a number that could not be confirmed, or on which sources disagree, is left out. Boards
+run slower when power is limited, so that a share of these peaks is an upper bound and no target.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Any
 from tracetui.model.whole_numbers import whole_number
 
 PRECISIONS = ("fp32", "tf32", "fp16", "fp8", "int8", "fp4")
-"""The columns of rates; bf16 counts as fp16, and fp32 is that of the vector units."""
+"""Columns of rates; bf16 counts as fp16, and fp32 is that of the vector units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """One model of device."""
+    """Peak rates of one device model."""
 
     title: str
     capability: tuple[int, int]
@@ -28,17 +29,17 @@ class Peaks:
     units: int
     """Multiprocessors, or compute units."""
     clock: float
-    """Boost clock in GHz at which the tensor units reach their rate; 0 where it is not published."""
+    """Boost clock in GHz at which the Tensor Cores reach their rate; 0 where it is not published."""
     rates: Mapping[str, float]
-    """TFLOP/s (TOP/s for int8) by precision; what is not there is unknown or not supported."""
+    """TFLOP/s (TOP/s for int8) by precision; a missing precision is unknown or not supported."""
     bandwidth: float | None
-    """Memory, in GB/s."""
+    """Memory bandwidth in GB/s."""
     cache: float | None
-    """The last cache before memory, in MiB."""
+    """Size of the last-level cache in MiB."""
     source: str
-    """Where the numbers are from."""
+    """Source of the numbers."""
     memory: float = 0.0
-    """Only boards with at least so many GB are this model, where the name does not tell."""
+    """Minimum memory in GB of this model, where the name does not tell models apart."""
 
     @property
     def is_amd(self) -> bool:
@@ -47,7 +48,7 @@ class Peaks:
 
 
 def device_peaks(name: str, properties: Mapping[str, Any]) -> Peaks | None:
-    """The model of a device: by its name, the most special key first; else by compute capability and size."""
+    """The model of a device: by name, the most specific key first; else by compute capability and size."""
     memory = whole_number(properties.get("totalGlobalMem"))
     found = _by_name(name, None if memory is None else memory / 1e9, properties.get("numSms"))
     if found is not None or name:
@@ -77,13 +78,13 @@ def _by_name(name: str, memory: float | None, units: object) -> Peaks | None:
 
 
 _OTHER_BOARD = re.compile(r"(?<![a-z0-9])(?:ti|d|super|laptop|mobile|max-q|pcie|nvl|mig)(?![a-z0-9])")
-"""Words after a model that make it another one, whose rates are not those of the row."""
+"""Words after a model name that make it another model with other rates."""
 _HOPPER = {"tf32": 494.7, "fp16": 989.4, "fp8": 1978.9, "int8": 1978.9}
 _AMPERE = {"fp32": 19.5, "tf32": 156.0, "fp16": 312.0, "int8": 624.0}
 
 
 def _cdna(fp32: float, fp16: float, tf32: float | None = None, eights: int = 1, fours: int = 0) -> dict[str, float]:
-    """Rates of AMD's matrix units from that of fp16; 8 bits are `eights` times, 4 bits `fours` times as fast."""
+    """Rates of AMD's Matrix Cores from that of fp16; 8-bit types are `eights`, 4-bit types `fours` times as fast."""
     rates = {"fp32": fp32, "fp16": fp16, "int8": eights * fp16}
     if eights > 1:
         rates["fp8"] = eights * fp16

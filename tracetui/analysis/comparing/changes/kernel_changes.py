@@ -123,7 +123,7 @@ class _SideBytes:
     partner: Int64
 
     def indices(self, row: int) -> Int64:
-        """Which of the work is in a table row."""
+        """Indices of the activities in a table row."""
         return np.flatnonzero(self.row == row)
 
     def classes(self, indices: Int64) -> list[ActivityClass]:
