@@ -16,7 +16,7 @@ from tests.support.paths import SAMPLES
 from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
 from tracetui.drawing.text.export import render
-from tracetui.drawing.text.markdown import COMMENT_LIMIT, ESSENTIAL, NARROW, code, prose
+from tracetui.drawing.text.markdown import COMMENT_LIMIT, NARROW, code, prose
 from tracetui.drawing.text.origin import WHOLE, Extent
 from tracetui.drawing.text.readable_table import shown_texts, telling
 from tracetui.importers.load import load
@@ -75,7 +75,7 @@ def varying(table: Table) -> list[Any]:
     if len(columns) <= NARROW or len(table) < 2:
         return columns
     first, *others = columns
-    return [first, *(c for c in others if c.name in ESSENTIAL or not (c.values == c.values[0]).all())]
+    return [first, *(c for c in others if c.spec.is_key or not (c.values == c.values[0]).all())]
 
 
 def check(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> None:
@@ -90,17 +90,17 @@ def check(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> None
     if len(table) == 1 and len(columns) > NARROW:
         assert rows == [
             ["column", "value"],
-            *([table.titled(c.name), shown_texts(c, pane)[0].strip()] for c in columns),
+            *([table.heading(c.name), shown_texts(c)[0].strip()] for c in columns),
         ]
         return
     shown = varying(table)
-    assert rows[0] == [table.titled(column.name) for column in shown]
-    wanted = zip(*(shown_texts(column, pane) for column in shown), strict=True)
+    assert rows[0] == [table.heading(column.name) for column in shown]
+    wanted = zip(*(shown_texts(column) for column in shown), strict=True)
     assert rows[1:] == [[cell.strip() for cell in row] for row in wanted]
     assert ["right" in style for style in aligned] == [not column.is_text for column in shown]
     for column in columns:
         if column not in shown:
-            assert any(words.startswith("In every row") and column.name in words for words in paragraphs)
+            assert any(words.startswith("In every row") and column.spec.heading in words for words in paragraphs)
 
 
 @pytest.fixture

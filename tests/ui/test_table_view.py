@@ -1,9 +1,8 @@
 import numpy as np
 from textual.app import App, ComposeResult
 
-from tracetui.model.table import Table, micros, numbers, texts
-from tracetui.ui.widgets.columns import fitted, layout_of, placed
-from tracetui.ui.widgets.layouts import Shown
+from tracetui.model.table import ColumnSpec, Table, micros, numbers, texts
+from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of, placed
 from tracetui.ui.widgets.tabbed_list import ListArrangement, arrange
 from tracetui.ui.widgets.table_view import TableView
 
@@ -89,7 +88,11 @@ async def test_a_million_rows_are_no_burden() -> None:
 
 
 def test_the_least_important_columns_are_dropped_first() -> None:
-    layout = [Shown("a", "A", 5), Shown("b", "B", 10, grow=1), Shown("c", "C", 8)]
+    layout = [
+        ShownColumn(ColumnSpec("a", "A"), "A", 5),
+        ShownColumn(ColumnSpec("b", "B", grow=1), "B", 10),
+        ShownColumn(ColumnSpec("c", "C"), "C", 8),
+    ]
     assert [(shown.name, width) for shown, width in fitted(layout, 40)] == [("a", 5), ("b", 21), ("c", 8)]
     assert [shown.name for shown, _ in fitted(layout, 20)] == ["a", "b"]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.placement import step_index
@@ -83,15 +84,15 @@ def expectations(trace: Trace, expected: Sequence[Expectation], label: str = "")
     most = [float("nan") if each.most is None else each.most for each in found]
     return Table(
         (
-            texts("expectation", [each.text for each in expected], "What is counted or looked for."),
-            texts("wanted", [each.wanted for each in expected], "A number, a range, or a pattern of a name."),
-            texts("found", [each.text for each in found], "A number, a range over the steps, or a name."),
-            numbers("least", least, "", "Smallest number found in a step."),
-            numbers("most", most, "", "Largest number found in a step."),
-            numbers("holds", np.array(list(map(holds, expected, found)), bool), "", "Whether found is as wanted."),
-            texts("metric", [each.metric for each in expected], "How it was looked up."),
-            texts("of", [each.of or None for each in expected], "The operator that was counted."),
-            texts("why", [each.why or None for each in expected], "The reason."),
+            texts(col.EXPECTATION, [each.text for each in expected]),
+            texts(col.WANTED, [each.wanted for each in expected]),
+            texts(col.FOUND, [each.text for each in found]),
+            numbers(col.LEAST, least),
+            numbers(col.MOST, most),
+            numbers(col.HOLDS, np.array(list(map(holds, expected, found)), bool)),
+            texts(col.METRIC, [each.metric for each in expected]),
+            texts(col.OF, [each.of or None for each in expected]),
+            texts(col.WHY, [each.why or None for each in expected]),
         ),
         np.array([each.row for each in found], np.int64),
     )

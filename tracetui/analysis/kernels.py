@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import count_within, distinct, group
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.devices.configuration import configuration
@@ -49,28 +50,27 @@ def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
     kind = np.select([slices.kind[rows] == Kind.MEMCPY, slices.kind[rows] == Kind.MEMSET], [1, 2], 0)
     index = count_within(step_index(trace, rows))
     return (
-        numbers("index", index, "", "Place in the step, by start."),
+        numbers(col.INDEX, index),
         step_column(trace, rows, "Number of the step in which the work was launched."),
-        coded("kind", kind, _KIND_NAMES, "Kernel, memcpy or memset."),
-        coded("name", slices.name[rows], trace.names, "Name as recorded."),
+        coded(col.KIND.but(help="Kernel, memcpy or memset."), kind, _KIND_NAMES),
+        coded(col.KERNEL_NAME, slices.name[rows], trace.names),
         *_readings(trace, rows),
-        micros("start_us", slices.start[rows], "Start, from the first event of the trace."),
-        micros("dur_us", slices.dur[rows], "Duration on the GPU."),
-        numbers("device", lane.device[slices.lane[rows]], "", "Number of the device."),
-        numbers("stream", lane.stream[slices.lane[rows]], "", "Number of the stream."),
+        micros(col.START_US, slices.start[rows]),
+        micros(col.DUR_US.but(help="Duration on the GPU."), slices.dur[rows]),
+        numbers(col.DEVICE, lane.device[slices.lane[rows]]),
+        numbers(col.STREAM, lane.stream[slices.lane[rows]]),
         grid,
         block,
         registers,
         shared,
         *(fit[name] for name in ("occupancy_pct", "limiter", "waves")),
-        numbers("correlation", slices.correlation[rows], "", "The profiler's id of the launch."),
-        coded("op", names_of(trace, trace_links.owner[rows]), trace.names, "The operator that caused the launch."),
+        numbers(col.CORRELATION, slices.correlation[rows]),
         coded(
-            "annotation",
-            names_of(trace, trace_links.annotation[rows]),
+            col.OP.but(help="The operator that caused the launch."),
+            names_of(trace, trace_links.owner[rows]),
             trace.names,
-            "The innermost annotation around the launch, other than the step.",
         ),
+        coded(col.ANNOTATION, names_of(trace, trace_links.annotation[rows]), trace.names),
         *_timing(trace, rows),
         *(rates[name] for name in ("flops", "bytes", "tflops", "gbps", "bound", "peak_pct", "roofline_us")),
         estimate,
@@ -85,8 +85,8 @@ def _readings(trace: Trace, rows: Int64) -> tuple[Column, Column]:
     shorts = Strings()
     ids = np.array([shorts.intern(short_kernel(trace.names[name])) for name in names.tolist()], np.int32)
     return (
-        coded("short_name", ids[index], shorts, "What it does, decoded from its name."),
-        coded("family", families(trace, rows), _FAMILY_NAMES, "Sort of work, decoded from the name."),
+        coded(col.SHORT_NAME, ids[index], shorts),
+        coded(col.FAMILY, families(trace, rows), _FAMILY_NAMES),
     )
 
 
@@ -98,15 +98,9 @@ def _timing(trace: Trace, rows: Int64) -> tuple[Column, Column, Column]:
     later_node = ~np.isin(rows, trace_links.first)
     gap = gap_before(trace, rows)
     return (
-        micros("launch_start_us", start, "Start of the call that launched it.", launch < 0),
-        micros(
-            "launch_delay_us",
-            slices.start[rows] - start,
-            "From the start of the launch call to the start on the GPU, waiting in the queue included; "
-            "of a graph launch only the first activity has one.",
-            (launch < 0) | later_node,
-        ),
-        micros("gap_before_us", gap, "For how long the device ran nothing before it.", gap < 0),
+        micros(col.LAUNCH_START_US, start, null=launch < 0),
+        micros(col.LAUNCH_DELAY_US, slices.start[rows] - start, null=(launch < 0) | later_node),
+        micros(col.GAP_BEFORE_US, gap, null=gap < 0),
     )
 
 
@@ -138,15 +132,15 @@ def _grouped(trace: Trace, rows: Int64, by: str) -> Table:
     whole = max(float(total.sum()), 1.0)
     table = Table(
         (
-            coded(by, alike.key, texts, help),
+            coded(col.KERNEL_NAME if by == "name" else col.COLUMNS[by].but(help=help), alike.key, texts),
             *((_readings(trace, longest)[0],) if by == "name" else ()),
-            numbers("calls", alike.calls, "", "How often it ran."),
-            micros("total_us", total, "Sum of the durations; what runs side by side counts twice."),
-            micros("mean_us", total / alike.calls, "Mean duration."),
-            micros("min_us", dur[alike.smallest(dur)], "Shortest duration."),
-            micros("median_us", alike.median(dur), "Median duration."),
-            micros("max_us", dur[alike.largest(dur)], "Longest duration; the row jumps to it."),
-            numbers("pct", 100 * total / whole, "%", "Share of the sum over all rows."),
+            numbers(col.CALLS.but(help="How often it ran."), alike.calls),
+            micros(col.TOTAL_US.but(help="Sum of the durations; what runs side by side counts twice."), total),
+            micros(col.MEAN_US, total / alike.calls),
+            micros(col.MIN_US, dur[alike.smallest(dur)]),
+            micros(col.MEDIAN_US, alike.median(dur)),
+            micros(col.MAX_US, dur[alike.largest(dur)]),
+            numbers(col.PCT.but(help="Share of the sum over all rows."), 100 * total / whole),
         ),
         longest,
         _note(trace, rows),

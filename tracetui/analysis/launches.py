@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import count_within, group
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.idle.waits import queue_depth, queueing
@@ -30,18 +31,23 @@ def launches(trace: Trace, step: int | None = None, by: str | None = None) -> Ta
     first, count = trace_links.first[index], trace_links.counts[index]
     return Table(
         (
-            numbers("index", count_within(step_index(trace, rows)), "", "Place in the step, by start."),
+            numbers(col.INDEX, count_within(step_index(trace, rows))),
             step_column(trace, rows, "Number of the step in which the call was made."),
-            coded("api", slices.name[rows], trace.names, "Name of the call."),
-            micros("start_us", slices.start[rows], "Start, from the first event of the trace."),
-            micros("dur_us", slices.dur[rows], "Time that the CPU spent in the call: the overhead of the launch."),
-            coded("thread", slices.lane[rows], [lane.name for lane in trace.lanes], "The thread that called."),
-            coded("op", names_of(trace, trace_links.owner[rows]), trace.names, "The operator around the call."),
-            numbers("kernels", count, "", "GPU activities that it started; a graph launch has many."),
-            coded("kernel", slices.name[first], trace.names, "The activity that started first."),
+            coded(col.API, slices.name[rows], trace.names),
+            micros(col.START_US, slices.start[rows]),
+            micros(
+                col.DUR_US.but(help="Time that the CPU spent in the call: the overhead of the launch."),
+                slices.dur[rows],
+            ),
+            coded(col.THREAD, slices.lane[rows], [lane.name for lane in trace.lanes]),
+            coded(
+                col.OP.but(help="The operator around the call."), names_of(trace, trace_links.owner[rows]), trace.names
+            ),
+            numbers(col.KERNELS, count),
+            coded(col.KERNEL, slices.name[first], trace.names),
             *_waits(trace, index),
-            numbers("stream", lane_numbers(trace).stream[slices.lane[first]], "", "Number of the stream."),
-            micros("overhead_us", slices.dur[rows] / count, "Time in the call for each activity that it started."),
+            numbers(col.STREAM, lane_numbers(trace).stream[slices.lane[first]]),
+            micros(col.OVERHEAD_US, slices.dur[rows] / count),
         ),
         rows,
         _note(trace),
@@ -52,19 +58,11 @@ def _waits(trace: Trace, index: Int64) -> tuple[Column, ...]:
     """Waiting times of the first activity of each launch."""
     queue = queueing(trace)
     return (
-        micros(
-            "delay_us",
-            queue.latency[index],
-            "Latency: from the start of the call to the start on the GPU, waiting in the queue included.",
-        ),
-        numbers("queue_depth", queue_depth(trace)[index], "", "Launches made for the device and not yet started."),
-        micros("queue_delay_us", queue.delay[index], "From the end of the call to the start; 0 if it began before."),
-        micros("stream_wait_us", queue.stream_wait[index], "Of the queue delay: the stream was at earlier work."),
-        micros(
-            "dispatch_us",
-            queue.dispatch[index],
-            "Of the queue delay: the rest, the dispatch, and waiting for other streams.",
-        ),
+        micros(col.DELAY_US, queue.latency[index]),
+        numbers(col.QUEUE_DEPTH, queue_depth(trace)[index]),
+        micros(col.QUEUE_DELAY_US, queue.delay[index]),
+        micros(col.STREAM_WAIT_US, queue.stream_wait[index]),
+        micros(col.DISPATCH_US, queue.dispatch[index]),
     )
 
 
@@ -77,24 +75,18 @@ def _grouped(trace: Trace, rows: Int64, index: Int64, by: str) -> Table:
     table = Table(
         (
             column.take(longest),
-            numbers("calls", groups.calls, "", "How many launches."),
+            numbers(col.CALLS.but(help="How many launches."), groups.calls),
             numbers(
-                "kernels",
+                col.KERNELS.but(help="GPU activities that they started."),
                 groups.sum(trace_links.counts[index]).astype(np.int64),
-                "",
-                "GPU activities that they started.",
             ),
-            micros("total_us", total, "Time that the CPU spent in the calls."),
-            micros("mean_us", total / groups.calls, "Mean time in a call."),
-            micros("median_us", groups.median(dur), "Median time in a call."),
-            micros("max_us", dur[longest], "Longest time in a call; the row jumps to it."),
-            micros(
-                "median_delay_us",
-                groups.median(queue.latency[index]),
-                "Median time from the start of the call to the start on the GPU.",
-            ),
-            micros("median_queue_delay_us", groups.median(queue.delay[index]), "Median from the end of the call."),
-            micros("median_dispatch_us", groups.median(queue.dispatch[index]), "Median pure dispatch."),
+            micros(col.TOTAL_US.but(help="Time that the CPU spent in the calls."), total),
+            micros(col.MEAN_US.but(help="Mean time in a call."), total / groups.calls),
+            micros(col.MEDIAN_US.but(help="Median time in a call."), groups.median(dur)),
+            micros(col.MAX_US.but(help="Longest time in a call; the row jumps to it."), dur[longest]),
+            micros(col.MEDIAN_DELAY_US, groups.median(queue.latency[index])),
+            micros(col.MEDIAN_QUEUE_DELAY_US, groups.median(queue.delay[index])),
+            micros(col.MEDIAN_DISPATCH_US, groups.median(queue.dispatch[index])),
         ),
         rows[longest],
         _note(trace),
@@ -107,12 +99,12 @@ def _keys(trace: Trace, rows: Int64, index: Int64, by: str) -> tuple[Int64, Colu
     slices, trace_links = trace.slices, links(trace)
     if by == "op":
         key = names_of(trace, trace_links.owner[rows])
-        return key, coded("op", key, trace.names, "The operator around the calls; null for calls in none.")
+        return key, coded(col.OP.but(help="The operator around the calls; null for calls in none."), key, trace.names)
     if by == "stream":
         lane = slices.lane[trace_links.first[index]].astype(np.int64)
-        return lane, numbers("stream", lane_numbers(trace).stream[lane], "", "Number of the stream.")
+        return lane, numbers(col.STREAM, lane_numbers(trace).stream[lane])
     key = slices.name[rows].astype(np.int64)
-    return key, coded("api", key, trace.names, "Name of the call.")
+    return key, coded(col.API, key, trace.names)
 
 
 def _note(trace: Trace) -> str:

@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import combinations, count_within, distinct, group
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import occupancy_note, residency
@@ -49,17 +50,18 @@ def occupancy(trace: Trace, step: int | None = None, by: str | None = None) -> T
     fit = {name: column.take(index) for name, column in residency(trace, used, setup).columns().items()}
     return Table(
         (
-            numbers("index", count_within(step_index(trace, rows)), "", "Place in the step, by start."),
+            numbers(col.INDEX, count_within(step_index(trace, rows))),
             step_column(trace, rows, "Number of the step in which the call was made."),
-            coded("name", slices.name[rows], trace.names, "Name of the call."),
-            micros("start_us", slices.start[rows], "Start, from the first event of the trace."),
-            micros("dur_us", slices.dur[rows], "Duration on the CPU."),
-            coded("op", names_of(trace, links(trace).owner[rows]), trace.names, "The operator that asked."),
+            coded(col.NAME.but(heading="query", help="Name of the call."), slices.name[rows], trace.names),
+            micros(col.START_US, slices.start[rows]),
+            micros(col.DUR_US, slices.dur[rows]),
+            coded(col.OP, names_of(trace, links(trace).owner[rows]), trace.names),
             coded(
-                "kernel",
+                col.KERNEL.but(
+                    heading="for kernel", help="The kernel that the same operator launched next on this thread."
+                ),
                 names_of(trace, kernel),
                 trace.names,
-                "The kernel that the same operator launched next on this thread.",
             ),
             fit["occupancy_pct"],
             registers,
@@ -102,15 +104,17 @@ def _by_op(trace: Trace, rows: Int64, step: int | None) -> Table:
     total = pairs.sum(slices.dur[rows])
     table = Table(
         (
-            coded("op", op_name[sample], trace.names, "The operator that asked."),
-            coded("kernel", kernel_name[sample], trace.names, "The kernel that it launched next."),
-            numbers("queries", pairs.calls, "", "How many queries were made."),
-            numbers("launches", np.where(named, launches, NULL), "", "How many launches they preceded."),
-            numbers(
-                "queries_per_launch", np.where(named, pairs.calls / launches, np.nan), "", "Queries before a launch."
+            coded(col.OP, op_name[sample], trace.names),
+            coded(
+                col.KERNEL.but(heading="for kernel", help="The kernel that it launched next."),
+                kernel_name[sample],
+                trace.names,
             ),
-            micros("total_us", total, "Time spent in the queries."),
-            micros("us_per_launch", total / launches, "Time spent in queries per launch.", ~named),
+            numbers(col.QUERIES, pairs.calls),
+            numbers(col.LAUNCHES, np.where(named, launches, NULL)),
+            numbers(col.QUERIES_PER_LAUNCH, np.where(named, pairs.calls / launches, np.nan)),
+            micros(col.TOTAL_US.but(help="Time spent in the queries."), total),
+            micros(col.US_PER_LAUNCH, total / launches, null=~named),
         ),
         rows[sample],
         _note(trace, rows, step),

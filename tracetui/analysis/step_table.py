@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.idle.verdict import Verdict, step_verdicts
 from tracetui.analysis.idle.waits import sync_calls
@@ -36,32 +37,26 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
     verdicts = step_verdicts(trace)
     return Table(
         (
-            numbers("step", every.number[picked], "", "Number of the step."),
-            micros("start_us", every.start[picked], "Start on the CPU, from the first event of the trace."),
-            micros("dur_us", every.end[picked] - every.start[picked], "Duration on the CPU."),
-            numbers("kernels", [int(mask.sum()) for mask in is_kernel], "", "Kernels launched in the step."),
-            numbers("copies", [int((~mask).sum()) for mask in is_kernel], "", "Copies and fills launched in it."),
-            micros("gpu_busy_us", busy, "For how long any device ran work of the step.", empty),
-            micros("gpu_span_us", extent, "From the first start to the last end of that work.", empty),
-            micros("gpu_idle_us", extent - busy, "Span less busy time.", empty),
+            numbers(col.STEP.but(help="Number of the step."), every.number[picked]),
+            micros(col.START_US.but(help="Start on the CPU, from the first event of the trace."), every.start[picked]),
+            micros(col.DUR_US, every.end[picked] - every.start[picked]),
+            numbers(col.KERNELS.but(help="Kernels launched in the step."), [int(mask.sum()) for mask in is_kernel]),
+            numbers(col.COPIES, [int((~mask).sum()) for mask in is_kernel]),
+            micros(col.GPU_BUSY_US, busy, null=empty),
+            micros(col.GPU_SPAN_US, extent, null=empty),
+            micros(col.GPU_IDLE_US, extent - busy, null=empty),
             *_counts(trace, len(every), picked),
-            micros("sync_us", _sync_time(trace, len(every))[picked], "Time in calls that wait for the GPU."),
+            micros(col.SYNC_US, _sync_time(trace, len(every))[picked]),
             micros(
-                "launch_delay_us",
+                col.LAUNCH_DELAY_US.but(
+                    heading="median delay", help="Median time from the start of a launch call to the start on the GPU."
+                ),
                 _delays(trace, parts),
-                "Median time from the start of a launch call to the start on the GPU.",
             ),
-            numbers(
-                "partial",
-                partial_steps(trace)[picked],
-                "",
-                "Whether recording seems to have begun or ended inside the step: leave it out of averages.",
-            ),
+            numbers(col.PARTIAL, partial_steps(trace)[picked]),
             *_judged([verdicts[index] for index in picked.tolist()]),
             texts(
-                "fingerprint",
-                [_fingerprint(trace, rows[mask]) for rows, mask in zip(parts, is_kernel, strict=True)],
-                "Equal for steps that launched the same kernels in the same order.",
+                col.FINGERPRINT, [_fingerprint(trace, rows[mask]) for rows, mask in zip(parts, is_kernel, strict=True)]
             ),
         ),
         every.row[picked],
@@ -71,13 +66,13 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
 
 def _counts(trace: Trace, count: int, picked: Int64) -> tuple[Column, ...]:
     """Counts of each of the picked steps."""
-    counted = {
-        "launches": (links(trace).launches, "Calls that put work on a GPU."),
-        "cpu_ops": (op_rows(trace), "Operators on all threads."),
-        "view_ops": (idle_view_rows(trace), "Calls of known view ops that put nothing on the GPU."),
-        "occupancy_queries": (queries(trace), "Calls that ask how many blocks fit on a multiprocessor."),
-    }
-    return tuple(numbers(name, _count(trace, rows, count)[picked], "", help) for name, (rows, help) in counted.items())
+    counted = (
+        (col.LAUNCHES.but(help="Calls that put work on a GPU."), links(trace).launches),
+        (col.CPU_OPS, op_rows(trace)),
+        (col.VIEW_OPS, idle_view_rows(trace)),
+        (col.OCCUPANCY_QUERIES, queries(trace)),
+    )
+    return tuple(numbers(column, _count(trace, rows, count)[picked]) for column, rows in counted)
 
 
 def _judged(verdicts: list[Verdict | None]) -> tuple[Column, ...]:
@@ -86,15 +81,10 @@ def _judged(verdicts: list[Verdict | None]) -> tuple[Column, ...]:
     idle, late = ([getattr(v, name) if v else nothing for v in verdicts] for name in ("idle_pct", "late_pct"))
     exposed = np.array([v.exposed_comm if v else 0 for v in verdicts], np.int64)
     return (
-        texts("verdict", [v.words if v else None for v in verdicts], "What holds the step back."),
-        numbers("idle_pct", idle, "%", "Share of the GPU's time in gaps before the work of the step."),
-        numbers("late_pct", late, "%", "Share of its GPU activities launched when the GPU was idle already."),
-        micros(
-            "exposed_comm_us",
-            exposed,
-            "Time in which the GPU only communicated; kernels of other steps hide nothing.",
-            np.array([v is None for v in verdicts], bool),
-        ),
+        texts(col.VERDICT, [v.words if v else None for v in verdicts]),
+        numbers(col.IDLE_PCT, idle),
+        numbers(col.LATE_PCT, late),
+        micros(col.EXPOSED_COMM_US, exposed, null=np.array([v is None for v in verdicts], bool)),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.idle.verdict import IDLE_PARTS, totals, verdict_on
@@ -42,10 +43,10 @@ def summary(trace: Trace, step: int | None = None, by: str | None = None) -> Tab
     figures = [float(fact.value) if isinstance(fact.value, int | float) else float("nan") for fact in lines]
     return Table(
         (
-            texts("key", [fact.key for fact in lines], "What is said."),
-            texts("value", [_text(fact.value) for fact in lines], "The value, as text."),
-            texts("unit", [fact.unit for fact in lines], "Unit of the value."),
-            numbers("number", figures, "", "The value where it is a number."),
+            texts(col.KEY, [fact.key for fact in lines]),
+            texts(col.VALUE.but(help="The value, as text."), [_text(fact.value) for fact in lines]),
+            texts(col.UNIT, [fact.unit for fact in lines]),
+            numbers(col.NUMBER, figures),
         ),
         None,
         no_gpu(trace) or " ".join(judged.remarks if judged else ()),

@@ -50,7 +50,9 @@ def add_force(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None
 def add_sort(parser: argparse.ArgumentParser) -> None:
     """Declare the option that sorts a table."""
     parser.add_argument(
-        "--sort", metavar="COL", help="sort by a column, numbers largest first; COL:asc and COL:desc say how"
+        "--sort",
+        metavar="COL",
+        help="sort by a column, by name or heading, numbers largest first; COL:asc and COL:desc say how",
     )
 
 

@@ -107,8 +107,9 @@ def narrowed(table: Table, where: str | None, sort: str | None) -> Table:
         table = table.take(kept)
     if sort is None:
         return table
-    name, _, direction = sort.partition(":")
-    if name not in table or direction not in {"", "asc", "desc"}:
+    words, _, direction = sort.partition(":")
+    name = table.named(words)
+    if name is None or direction not in {"", "asc", "desc"}:
         raise UsageError(
             f"Cannot sort by {sort!r}: name a column, or COL:asc or COL:desc. "
             f"There are {', '.join(table.column_names)}."

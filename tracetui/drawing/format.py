@@ -29,7 +29,7 @@ def cell(column: Column, value: Cell) -> str:
 def _number(column: Column, value: float) -> str:
     match column.unit:
         case "us":
-            return moment(value) if column.name in MOMENTS else duration(1000 * value)
+            return moment(value) if column.spec.is_moment else duration(1000 * value)
         case "bytes":
             return size(value)
         case "flop":
@@ -40,7 +40,3 @@ def _number(column: Column, value: float) -> str:
         return count(value) if value.is_integer() else f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
     # Identifiers, such as a step's number or a correlation, are copied more than they are compared.
     return count(value) if column.unit or column.name.endswith(("s", "count", "_total")) else str(value)
-
-
-MOMENTS = ("start_us", "launch_start_us", "peak_us")
-"""Columns of positions in time, which are told apart by their last digits."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,21 +24,83 @@ DOUBTFUL = "~"
 Cell = int | float | str | bool | None
 
 
+class TextKind(Enum):
+    """What the texts of a column are, which decides how they are cut, sorted and set."""
+
+    WORD = auto()
+    """Words of our own."""
+    PROSE = auto()
+    """Words that say little when they are cut: they never are."""
+    REMARK = auto()
+    """Words with names among them."""
+    NAME = auto()
+    """A name or value out of the program, which is set apart from words; its end may be cut."""
+    DECODED = auto()
+    """What a kernel does, decoded from its name; cut in its middle, since its end tells variants apart."""
+    KERNEL = auto()
+    """The name of a kernel as recorded: shown decoded, and cut in its middle."""
+
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """What a column is and how it looks, whatever table it is in."""
+
+    name: str
+    """Stable name in JSON and CSV, for sorting and in the language of `check`; ends in its unit (`dur_us`)."""
+    heading: str
+    """The words above it, on the screen, in text and in a report."""
+    help: str = ""
+    """One sentence: what the number is."""
+    unit: str = ""
+    """`us`, `ns`, `%`, `bytes`, `flop`, `GB/s`, or nothing."""
+    text: TextKind = TextKind.WORD
+    width: int = 20
+    """Cells that a text gets on the screen at most, or at least where it grows; a number has as many as it needs."""
+    grow: int = 0
+    """Share of the width that is left over on the screen."""
+    detail: int = 0
+    """On a narrow terminal columns of the highest are left out first."""
+    is_key: bool = False
+    """Whether it says what a row is or weighs, and stays even where it says the same in every row."""
+    is_moment: bool = False
+    """Whether it is a position in time, written in full in its unit."""
+    is_signed: bool = False
+    """Whether its texts begin with `+` or `-`, by which they are coloured."""
+    is_number_text: bool = False
+    """Whether its texts are numbers, which end at the right."""
+
+    def but(self, *, heading: str | None = None, help: str | None = None) -> ColumnSpec:
+        """The same column where it means something more particular."""
+        return replace(
+            self, heading=self.heading if heading is None else heading, help=self.help if help is None else help
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A named, documented sequence of values.
+    """A sequence of values, and what they are.
 
     `values` is float64 (NaN is null), int64 (NULL is null), bool, or int32 ids into `strings` (-1 is null).
     """
 
-    name: str
-    """Stable name in every output format; ends in its unit where it has one (`dur_us`)."""
+    spec: ColumnSpec
     values: NDArray[np.generic]
-    unit: str = ""
-    """`us`, `ns`, `%`, `bytes`, `GB/s`, or nothing."""
-    help: str = ""
-    """One sentence: what the number is."""
     strings: Sequence[str] | None = None
+
+    @property
+    def name(self) -> str:
+        """The stable name."""
+        return self.spec.name
+
+    @property
+    def unit(self) -> str:
+        """The unit of the values."""
+        return self.spec.unit
+
+    @property
+    def help(self) -> str:
+        """One sentence: what the number is."""
+        return self.spec.help
 
     def __len__(self) -> int:
         return len(self.values)
@@ -46,6 +109,11 @@ class Column:
     def is_text(self) -> bool:
         """Whether the values are ids of texts."""
         return self.strings is not None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the cells are numbers to read, which end at the right and are never cut."""
+        return not self.is_text or self.spec.is_number_text
 
     def cell(self, row: int) -> Cell:
         """The value at a row as a plain Python object, None for null."""
@@ -71,39 +139,44 @@ class Column:
         return replace(self, values=self.values[rows])
 
 
-def numbers(name: str, values: object, unit: str = "", help: str = "") -> Column:
+def numbers(column: ColumnSpec | str, values: object, unit: str = "", help: str = "") -> Column:
     """A numeric column; integers stay integers, everything else becomes float64."""
     array = np.asarray(values)
     if array.dtype != np.bool_:
         array = array.astype(np.int64 if array.dtype.kind in "iu" else np.float64, copy=False)
-    return Column(name, array, unit, help)
+    return Column(_spec(column, unit, help), array)
 
 
 def micros(
-    name: str, nanoseconds: NDArray[np.generic], help: str = "", null: NDArray[np.bool_] | None = None
+    column: ColumnSpec | str, nanoseconds: NDArray[np.generic], help: str = "", null: NDArray[np.bool_] | None = None
 ) -> Column:
     """A column of microseconds from integer nanoseconds; `null` masks rows without a value."""
     values = np.asarray(nanoseconds, np.float64) / 1000
     if null is not None:
         values = np.where(null, np.nan, values)
-    return Column(name, values, "us", help)
+    return Column(_spec(column, "us", help), values)
 
 
-def texts(name: str, values: Sequence[str | None], help: str = "") -> Column:
+def texts(column: ColumnSpec | str, values: Sequence[str | None], help: str = "") -> Column:
     """A text column from one Python string per row; for tables that are short."""
     strings = Strings()
     ids = np.fromiter((-1 if text is None else strings.intern(text) for text in values), np.int32, len(values))
-    return Column(name, ids, "", help, strings)
+    return Column(_spec(column, "", help), ids, strings)
 
 
-def coded(name: str, ids: NDArray[np.integer], strings: Sequence[str], help: str = "") -> Column:
+def coded(column: ColumnSpec | str, ids: NDArray[np.integer], strings: Sequence[str], help: str = "") -> Column:
     """A text column from ids into `strings`; -1 is null."""
-    return Column(name, np.asarray(ids, np.int32), "", help, strings)
+    return Column(_spec(column, "", help), np.asarray(ids, np.int32), strings)
 
 
-def missing(name: str, rows: int, unit: str = "", help: str = "") -> Column:
+def missing(column: ColumnSpec | str, rows: int, unit: str = "", help: str = "") -> Column:
     """A column of nulls, for a value that this trace or this version cannot give; `help` says why."""
-    return Column(name, np.full(rows, np.nan), unit, help)
+    return Column(_spec(column, unit, help), np.full(rows, np.nan))
+
+
+def _spec(column: ColumnSpec | str, unit: str, help: str) -> ColumnSpec:
+    """What a column is; one that has only a name is headed by it."""
+    return ColumnSpec(column, column, help, unit) if isinstance(column, str) else column
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +206,19 @@ class Table:
         """The columns' names, in order."""
         return [column.name for column in self.columns]
 
-    def titled(self, name: str) -> str:
-        """A column's title with the mark `~` where some of its numbers are doubtful."""
-        return name + DOUBTFUL if any(name in columns for columns in self.doubts.values()) else name
+    def is_doubtful(self, name: str) -> bool:
+        """Whether some numbers of a column are doubtful."""
+        return any(name in columns for columns in self.doubts.values())
+
+    def heading(self, name: str) -> str:
+        """The words above a column, with the mark `~` where some of its numbers are doubtful."""
+        words = self[name].spec.heading
+        return words + DOUBTFUL if self.is_doubtful(name) else words
+
+    def named(self, words: str) -> str | None:
+        """The name of the column with a name or heading, None where there is none."""
+        headings = {column.spec.heading.casefold(): column.name for column in self.columns}
+        return words if words in self else headings.get(words.casefold())
 
     def __getitem__(self, name: str) -> Column:
         for column in self.columns:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.checking.values import Rows, Value, of_column
 from tracetui.analysis.comparing.sides.measures import Measure, measures, rests_on_launches, without_launches
 from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
@@ -65,12 +66,12 @@ def op_list(side: Side) -> Table:
     sums = op_sums(side)
     return Table(
         (
-            coded("name", sums.name, sums.texts, "Name; all steps are one."),
+            coded(col.NAME.but(help="Name; all steps are one."), sums.name, sums.texts),
             *(
-                numbers(name, np.median(sums.sums[name], axis=1) if len(side) else [], unit, help)
-                for name, (unit, help) in OP_HELP.items()
+                numbers(col.COLUMNS[name].but(help=help), np.median(sums.sums[name], axis=1) if len(side) else [])
+                for name, (_, help) in OP_HELP.items()
             ),
-            coded("kind", sums.kind, KIND_WORDS, "Op, annotation, runtime call or overhead."),
+            coded(col.KIND, sums.kind, KIND_WORDS),
         )
     )
 
@@ -267,7 +268,7 @@ def _steps(side: Side) -> Table:
 
 def _runs(side: Side) -> Table:
     """The runs of a name with every measure."""
-    return Table((numbers("run", side.number, "", "Number of the run, from 1."), *measured_columns(side)))
+    return Table((numbers(col.RUN, side.number), *measured_columns(side)))
 
 
 def measured_columns(side: Side) -> list[Column]:

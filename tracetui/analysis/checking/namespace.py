@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.checking import doubtful_columns as touched
 from tracetui.analysis.checking.functions import ACTIVITY_FIELDS, FIELDS, FUNCTIONS, SELECTIONS
 from tracetui.analysis.checking.lists import LISTS, OP_HELP, Listing, lacking, listing, measured, whole_or_step
@@ -55,12 +56,12 @@ def names(of: Side) -> Table:
     figures = [each.value if isinstance(each.value, int | float) else float("nan") for each in every]
     return Table(
         (
-            texts("name", [each.name for each in every], "How an expression writes it."),
-            texts("value", [_text(each.value) for each in every], "Its value in this trace, as text."),
-            texts("unit", [each.unit for each in every], "Unit of the value."),
-            texts("help", [UNLIKE.get(each.name, each.help) for each in every], "What it is."),
-            texts("sort", [each.kind for each in every], "value, summary, list, selected or function."),
-            numbers("number", figures, "", "The value where it is a number."),
+            texts(col.NAME.but(help="How an expression writes it."), [each.name for each in every]),
+            texts(col.VALUE, [_text(each.value) for each in every]),
+            texts(col.UNIT, [each.unit for each in every]),
+            texts(col.HELP, [UNLIKE.get(each.name, each.help) for each in every]),
+            texts(col.SORT, [each.kind for each in every]),
+            numbers(col.NUMBER, figures),
         )
     )
 

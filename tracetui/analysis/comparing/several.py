@@ -9,13 +9,14 @@ from string import ascii_uppercase
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.comparing.changes.op_changes import op_changes
 from tracetui.analysis.comparing.changes.totals_table import Total, merged, paired
 from tracetui.analysis.comparing.sentences.fairness import unrelated_programs
 from tracetui.analysis.comparing.sentences.statement import opening
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.side import Side
-from tracetui.model.table import Column, Table, numbers, texts
+from tracetui.model.table import Column, ColumnSpec, Table, numbers, texts
 
 SIDE_NAMES = ascii_uppercase
 """Names of the sides; there can be no more sides than these."""
@@ -54,11 +55,11 @@ class Several:
         known = [next(pair[name] for pair in pairs if name in pair) for name in names]
         return Table(
             (
-                texts("measure", names, "What is measured; ends in the unit where it has one."),
-                texts("unit", [each.unit for each in known], "Unit of the numbers; empty for counts."),
-                numbers("a", [each.difference.a.median for each in known], "", "Median over the parts of A."),
+                texts(col.MEASURE, names),
+                texts(col.UNIT.but(help="Unit of the numbers; empty for counts."), [each.unit for each in known]),
+                numbers(col.A, [each.difference.a.median for each in known]),
                 *(column for index, pair in enumerate(pairs, 1) for column in _columns(index, pair, names)),
-                texts("about", [each.help for each in known], "What the number is."),
+                texts(col.ABOUT, [each.help for each in known]),
             ),
             None,
             " ".join(dict.fromkeys(side.remark for side in self.sides if side.remark)),
@@ -71,9 +72,10 @@ def _columns(index: int, pair: dict[str, Total], names: list[str]) -> Iterator[C
     name, nothing = mark.lower(), np.nan
     medians = [each.difference.b.median if each else nothing for each in told]
     ratios = [each.difference.ratio if each else nothing for each in told]
-    yield numbers(name, medians, "", f"Median over the parts of {mark}.")
-    yield numbers(f"{name}_ratio", ratios, "", f"{mark} by A.")
+    yield numbers(ColumnSpec(name, mark, f"Median over the parts of {mark}."), medians)
+    yield numbers(ColumnSpec(f"{name}_ratio", f"{mark} / A", f"{mark} by A."), ratios)
     changes = [each.change.value if each else None for each in told]
-    yield texts(f"{name}_change", changes, f"What noise lets one say of {mark} beside A.")
+    help = f"What noise lets one say of {mark} beside A."
+    yield texts(ColumnSpec(f"{name}_change", f"{mark} change", help), changes)
     remarks = [each.remark or None if each else None for each in told]
-    yield texts(f"{name}_remark", remarks, "What stands in the way of saying more.")
+    yield texts(ColumnSpec(f"{name}_remark", f"{mark} remark", "What stands in the way of saying more."), remarks)

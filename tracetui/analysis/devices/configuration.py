@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Int64
@@ -48,17 +49,11 @@ class Configuration:
         """Columns grid, block, registers, shared_bytes and kineto_occupancy_pct."""
         sizes = Strings("x".join(map(str, shape)) for shape in self.shapes)
         return (
-            coded("grid", self.grid, sizes, "Blocks in x, y and z."),
-            coded("block", self.block, sizes, "Threads per block in x, y and z."),
-            numbers("registers", self.registers, "", "Registers per thread."),
-            numbers("shared_bytes", self.shared, "bytes", "Shared memory per block, static and dynamic."),
-            numbers(
-                "kineto_occupancy_pct",
-                self.occupancy,
-                "%",
-                "The profiler's estimated achieved occupancy. 0 can be an artefact: it prints 0 for every kernel "
-                "with more than 48 KiB of shared memory per block, and for tiny grids.",
-            ),
+            coded(col.GRID, self.grid, sizes),
+            coded(col.BLOCK, self.block, sizes),
+            numbers(col.REGISTERS, self.registers),
+            numbers(col.SHARED_BYTES, self.shared),
+            numbers(col.KINETO_OCCUPANCY_PCT, self.occupancy),
         )
 
 

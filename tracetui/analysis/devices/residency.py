@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import Combinations, combinations
 from tracetui.analysis.devices.configuration import Configuration, configuration
 from tracetui.analysis.devices.limits import Limits, device_index, device_note, is_amd, limits_of, units_of
@@ -141,26 +142,13 @@ class Residency:
     def columns(self) -> dict[str, Column]:
         """Columns by name."""
         columns = (
-            numbers(
-                "occupancy_pct",
-                self.theoretical,
-                "%",
-                "Theoretical occupancy: threads that fit on a multiprocessor, as share of its maximum. "
-                "Low is normal for matrix and attention kernels.",
-            ),
-            numbers("bound_occupancy_pct", self.bound, "%", "What the grid can reach of it, on average over all SMs."),
-            coded(
-                "limiter",
-                self.limiter,
-                self.limiters,
-                "What keeps more threads off a multiprocessor; grid where there are fewer blocks than fit.",
-            ),
-            numbers("waves", self.waves, "", "Blocks of the grid by those that run at once; below 1 it never fills."),
-            numbers("tail_pct", self.tail, "%", "Places of all waves that stay empty in the last one."),
-            numbers(
-                "blocks_per_sm", self.blocks_per_unit, "", "Blocks of the grid per multiprocessor or compute unit."
-            ),
-            coded("occupancy_mark", self.mark, self.marks, "What to know about the occupancy."),
+            numbers(col.OCCUPANCY_PCT, self.theoretical),
+            numbers(col.BOUND_OCCUPANCY_PCT, self.bound),
+            coded(col.LIMITER, self.limiter, self.limiters),
+            numbers(col.WAVES, self.waves),
+            numbers(col.TAIL_PCT, self.tail),
+            numbers(col.BLOCKS_PER_SM, self.blocks_per_unit),
+            coded(col.OCCUPANCY_MARK, self.mark, self.marks),
         )
         return {column.name: column for column in columns}
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.findings.finding import Finding, Scope, Severity
 from tracetui.analysis.findings.host import (
     cold_step,
@@ -82,18 +83,14 @@ def findings(trace: Trace, step: int | None = None, by: str | None = None) -> Ta
     unknown = np.array([finding.cost is None for finding in every], bool)
     return Table(
         (
-            texts("id", [finding.id for finding in every], "Name of the rule."),
-            texts(
-                "severity",
-                [finding.severity.name.lower() for finding in every],
-                "major from a tenth of the steps' time on, minor from a fiftieth, note below that.",
-            ),
-            numbers("step", number, "", "Number of the step of the example."),
-            texts("title", [finding.title for finding in every], "What was found."),
-            texts("evidence", [finding.evidence for finding in every], "The numbers behind it."),
-            micros("cost_us", cost, "Time that the evidence speaks of; it need not all be saved.", unknown),
-            texts("advice", [finding.advice for finding in every], "What to do about it."),
-            texts("jump", _jumps(trace, rows, number), "A view string: `tracetui open --at` goes to the example."),
+            texts(col.ID, [finding.id for finding in every]),
+            texts(col.SEVERITY, [finding.severity.name.lower() for finding in every]),
+            numbers(col.STEP, number),
+            texts(col.TITLE, [finding.title for finding in every]),
+            texts(col.EVIDENCE, [finding.evidence for finding in every]),
+            micros(col.COST_US, cost, null=unknown),
+            texts(col.ADVICE, [finding.advice for finding in every]),
+            texts(col.JUMP, _jumps(trace, rows, number)),
         ),
         rows,
         "" if every else NO_FINDINGS,

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.health.link_checks import LINK_CHECKS
 from tracetui.analysis.health.recording_checks import FILE_CHECKS, RECORDING_CHECKS
@@ -29,17 +30,16 @@ def health(trace: Trace, step: int | None = None, by: str | None = None) -> Tabl
     found = [doubts(trace)[check.name] for check in order]
     return Table(
         (
-            texts("check", [check.name for check in order], "What was looked for."),
-            numbers("count", [NULL if doubt is None else doubt.count for doubt in found], "", "How many it touches."),
-            numbers("share_pct", [_share(doubt) for doubt in found], "%", "Their share of all there are."),
-            texts("effect", [check.effect for check in order], "What it does to the numbers."),
-            texts("example", [doubt.example or None if doubt else None for doubt in found], "One of them."),
+            texts(col.CHECK, [check.name for check in order]),
+            numbers(col.COUNT, [NULL if doubt is None else doubt.count for doubt in found]),
+            numbers(col.SHARE_PCT, [_share(doubt) for doubt in found]),
+            texts(col.EFFECT, [check.effect for check in order]),
+            texts(col.EXAMPLE, [doubt.example or None if doubt else None for doubt in found]),
             texts(
-                "severity",
+                col.SEVERITY.but(help="wrong, doubt, note, or fine; null where the question makes no sense."),
                 [_word(check, doubt) for check, doubt in zip(order, found, strict=True)],
-                "wrong, doubt, note, or fine; null where the question makes no sense.",
             ),
-            texts("touches", [", ".join(check.touches) or None for check in order], "Columns that carry the doubt."),
+            texts(col.TOUCHES, [", ".join(check.touches) or None for check in order]),
         ),
         np.array([doubt.row if doubt else -1 for doubt in found], np.int64),
         _note(trace),
@@ -117,8 +117,8 @@ def _offenders(trace: Trace) -> Table:
     examples = trace.quality.examples
     return Table(
         (
-            numbers("byte", np.array([byte for byte, _ in examples], np.int64), "", "Where it stands in the file."),
-            texts("offender", [text for _, text in examples], "How it begins."),
+            numbers(col.BYTE, np.array([byte for byte, _ in examples], np.int64)),
+            texts(col.OFFENDER, [text for _, text in examples]),
         ),
         None,
         "" if examples else CUT if trace.quality.is_part else PLAIN,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import count_within, distinct, group
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.common.stretches import Axis
@@ -145,13 +146,16 @@ def stream_idle(trace: Trace, step: int | None = None) -> Table:
     lane, idle = lane_numbers(trace), figures.sum(axis=1)
     return Table(
         (
-            numbers("device", lane.device[lanes], "", "Number of the device."),
-            numbers("stream", lane.stream[lanes], "", "Number of the stream."),
-            numbers("activities", np.diff(bounds), "", "Kernels, copies and fills."),
-            micros("idle_us", idle, "Time between them in which the stream ran nothing."),
-            micros("host_wait_us", figures[:, 0], "Of it: before work that was launched after the stream ran dry."),
-            micros("kernel_wait_us", figures[:, 1], f"Of it: gaps of less than {MIN_GAP_NS} ns between launched work."),
-            micros("other_us", figures[:, 2], "Of it: all else, waiting for other streams and unknown launches."),
+            numbers(col.DEVICE, lane.device[lanes]),
+            numbers(col.STREAM, lane.stream[lanes]),
+            numbers(col.ACTIVITIES, np.diff(bounds)),
+            micros(col.IDLE_US, idle),
+            micros(col.HOST_WAIT_US, figures[:, 0]),
+            micros(
+                col.KERNEL_WAIT_US.but(help=f"Of it: gaps of less than {MIN_GAP_NS} ns between launched work."),
+                figures[:, 1],
+            ),
+            micros(col.OTHER_US, figures[:, 2]),
         ),
         np.array([rows[first] for first, _ in spans], np.int64),
         no_gpu(trace),
@@ -211,25 +215,20 @@ def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     told, chains = _cpu_doing(trace)
     return Table(
         (
-            numbers("index", count_within(step_index(trace, after)), "", "Place in the step, by start."),
+            numbers(col.INDEX, count_within(step_index(trace, after))),
             step_column(trace, after, "Number of the step that launched the work after the gap."),
-            numbers("device", lane.device[slices.lane[after]], "", "Number of the device."),
-            micros("start_us", idle.start[kept], "Start, from the first event of the trace."),
-            micros("dur_us", idle.dur[kept], "For how long the device ran nothing."),
-            coded("cause", causes.cause[kept], WORDS, "What most of it is put down to."),
-            coded("cpu_doing", told[kept], chains, "What the launching thread was in, innermost last."),
-            coded("before", names_of(trace, idle.before[kept]), trace.names, "The activity that ended last before it."),
-            coded("after", names_of(trace, after), trace.names, "The activity that ended the gap."),
-            micros("cpu_late_us", idle.cpu_late[kept], "Of it: until the launch call began.", unknown),
-            micros("in_launch_us", idle.in_launch[kept], "Of it: inside the launch call.", unknown),
-            micros("waiting_us", idle.waiting[kept], "Of it: launched, and not yet started.", unknown),
-            numbers(
-                "after_sync",
-                causes.after_sync[kept],
-                "",
-                "Whether it began while the launching thread waited for the GPU, so that nothing was queued.",
-            ),
-            coded("shares", causes.shares[kept], causes.texts, "The largest causes with their shares."),
+            numbers(col.DEVICE, lane.device[slices.lane[after]]),
+            micros(col.START_US, idle.start[kept]),
+            micros(col.DUR_US.but(help="For how long the device ran nothing."), idle.dur[kept]),
+            coded(col.CAUSE, causes.cause[kept], WORDS),
+            coded(col.CPU_DOING, told[kept], chains),
+            coded(col.BEFORE, names_of(trace, idle.before[kept]), trace.names),
+            coded(col.AFTER, names_of(trace, after), trace.names),
+            micros(col.CPU_LATE_US, idle.cpu_late[kept], null=unknown),
+            micros(col.IN_LAUNCH_US, idle.in_launch[kept], null=unknown),
+            micros(col.WAITING_US, idle.waiting[kept], null=unknown),
+            numbers(col.AFTER_SYNC, causes.after_sync[kept]),
+            coded(col.SHARES, causes.shares[kept], causes.texts),
         ),
         after,
         _note(trace, idle, step),
@@ -244,15 +243,15 @@ def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: int | None) -> Ta
     longest = causes.largest(dur)
     table = Table(
         (
-            coded("cause", causes.key, WORDS, "What most of the gap is put down to."),
-            numbers("gaps", causes.calls, "", "How many gaps."),
-            micros("total_us", total, "Sum of the gaps."),
-            numbers("pct", 100 * total / max(float(dur.sum()), 1.0), "%", "Share of all gaps."),
-            micros("cpu_late_us", causes.sum(idle.cpu_late[kept]), "Of it: until the launch call began.", unknown),
-            micros("in_launch_us", causes.sum(idle.in_launch[kept]), "Of it: inside the launch call.", unknown),
-            micros("waiting_us", causes.sum(idle.waiting[kept]), "Of it: launched, and not yet started.", unknown),
-            micros("median_us", causes.median(dur), "Median gap."),
-            micros("max_us", dur[longest], "Longest gap; the row jumps to the work after it."),
+            coded(col.CAUSE.but(help="What most of the gap is put down to."), causes.key, WORDS),
+            numbers(col.GAPS, causes.calls),
+            micros(col.TOTAL_US, total),
+            numbers(col.PCT, 100 * total / max(float(dur.sum()), 1.0)),
+            micros(col.CPU_LATE_US, causes.sum(idle.cpu_late[kept]), null=unknown),
+            micros(col.IN_LAUNCH_US, causes.sum(idle.in_launch[kept]), null=unknown),
+            micros(col.WAITING_US, causes.sum(idle.waiting[kept]), null=unknown),
+            micros(col.MEDIAN_US.but(help="Median gap."), causes.median(dur)),
+            micros(col.MAX_US.but(help="Longest gap; the row jumps to the work after it."), dur[longest]),
         ),
         idle.after[kept[longest]],
         _note(trace, idle, step),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.linking.autograd import autograd
@@ -116,4 +117,4 @@ def step_column(trace: Trace, rows: Int64, help: str) -> Column:
     """The number of the step of each row, null outside of all steps."""
     index = step_index(trace, rows)
     labels = np.append(steps(trace).number, NULL)
-    return numbers("step", labels[index], "", help)
+    return numbers(col.STEP.but(help=help), labels[index])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.linking.links import calls_named, links
 from tracetui.model.intervals import Int64
@@ -70,7 +71,7 @@ def graph_column(trace: Trace, rows: Int64) -> Column:
     index = np.searchsorted(graph_replays.launch, links(trace).launch[rows])
     index = np.where(np.isin(links(trace).launch[rows], graph_replays.launch), index, -1)
     names = Strings(map(graph_name, range(int(graph_replays.graph.max(initial=-1)) + 1)))
-    return coded("graph", np.append(graph_replays.graph, -1)[index], names, "The graph of which it is a node.")
+    return coded(col.GRAPH, np.append(graph_replays.graph, -1)[index], names)
 
 
 def graph_name(number: int) -> str:
@@ -92,26 +93,25 @@ def by_graph(trace: Trace, rows: Int64, note: str = "") -> Table:
     title = [graph_name(number) for number in graphs.key.tolist()]
     table = Table(
         (
-            texts("graph", title, "Number of the graph: replays of the same kernels in the same order share it."),
             texts(
-                "op", [_cause(trace, int(row)) for row in graph_replays.launch[picked[longest]]], "What replayed it."
+                col.GRAPH.but(help="Number of the graph: replays of the same kernels in the same order share it."),
+                title,
             ),
-            numbers("replays", graphs.calls, "", "How often it was launched."),
-            numbers("nodes", graph_replays.nodes[picked[longest]], "", "GPU activities of one replay."),
-            micros("total_us", graphs.sum(work), "Sum of the durations on the GPU."),
-            micros("mean_us", graphs.sum(work) / graphs.calls, "Mean of that sum in a replay."),
-            micros("call_us", graphs.sum(cost) / graphs.calls, "Mean time that the CPU spent in the launch call."),
-            micros("call_per_node_us", graphs.sum(cost) / nodes, "That time shared among the nodes."),
+            texts(
+                col.OP.but(help="What replayed it."),
+                [_cause(trace, int(row)) for row in graph_replays.launch[picked[longest]]],
+            ),
+            numbers(col.REPLAYS, graphs.calls),
+            numbers(col.NODES, graph_replays.nodes[picked[longest]]),
+            micros(col.TOTAL_US.but(help="Sum of the durations on the GPU."), graphs.sum(work)),
+            micros(col.MEAN_US.but(help="Mean of that sum in a replay."), graphs.sum(work) / graphs.calls),
+            micros(col.CALL_US, graphs.sum(cost) / graphs.calls),
+            micros(col.CALL_PER_NODE_US, graphs.sum(cost) / nodes),
             micros(
-                "median_delay_us",
+                col.MEDIAN_DELAY_US.but(help="Median time from the start of the call to the start of the first node."),
                 graphs.median(graph_replays.latency[picked]),
-                "Median time from the start of the call to the start of the first node.",
             ),
-            texts(
-                "signature",
-                [f"{value:016x}" for value in graph_replays.signature[picked[longest]].tolist()],
-                "Its hash.",
-            ),
+            texts(col.SIGNATURE, [f"{value:016x}" for value in graph_replays.signature[picked[longest]].tolist()]),
         ),
         graph_replays.first[picked[longest]],
         note or ("" if len(graph_replays) else "No graph was replayed in this trace."),

@@ -9,6 +9,7 @@ import re
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.linking.links import links, no_gpu
 from tracetui.analysis.linking.placement import within
@@ -60,22 +61,17 @@ def copies(trace: Trace, step: int | None = None) -> Table:
     names = [trace.names[number] for number in kinds.key.tolist()]
     table = Table(
         (
-            coded("copy", kinds.key, trace.names, "From where to where, as recorded."),
-            numbers("calls", kinds.calls, "", "How often."),
-            numbers("bytes", np.where(told, amount, np.nan), "bytes", "Bytes in all, of those that say how many."),
-            micros("total_us", total, "Sum of the durations."),
-            numbers(
-                "gbps",
-                np.where(rated, kinds.sum(np.where(timed, size, 0)) / np.maximum(spent, 1), np.nan),
-                "GB/s",
-                "All bytes over all time.",
-            ),
-            numbers("median_gbps", _median_rate(kinds.member, size, dur, timed, len(kinds)), "GB/s", "Median rate."),
-            numbers("median_bytes", _median(kinds.member, size, known, len(kinds)), "bytes", "Median size."),
-            micros("median_us", kinds.median(dur), "Median duration."),
-            micros("max_us", dur[longest], "Longest duration; the row jumps to it."),
-            numbers("unsized", kinds.sum(~known).astype(np.int64), "", "Those whose size the trace does not say."),
-            texts("hint", [_advice(name) for name in names], "What can be done about it."),
+            coded(col.COPY, kinds.key, trace.names),
+            numbers(col.CALLS.but(help="How often."), kinds.calls),
+            numbers(col.BYTES, np.where(told, amount, np.nan)),
+            micros(col.TOTAL_US.but(help="Sum of the durations."), total),
+            numbers(col.GBPS, np.where(rated, kinds.sum(np.where(timed, size, 0)) / np.maximum(spent, 1), np.nan)),
+            numbers(col.MEDIAN_GBPS, _median_rate(kinds.member, size, dur, timed, len(kinds))),
+            numbers(col.MEDIAN_BYTES, _median(kinds.member, size, known, len(kinds))),
+            micros(col.MEDIAN_US, kinds.median(dur)),
+            micros(col.MAX_US, dur[longest]),
+            numbers(col.UNSIZED, kinds.sum(~known).astype(np.int64)),
+            texts(col.HINT, [_advice(name) for name in names]),
         ),
         rows[longest],
         "" if len(rows) else no_gpu(trace) or NO_COPIES,

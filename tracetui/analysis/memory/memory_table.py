@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import Groups, group
 from tracetui.analysis.linking.chains import chain
 from tracetui.analysis.linking.links import names_of
@@ -51,32 +52,23 @@ def _events(trace: Trace, allocations: Allocator, rows: Int64, index: Int64) -> 
     kind = np.select([allocations.failed[rows], allocations.bytes[rows] < 0], [2, 1], 0)
     return Table(
         (
-            micros("start_us", allocations.time[rows], "Moment, from the first event of the trace."),
-            coded("device", allocations.device[rows], allocations.devices, "The device whose memory it is."),
-            numbers("bytes", allocations.bytes[rows], "bytes", "Allocated; below zero: freed."),
-            numbers("total_allocated", allocations.total[rows], "bytes", "Allocated on the device after the event."),
-            numbers("total_reserved", allocations.reserved[rows], "bytes", "Held by the allocator, in use or not."),
+            micros(col.START_US.but(help="Moment, from the first event of the trace."), allocations.time[rows]),
+            coded(col.DEVICE.but(help="The device whose memory it is."), allocations.device[rows], allocations.devices),
+            numbers(col.BYTES.but(help="Allocated; below zero: freed."), allocations.bytes[rows]),
+            numbers(col.TOTAL_ALLOCATED, allocations.total[rows]),
+            numbers(col.TOTAL_RESERVED, allocations.reserved[rows]),
             coded(
-                "op",
+                col.OP.but(help="The op that needed it, or in which it was freed."),
                 _op_names(trace, behind.op[rows]),
                 trace.names,
-                "The op that needed it, or in which it was freed.",
             ),
-            coded("event", kind, _EVENTS, "alloc, free, or out of memory."),
-            numbers("step", np.append(steps(trace).number, NULL)[index[rows]], "", "Number of the step it is in."),
-            micros("lifetime_us", lifetime, "Until it was freed; null where no free is recorded.", lifetime == NULL),
+            coded(col.EVENT, kind, _EVENTS),
             numbers(
-                "since_start",
-                allocations.since_start[rows],
-                "bytes",
-                "Allocated less freed on the device since the recording began.",
+                col.STEP.but(help="Number of the step it is in."), np.append(steps(trace).number, NULL)[index[rows]]
             ),
-            coded(
-                "made_by",
-                _op_names(trace, behind.made_by[rows]),
-                trace.names,
-                "The innermost op around it, often aten::empty: torch counts it there.",
-            ),
+            micros(col.LIFETIME_US, lifetime, null=lifetime == NULL),
+            numbers(col.SINCE_START, allocations.since_start[rows]),
+            coded(col.MADE_BY, _op_names(trace, behind.made_by[rows]), trace.names),
         ),
         behind.made_by[rows],
         _note(trace, allocations, rows),
@@ -118,16 +110,11 @@ def _by_op(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
     largest = pairs.largest(size)
     table = Table(
         (
-            coded("op", needs.op, needs.names, "The op that needed the memory, or in which it was freed."),
-            coded("device", needs.device, allocations.devices, "The device whose memory it is."),
+            coded(col.OP.but(help="The op that needed the memory, or in which it was freed."), needs.op, needs.names),
+            coded(col.DEVICE.but(help="The device whose memory it is."), needs.device, allocations.devices),
             *_traffic(needs, pairs, size),
             *_peak_shares(needs),
-            numbers(
-                "largest",
-                needs.with_older(np.maximum(size[largest], 0)),
-                "bytes",
-                "Largest allocation; the row jumps to it.",
-            ),
+            numbers(col.LARGEST, needs.with_older(np.maximum(size[largest], 0))),
         ),
         needs.with_older(behind.op[rows][largest], -1),
         note,
@@ -149,32 +136,17 @@ def _needs(trace: Trace, device: Int64, op: Int64, at_peak: np.ndarray, full: np
 def _traffic(needs: _Needs, pairs: Groups, size: Int64) -> tuple[Column, Column, Column]:
     """Columns allocs, allocated and freed, from the bytes of each event."""
     return (
-        numbers("allocs", needs.with_older(pairs.sum(size > 0)), "", "How often it allocated."),
-        numbers("allocated", needs.with_older(pairs.sum(np.maximum(size, 0))), "bytes", "Bytes that it allocated."),
-        numbers(
-            "freed",
-            needs.with_older(-pairs.sum(np.minimum(size, 0))),
-            "bytes",
-            "Bytes that were freed in it, whoever allocated them; what Python lets go of is freed in no op.",
-        ),
+        numbers(col.ALLOCS, needs.with_older(pairs.sum(size > 0))),
+        numbers(col.ALLOCATED, needs.with_older(pairs.sum(np.maximum(size, 0)))),
+        numbers(col.FREED, needs.with_older(-pairs.sum(np.minimum(size, 0)))),
     )
 
 
 def _peak_shares(needs: _Needs) -> tuple[Column, Column]:
     """Columns at_peak and at_peak_pct."""
     return (
-        numbers(
-            "at_peak",
-            np.where(np.isnan(needs.full), np.nan, needs.at_peak),
-            "bytes",
-            "Bytes that it had allocated and that were in use when the device was fullest.",
-        ),
-        numbers(
-            "at_peak_pct",
-            100 * needs.at_peak / needs.full,
-            "%",
-            "Their share of what was in use then on that device.",
-        ),
+        numbers(col.AT_PEAK, np.where(np.isnan(needs.full), np.nan, needs.at_peak)),
+        numbers(col.AT_PEAK_PCT, 100 * needs.at_peak / needs.full),
     )
 
 
@@ -208,33 +180,21 @@ def _by_device(trace: Trace, allocations: Allocator, rows: Int64) -> Table:
     lifetime = np.array([_median(lives[events]) for events in mine])
     return Table(
         (
-            coded("device", device, allocations.devices, "The device whose memory it is."),
-            numbers("peak", allocations.total[peak], "bytes", "The most that was allocated at once."),
-            micros("peak_us", allocations.time[peak], "When that was, from the first event of the trace."),
-            texts("peak_op", [chain_of(trace, int(causes(trace).op[event])) for event in peak], "The ops around it."),
+            coded(col.DEVICE.but(help="The device whose memory it is."), device, allocations.devices),
+            numbers(col.PEAK, allocations.total[peak]),
+            micros(col.PEAK_US, allocations.time[peak]),
+            texts(col.PEAK_OP, [chain_of(trace, int(causes(trace).op[event])) for event in peak]),
+            numbers(col.RISE, allocations.since_start[peak]),
+            numbers(col.RESERVED, [int(allocations.reserved[events].max()) for events in mine]),
+            numbers(col.LAST, allocations.total[[int(events[-1]) for events in mine]]),
+            numbers(col.ALLOCS.but(help="Allocations."), [int((amount > 0).sum()) for amount in size]),
+            numbers(col.ALLOCATED.but(help="Their bytes."), [int(np.maximum(amount, 0).sum()) for amount in size]),
+            numbers(col.FREES, [int((amount < 0).sum()) for amount in size]),
             numbers(
-                "rise", allocations.since_start[peak], "bytes", "How much more that was than when recording began."
+                col.FREED.but(help="Bytes that were freed."), [-int(np.minimum(amount, 0).sum()) for amount in size]
             ),
-            numbers(
-                "reserved",
-                [int(allocations.reserved[events].max()) for events in mine],
-                "bytes",
-                "The most that the allocator held of the device.",
-            ),
-            numbers(
-                "last",
-                allocations.total[[int(events[-1]) for events in mine]],
-                "bytes",
-                "Allocated after the last event.",
-            ),
-            numbers("allocs", [int((amount > 0).sum()) for amount in size], "", "Allocations."),
-            numbers("allocated", [int(np.maximum(amount, 0).sum()) for amount in size], "bytes", "Their bytes."),
-            numbers("frees", [int((amount < 0).sum()) for amount in size], "", "How often memory was freed."),
-            numbers("freed", [-int(np.minimum(amount, 0).sum()) for amount in size], "bytes", "Bytes that were freed."),
-            micros("median_lifetime_us", lifetime, "Median time until what was allocated was freed.", lifetime < 0),
-            numbers(
-                "failed", [int(allocations.failed[events].sum()) for events in mine], "", "Allocations without memory."
-            ),
+            micros(col.MEDIAN_LIFETIME_US, lifetime, null=lifetime < 0),
+            numbers(col.FAILED, [int(allocations.failed[events].sum()) for events in mine]),
         ),
         causes(trace).made_by[peak],
         _note(trace, allocations, rows),

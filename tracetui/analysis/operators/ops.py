@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import Groups, distinct, group
 from tracetui.analysis.common.trees import forest
 from tracetui.analysis.linking.autograd import forward_of
@@ -166,28 +167,22 @@ def _as_torch(trace: Trace, cost: Costs, device: Costs, note: str, whole: bool) 
 def _torch_columns(trace: Trace, texts: Strings, sums: Averages) -> tuple[Column, ...]:
     absent = np.full(len(sums.name), len(links(trace).gpu) == 0)
     return (
-        coded("name", sums.name, texts, "Name; all steps are one."),
-        numbers("calls", sums.calls, "", "How often it was called."),
-        micros("self_cpu_us", sums.self_cpu, "CPU time outside of what it called; below 0 where that overlaps."),
-        micros("cpu_total_us", sums.cpu, "CPU time with what it called; an op inside an op of its name counts twice."),
-        micros("self_device_us", sums.self_device, "Time of the GPU work that it launched itself.", absent),
-        micros(
-            "device_total_us",
-            sums.device,
-            "Time of the GPU work that it and what it called launched; what ran side by side is added.",
-            absent,
-        ),
+        coded(col.OP_NAME, sums.name, texts),
+        numbers(col.CALLS, sums.calls),
+        micros(col.SELF_CPU_US, sums.self_cpu),
+        micros(col.CPU_TOTAL_US, sums.cpu),
+        micros(col.SELF_DEVICE_US, sums.self_device, null=absent),
+        micros(col.DEVICE_TOTAL_US, sums.device, null=absent),
         numbers(
-            "kernels",
+            col.KERNELS.but(help="GPU activities that it and what it called launched."),
             np.where(absent, NULL, sums.kernels),
-            "",
-            "GPU activities that it and what it called launched.",
         ),
         coded(
-            "kind",
+            col.KIND.but(
+                help="Op, annotation, runtime call, overhead or what ran on a GPU; slice in traces of other programs."
+            ),
             sums.kind,
             KIND_WORDS,
-            "Op, annotation, runtime call, overhead or what ran on the device; slice in traces of other programs.",
         ),
     )
 
@@ -198,17 +193,11 @@ def _wall_columns(trace: Trace, cost: Costs, names: Groups) -> tuple[Column, Col
     later = np.zeros(len(names)) if backward is None else names.sum(backward[cost.row])
     return (
         micros(
-            "gpu_wall_us",
+            col.GPU_WALL_US,
             names.sum(gpu_walls(trace)[cost.row]),
-            "Time in which something ran on the GPU that was launched inside of it; what ran side by side counts once.",
-            np.full(len(names), len(links(trace).launches) == 0),
+            null=np.full(len(names), len(links(trace).launches) == 0),
         ),
-        micros(
-            "backward_gpu_us",
-            later,
-            "Time in which the GPU ran the backward pass of it and of what it called, likewise.",
-            np.full(len(names), backward is None),
-        ),
+        micros(col.BACKWARD_GPU_US, later, null=np.full(len(names), backward is None)),
     )
 
 
@@ -227,7 +216,7 @@ def _shapes(trace: Trace, rows: Int64) -> Column:
     ids = [known.intern(_shape_text(signature)) for signature in examples.known]
     ids.append(known.intern("[]") if _records_shapes(trace) else -1)
     values = np.array(ids, np.int32)[examples.id][dims.member]
-    return coded("input_shapes", values, known, "Sizes of the inputs; [] for scalars and lists.")
+    return coded(col.INPUT_SHAPES, values, known)
 
 
 def _records_shapes(trace: Trace) -> bool:

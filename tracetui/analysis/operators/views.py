@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.trees import inside
 from tracetui.analysis.linking.links import links, no_gpu, op_rows
@@ -72,19 +73,14 @@ def views(trace: Trace, step: int | None = None, by: str | None = None) -> Table
     per_step, share = _per_step(trace, step, rows, own, names.member, len(names))
     table = Table(
         (
-            coded("name", names.key, trace.names, "Name of the op."),
-            numbers("calls", names.calls, "", "How many calls put nothing on the GPU."),
-            micros("self_cpu_us", names.sum(own), "CPU time outside of what they called."),
-            micros("cpu_total_us", total, "CPU time with what they called."),
-            numbers("per_step", per_step, "", "Calls within a step, on average."),
-            numbers("pct_of_step_cpu", share, "%", "Self CPU time within steps, of the duration of the steps."),
-            numbers(
-                "metadata_only",
-                np.isin(names.key, _ids(trace, (*VIEW_OPS, *INNER_VIEWS))),
-                "",
-                "Whether it is known to only make a view.",
-            ),
-            numbers("launched", calls[names.key] - names.calls, "", "Calls of this name that did launch something."),
+            coded(col.OP_NAME.but(help="Name of the op."), names.key, trace.names),
+            numbers(col.CALLS.but(help="How many calls put nothing on the GPU."), names.calls),
+            micros(col.SELF_CPU_US.but(help="CPU time outside of what they called."), names.sum(own)),
+            micros(col.CPU_TOTAL_US.but(help="CPU time with what they called."), total),
+            numbers(col.PER_STEP, per_step),
+            numbers(col.PCT_OF_STEP_CPU, share),
+            numbers(col.METADATA_ONLY, np.isin(names.key, _ids(trace, (*VIEW_OPS, *INNER_VIEWS)))),
+            numbers(col.LAUNCHED, calls[names.key] - names.calls),
         ),
         rows[names.largest(slices.dur[rows])],
         _note(trace, len(names)),

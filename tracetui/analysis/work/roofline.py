@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import Groups, group
 from tracetui.analysis.devices.limits import device_index, device_note, peaks_of
 from tracetui.analysis.devices.peaks import Peaks
@@ -53,23 +54,29 @@ def _table(trace: Trace, work: KernelWork, rooflines: Roofline, at: Int64) -> Ta
     rows = work.rows[sample]
     return Table(
         (
-            coded("op", names_of(trace, links(trace).owner[rows]), trace.names, "The operator."),
-            coded("input_shapes", np.array(texts, np.int64), shapes, "Sizes of its inputs."),
-            coded("kernel", trace.slices.name[rows], trace.names, "The main kernel of the call."),
-            numbers("calls", alike.calls, "", "How often it was called."),
-            micros("total_us", span, "Time on the GPU of all kernels of these calls."),
-            micros("mean_us", span / alike.calls, "Mean time of a call on the GPU."),
-            numbers("flops", flops / alike.calls, "", "Floating-point operations of a call."),
-            numbers("bytes", moved / alike.calls, "bytes", "Least bytes that a call reads and writes."),
-            numbers("intensity", intensity, "FLOP/byte", "Operations by bytes."),
-            numbers("tflops", tflops, "TFLOP/s", "Rate of floating-point operations."),
-            numbers("gbps", gbps, "GB/s", "Rate of the bytes."),
-            coded("bound", bound, BOUNDS, "compute, memory, L2, latency or ?, of the calls that took most time."),
-            numbers("peak_pct", np.where(believed, share, np.nan), "%", "Least possible time by time taken."),
-            micros("roofline_us", least, "Least time that all these calls could take.", np.isnan(least)),
-            micros("above_us", np.maximum(span - least, 0), "Time taken beyond that.", np.isnan(least)),
-            numbers("peak_tflops", rooflines.peak[sample], "TFLOP/s", "What the device can do in this precision."),
-            numbers("peak_gbps", rooflines.bandwidth[sample], "GB/s", "What its memory can do."),
+            coded(col.OP.but(help="The operator."), names_of(trace, links(trace).owner[rows]), trace.names),
+            coded(col.INPUT_SHAPES.but(help="Sizes of its inputs."), np.array(texts, np.int64), shapes),
+            coded(col.KERNEL.but(help="The main kernel of the call."), trace.slices.name[rows], trace.names),
+            numbers(col.CALLS, alike.calls),
+            micros(col.TOTAL_US.but(help="Time on the GPU of all kernels of these calls."), span),
+            micros(col.MEAN_US.but(help="Mean time of a call on the GPU."), span / alike.calls),
+            numbers(col.FLOPS, flops / alike.calls),
+            numbers(col.BYTES.but(help="Least bytes that a call reads and writes."), moved / alike.calls),
+            numbers(col.INTENSITY, intensity),
+            numbers(col.TFLOPS, tflops),
+            numbers(col.GBPS.but(help="Rate of the bytes."), gbps),
+            coded(
+                col.BOUND.but(help="compute, memory, L2, latency or ?, of the calls that took most time."),
+                bound,
+                BOUNDS,
+            ),
+            numbers(col.PEAK_PCT.but(help="Least possible time by time taken."), np.where(believed, share, np.nan)),
+            micros(
+                col.ROOFLINE_US.but(help="Least time that all these calls could take."), least, null=np.isnan(least)
+            ),
+            micros(col.ABOVE_US, np.maximum(span - least, 0), null=np.isnan(least)),
+            numbers(col.PEAK_TFLOPS, rooflines.peak[sample]),
+            numbers(col.PEAK_GBPS, rooflines.bandwidth[sample]),
         ),
         rows,
     )
@@ -137,23 +144,17 @@ def rate_columns(trace: Trace, rows: Int64) -> dict[str, Column]:
     at = work.at(rows)
     where = "A call's work stands at its main kernel, rates take the time of all its kernels."
     columns = (
-        numbers("flops", work.flops[at], "", f"Floating-point operations, from the shapes of the operator. {where}"),
         numbers(
-            "bytes", work.bytes[at], "bytes", "Least bytes to read and write, from the shapes; of copies as recorded."
-        ),
-        numbers("tflops", rooflines.tflops[at], "TFLOP/s", f"Rate of floating-point operations. {where}"),
-        numbers("gbps", rooflines.gbps[at], "GB/s", "Rate of the bytes, by the same time."),
-        coded(
-            "bound",
-            rooflines.bound[at],
-            BOUNDS,
-            "compute, memory, L2 (faster than memory: from the cache), latency (too little work), ? (faster than "
-            "possible: some assumption is wrong).",
+            col.FLOPS.but(help=f"Floating-point operations, from the shapes of the operator. {where}"), work.flops[at]
         ),
         numbers(
-            "peak_pct", 100 * rooflines.share[at], "%", "Least possible time by time taken: share of the device's peak."
+            col.BYTES.but(help="Least bytes to read and write, from the shapes; of copies as recorded."), work.bytes[at]
         ),
-        numbers("roofline_us", rooflines.roofline_ns[at] / 1000, "us", "Least time that the work could take."),
+        numbers(col.TFLOPS.but(help=f"Rate of floating-point operations. {where}"), rooflines.tflops[at]),
+        numbers(col.GBPS.but(help="Rate of the bytes, by the same time."), rooflines.gbps[at]),
+        coded(col.BOUND, rooflines.bound[at], BOUNDS),
+        numbers(col.PEAK_PCT, 100 * rooflines.share[at]),
+        numbers(col.ROOFLINE_US, rooflines.roofline_ns[at] / 1000),
     )
     return {column.name: column for column in columns}
 

@@ -13,14 +13,6 @@ from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.quantities import duration
 from tracetui.safe_text import clean
 
-KERNELS = ("mark", "short_name", "op", "calls_a", "calls_b", "a_us", "b_us", "saves_us", "change_pct", "noise_us") + (
-    "saved_bytes",
-    "how",
-)
-OPS = ("mark", "name", "kind", "calls_a", "calls_b", "self_cpu_a_us", "self_cpu_b_us", "saves_us", "change_pct") + (
-    "fused_into",
-    "folded_change",
-)
 ROWS = 60
 """Of each table."""
 
@@ -47,11 +39,9 @@ def comparison_report(told: Comparison, pictures: tuple[Picture, Picture], versi
 def _tables(told: Comparison) -> tuple[Section, ...]:
     more = "All of it: tracetui compare A B --show "
     tables = (
-        Section(TITLES["totals"], table=readable("totals", told.totals), pane="totals", limit=100),
-        Section(
-            TITLES["kernels"], table=told.kernels, pane="kernels", columns=KERNELS, limit=ROWS, more=more + "kernels"
-        ),
-        Section(TITLES["ops"], table=told.ops, pane="ops", columns=OPS, limit=ROWS, more=more + "ops"),
+        Section(TITLES["totals"], table=readable("totals", told.totals), limit=100),
+        Section(TITLES["kernels"], table=told.kernels, pane="changed kernels", limit=ROWS, more=more + "kernels"),
+        Section(TITLES["ops"], table=told.ops, pane="changed ops", limit=ROWS, more=more + "ops"),
     )
     return tuple(section for section in tables if section.table is not None and len(section.table))
 

@@ -18,9 +18,9 @@ class Section:
     """HTML or SVG that is escaped already."""
     table: Table | None = None
     pane: str = ""
-    """The pane of the table, which decides how names are shortened."""
-    columns: tuple[str, ...] = ()
-    """Those to show, as far as the table has them and they hold something; empty for all."""
+    """The pane of the table, which decides which columns are shown; empty for all of them."""
+    by: str | None = None
+    """What the rows of the table are grouped by."""
     limit: int = 40
     """Rows to show."""
     more: str = ""

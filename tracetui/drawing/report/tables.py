@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tracetui.drawing.column_order import ordered
 from tracetui.drawing.report.section import Section
-from tracetui.drawing.report.words import text, title
+from tracetui.drawing.report.words import text
 from tracetui.drawing.text.origin import Extent
-from tracetui.drawing.text.readable_table import NAMES, notes, shown_texts, telling
+from tracetui.drawing.text.readable_table import notes, shown_texts, telling
 from tracetui.model.quantities import count
-from tracetui.model.table import NULL, Column, Table
+from tracetui.model.table import NULL, Column, Table, TextKind
 
 NAME_WIDTH = 72
 """Characters of a name in a report."""
+_NAMES = (TextKind.NAME, TextKind.DECODED, TextKind.KERNEL)
 
 
 def shown_columns(section: Section) -> list[Column]:
@@ -22,10 +24,9 @@ def shown_columns(section: Section) -> list[Column]:
     if section.table is None:
         return []
     columns = telling(section.table)
-    if not section.columns:
-        return columns
+    wanted = [column.name for column in ordered(section.table, section.pane, section.by)]
     known = {column.name: column for column in columns}
-    return [known[name] for name in section.columns if name in known]
+    return [known[name] for name in wanted if name in known]
 
 
 def table_html(section: Section) -> str:
@@ -39,7 +40,7 @@ def table_html(section: Section) -> str:
     shown = table.take(np.arange(min(len(table), section.limit)))
     kept = [shown[column.name] for column in columns]
     head = "".join(_heading(table, column) for column in kept)
-    cells = [_cells(column, section.pane, first=number == 0) for number, column in enumerate(kept)]
+    cells = [_cells(column, first=number == 0) for number, column in enumerate(kept)]
     rows = "\n".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{text(section.title)}">'
@@ -49,22 +50,19 @@ def table_html(section: Section) -> str:
 
 
 def _heading(table: Table, column: Column) -> str:
-    words, unit = title(column)
-    mark = table.titled(column.name)[len(column.name) :]
     said = f"{column.name}: {column.help}" if column.help else column.name
-    shown_unit = f' <span class="unit">{text(unit)}</span>' if unit else ""
-    number = "" if column.is_text else ' class="n"'
-    return f'<th scope="col"{number} title="{text(said)}">{text(words)}{mark}{shown_unit}</th>'
+    number = ' class="n"' if column.is_number else ""
+    return f'<th scope="col"{number} title="{text(said)}">{text(table.heading(column.name))}</th>'
 
 
-def _cells(column: Column, pane: str, first: bool) -> list[str]:
+def _cells(column: Column, first: bool) -> list[str]:
     """The cells of a column as HTML."""
-    texts = shown_texts(column, pane, NAME_WIDTH)
+    texts = shown_texts(column, NAME_WIDTH)
     opened, closed = ('<th scope="row"', "</th>") if first else ("<td", "</td>")
     if column.is_text:
         full = _full_texts(column, texts)
         return [
-            f"{opened}{tip}>{_name(written) if column.name in NAMES else text(written)}{closed}"
+            f"{opened}{tip}>{_name(written) if column.spec.text in _NAMES else text(written)}{closed}"
             for written, tip in zip(texts, full, strict=True)
         ]
     values = column.values.tolist()
@@ -111,5 +109,5 @@ def _below(section: Section, table: Table, columns: Sequence[Column]) -> str:
     explained = [column for column in columns if column.help]
     if not explained:
         return remarks
-    terms = "".join(f"<dt>{text(' '.join(title(c)).strip())}</dt><dd>{text(c.help)}</dd>" for c in explained)
+    terms = "".join(f"<dt>{text(c.spec.heading)}</dt><dd>{text(c.help)}</dd>" for c in explained)
     return f'{remarks}<details class="columns"><summary>What the columns mean</summary><dl>{terms}</dl></details>'

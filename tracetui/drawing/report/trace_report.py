@@ -109,83 +109,31 @@ _ONE = {
     "events": "event",
     "doubts on the trace": "doubt on the trace",
 }
-_SUMS = ("calls", "total_us", "pct", "mean_us", "median_us", "max_us")
 
 
 @dataclass(frozen=True)
-class Part:
-    """A pane in the report, and which of its columns."""
+class PaneOfReport:
+    """A pane in the report, and which of its rows."""
 
     title: str
     pane: str
-    columns: tuple[str, ...]
     by: str | None = None
     of_step: bool = False
     """Whether only the rows of the step are listed."""
     limit: int = 30
 
 
-PARTS = (
-    Part(
-        "Steps",
-        "steps",
-        ("step", "dur_us", "cpu_ops", "kernels", "gpu_busy_us", "gpu_idle_us", "idle_pct", "late_pct", "verdict")
-        + ("exposed_comm_us", "sync_us", "launch_delay_us", "fingerprint"),
-    ),
-    Part("Kernels by name", "kernels", ("short_name", *_SUMS), "name"),
-    Part(
-        "Kernels of the step",
-        "kernels",
-        ("index", "short_name", "start_us", "dur_us", "launch_delay_us", "gap_before_us", "op", "stream")
-        + ("occupancy_pct", "limiter", "bound", "peak_pct"),
-        of_step=True,
-        limit=100,
-    ),
-    Part(
-        "Operators",
-        "ops",
-        ("name", "calls", "kernels", "self_cpu_us", "cpu_total_us", "self_device_us", "device_total_us", "gpu_wall_us"),
-    ),
-    Part(
-        "Views",
-        "views",
-        ("name", "metadata_only", "calls", "self_cpu_us", "cpu_total_us", "per_step", "pct_of_step_cpu", "launched"),
-        limit=15,
-    ),
-    Part(
-        "Occupancy queries",
-        "occupancy",
-        ("op", "kernel", "queries", "launches", "total_us", "us_per_launch", "occupancy_pct", "limiter"),
-        "op",
-        limit=20,
-    ),
-    Part(
-        "Launches by call",
-        "launches",
-        ("api", "calls", "kernels", "total_us", "mean_us", "median_us", "max_us"),
-        "name",
-        limit=20,
-    ),
-    Part(
-        "Idle time by cause",
-        "gaps",
-        ("cause", "gaps", "total_us", "pct", "cpu_late_us", "in_launch_us", "waiting_us", "median_us", "max_us"),
-        "cause",
-    ),
-    Part(
-        "Roofline",
-        "roofline",
-        ("op", "input_shapes", "kernel", "calls", "total_us", "peak_pct", "bound", "tflops", "gbps", "intensity")
-        + ("above_us",),
-        limit=20,
-    ),
-    Part(
-        "Memory by operator",
-        "memory",
-        ("op", "device", "at_peak", "at_peak_pct", "allocated", "allocs", "freed", "largest"),
-        "op",
-        limit=20,
-    ),
+PANES_OF_REPORT = (
+    PaneOfReport("Steps", "steps"),
+    PaneOfReport("Kernels by name", "kernels", "name"),
+    PaneOfReport("Kernels of the step", "kernels", of_step=True, limit=100),
+    PaneOfReport("Operators", "ops"),
+    PaneOfReport("Views", "views", limit=15),
+    PaneOfReport("Occupancy queries", "occupancy", "op", limit=20),
+    PaneOfReport("Launches by call", "launches", "name", limit=20),
+    PaneOfReport("Idle time by cause", "gaps", "cause"),
+    PaneOfReport("Roofline", "roofline", limit=20),
+    PaneOfReport("Memory by operator", "memory", "op", limit=20),
 )
 """The panes of a report, in order; findings, lanes, health and summary are made below."""
 
@@ -210,7 +158,7 @@ def trace_report(trace: Trace, picture: Picture, step: int | None = None, versio
         _health(trace),
         _summary(summary),
     ]
-    mark = DOUBTFUL if summary.titled("value") != "value" else ""
+    mark = DOUBTFUL * summary.is_doubtful("value")
     return Report(
         clean(trace.label),
         (*recorded_on(trace), clean(trace.format), f"{duration(trace.window[1] - trace.window[0])} recorded"),
@@ -294,7 +242,7 @@ def _lanes(trace: Trace, picture: Picture, step: int | None, stretch: tuple[int,
 def _panes(trace: Trace, step: int | None) -> list[Section]:
     """The panes that have something to list, and at the end what the others say about why they have not."""
     made, absent = [], dict[str, list[str]]()
-    for part in PARTS:
+    for part in PANES_OF_REPORT:
         if part.of_step and step is None:
             part = replace(part, title="Kernels by start", of_step=False)
         table = pane_named(part.pane).build(trace, step if part.of_step else None, part.by)
@@ -308,7 +256,7 @@ def _panes(trace: Trace, step: int | None) -> list[Section]:
     return made
 
 
-def _pane(part: Part, table: Table, step: int | None) -> Section:
+def _pane(part: PaneOfReport, table: Table, step: int | None) -> Section:
     """A pane as a section."""
     title = f"Kernels of step {step}" if part.of_step else part.title
     which = f" --step {step}" if part.of_step else ""
@@ -317,7 +265,7 @@ def _pane(part: Part, table: Table, step: int | None) -> Section:
         title,
         table=table,
         pane=part.pane,
-        columns=part.columns,
+        by=part.by,
         limit=part.limit,
         more=f"All of it: tracetui show {part.pane} FILE{which}",
     )
@@ -335,7 +283,6 @@ def _health(trace: Trace) -> Section:
         (said,),
         table=found,
         pane="health",
-        columns=("check", "severity", "count", "share_pct", "effect", "example"),
     )
 
 
@@ -346,4 +293,4 @@ def _summary(summary: Table) -> Section:
     absent = [str(table["key"].cell(row)) for row in np.flatnonzero(~known).tolist()]
     said = f"Not in this trace: {', '.join(absent)}." if absent else ""
     table = replace(table.take(np.flatnonzero(known)), note=said)
-    return Section("Summary", table=table, pane="summary", columns=("key", "value"), limit=100)
+    return Section("Summary", table=table, pane="summary", limit=100)

@@ -16,6 +16,7 @@ import orjson
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.comparing.sides.traits import Traits, traits
@@ -33,14 +34,9 @@ TABLES = ("totals", "kernels", "ops")
 TITLES = {"totals": "Per part", "kernels": "GPU work", "ops": "CPU work"}
 KEY = ("cpu_us", "gpu_span_us", "gpu_busy_us", "kernels", "dur_us", "launches", "gpu_idle_pct", "copies", "moved_bytes")
 """Measures that a short list has before any other, in this order."""
+_REMARK = "The kernel that it went into, why nothing is known, or what of its views changed."
 TOLD = ("less", "more")
 """Changes that are believed."""
-NUMBERS = {
-    "totals": ("a", "b", "difference", "ratio"),
-    "kernels": ("calls", "change"),
-    "ops": ("calls", "change"),
-}
-"""Columns of words that are numbers, of what is read by eye."""
 FULL = 1000
 """Characters of a name where there is room."""
 HEAD = 2
@@ -129,7 +125,7 @@ def _markdown_table(shown: Shown) -> list[str]:
     table = shown.readable
     if not len(table):
         return [prose(f"No rows. {clean(table.note)}".strip())]
-    body = "\n".join(lines(table, telling(table), shown.name, FULL, NUMBERS[shown.name]))
+    body = "\n".join(lines(table, telling(table), FULL))
     return [body, *map(prose, notes(table))]
 
 
@@ -227,9 +223,8 @@ def _totals(table: Table) -> tuple[Column, ...]:
     for name in ("a", "b", "difference"):
         values = [table[name].cell(row) for row in range(len(table))]
         words = [amount(value, unit) for value, unit in zip(values, units, strict=True)]
-        columns.append(texts(name, right(words, name), table[name].help))
-    ratio = [_ratio(table["ratio"].cell(row)) for row in range(len(table))]
-    columns.append(texts("ratio", right(ratio, "ratio"), table["ratio"].help))
+        columns.append(_number_texts(table[name], words))
+    columns.append(_number_texts(table["ratio"], [_ratio(table["ratio"].cell(row)) for row in range(len(table))]))
     # What stands in the way of all of them the statement has said.
     remarks = table["remark"] if len({row["remark"] for row in table.rows()}) > 1 else None
     return (table["measure"], *columns, table["change"], *([remarks] if remarks else []))
@@ -249,7 +244,7 @@ def _kernels(table: Table) -> tuple[Column, ...]:
     names = [_became(row) for row in table.rows()]
     return (
         table["mark"],
-        texts("what", names, "The kernel, and what it became."),
+        texts(col.SHORT_NAME.but(help="The kernel, and what it became."), names),
         _calls(table),
         *_before_after(table, "a_us", "b_us"),
         table["how"],
@@ -268,10 +263,10 @@ def _ops(table: Table) -> tuple[Column, ...]:
     remarks = [next((str(each) for each in said if each is not None), None) for said in found]
     return (
         table["mark"],
-        replace(table["name"], name="op"),
+        table["name"],
         _calls(table),
         *_before_after(table, "self_cpu_a_us", "self_cpu_b_us"),
-        texts("remark", remarks, "The kernel that it went into, why nothing is known, or what of its views changed."),
+        texts(col.REMARK.but(help=_REMARK), remarks),
     )
 
 
@@ -279,14 +274,14 @@ def _before_after(table: Table, before: str, after: str) -> tuple[Column, ...]:
     change = [
         None
         if (value := table["change_pct"].cell(row)) is None
-        else f"{round(float(value)) or 0:+,} %".replace("+0", "0")
+        else f"{round(float(value)) or 0:+,}".replace("+0", "0")
         for row in range(len(table))
     ]
     return (
-        replace(table[before], name="a_us"),
-        replace(table[after], name="b_us"),
+        table[before],
+        table[after],
         table["saves_us"],
-        texts("change", right([word or ABSENT for word in change], "change"), table["change_pct"].help),
+        _number_texts(table["change_pct"], [word or ABSENT for word in change]),
     )
 
 
@@ -297,7 +292,12 @@ def _calls(table: Table) -> Column:
     for row in range(len(table)):
         before, after = (cell(each, each.cell(row)) for each in columns)
         words.append(before if before == after else f"{before} → {after}")
-    return texts("calls", right(words, "calls"), "Calls in a part, before and after.")
+    return texts(replace(col.CALLS, help="Calls in a part, before and after.", is_number_text=True), words)
+
+
+def _number_texts(column: Column, words: Sequence[str]) -> Column:
+    """A column of numbers as words that end at the right."""
+    return texts(replace(column.spec, is_number_text=True), words)
 
 
 def right(words: Sequence[str], name: str) -> list[str]:

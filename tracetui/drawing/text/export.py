@@ -33,50 +33,6 @@ NARROWEST_NAME = 16
 """Characters to which names shrink before columns are dropped."""
 GAP = "  "
 """Between two columns."""
-LESS_TELLING = (
-    "noise_us",
-    "how",
-    "remark",
-    "ratio",
-    "difference",
-    "touches",
-    "made_by",
-    "since_start",
-    "total_reserved",
-    "unsized",
-    "median_bytes",
-    "fingerprint",
-    "occupancy_mark",
-    "blocks_per_sm",
-    "tail_pct",
-    "bound_occupancy_pct",
-    "roofline_us",
-    "peak_tflops",
-    "peak_gbps",
-    "waves",
-    "flops",
-    "bytes",
-    "shared_bytes",
-    "registers",
-    "block",
-    "grid",
-    "correlation",
-    "launch_start_us",
-    "annotation",
-    "thread",
-    "device",
-    "kind",
-    "min_us",
-    "median_us",
-    "max_us",
-    "kineto_occupancy_pct",
-    "limiter",
-    "stream",
-    "family",
-    "bound",
-    "occupancy_pct",
-)
-"""Columns that a narrow terminal drops first, in this order; then the rightmost."""
 
 
 def render(table: Table, trace: Trace, pane_name: str, form: str, extent: Extent = WHOLE) -> str:
@@ -176,8 +132,8 @@ def _whole(value: Cell) -> Cell:
 def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[str], list[str]]:
     """Header, lines and remarks of aligned columns, within a width where there is one."""
     columns = telling(table)
-    cells = {column.name: shown_texts(column, pane_name) for column in columns}
-    widths = {name: max(map(cell_len, [table.titled(name), *texts])) for name, texts in cells.items()}
+    cells = {column.name: shown_texts(column) for column in columns}
+    widths = {name: max(map(cell_len, [table.heading(name), *texts])) for name, texts in cells.items()}
     dropped = [] if width is None else _drop(columns, widths, width)
     kept = [column for column in columns if column not in dropped]
     if width is not None:
@@ -185,8 +141,8 @@ def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[
     padded = []
     for column in kept:
         room = widths[column.name]
-        texts = [table.titled(column.name), *(shorten(text, room) for text in cells[column.name])]
-        padded.append([_pad(text, room, column.is_text) for text in texts])
+        texts = [table.heading(column.name), *(shorten(text, room) for text in cells[column.name])]
+        padded.append([_pad(text, room, not column.is_number) for text in texts])
     header, *lines = [GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
     return header, lines, remarks(table, columns, dropped)
 
@@ -194,15 +150,16 @@ def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[
 def _drop(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> list[Column]:
     """The columns that a terminal has no room for even when every name is as short as may be."""
     least = {
-        column.name: min(widths[column.name], max(NARROWEST_NAME, len(column.name)))
-        if column.is_text
+        column.name: min(widths[column.name], max(NARROWEST_NAME, len(column.spec.heading)))
+        if not column.is_number
         else widths[column.name]
         for column in columns
     }
     kept, dropped = list(columns), []
     while len(kept) > 2 and _total(least[column.name] for column in kept) > width:
         # The first column says what a row is.
-        worst = next((column for name in LESS_TELLING for column in kept[1:] if column.name == name), kept[-1])
+        # Of those that say least the rightmost goes first.
+        worst = max(reversed(kept[1:]), key=lambda column: column.spec.detail)
         kept.remove(worst)
         dropped.append(worst)
     return dropped
@@ -210,7 +167,7 @@ def _drop(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> l
 
 def _squeeze(columns: Sequence[Column], widths: dict[str, int], width: int) -> None:
     """Narrow the widest names, one character at a time, until the columns fit."""
-    names = [column.name for column in columns if column.is_text]
+    names = [column.name for column in columns if not column.is_number]
     while names and _total(widths[column.name] for column in columns) > width:
         widest = max(names, key=widths.__getitem__)
         if widths[widest] <= len(widest):

@@ -7,27 +7,21 @@ mention. Columns that say the same in every row become a sentence; a row of many
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 from tracetui.drawing.text.origin import WHOLE, Extent, recorded_on
-from tracetui.drawing.text.readable_table import NAME_WIDTH, NAMES, remarks, shown_texts, telling
-from tracetui.drawing.text.summary_words import readable
+from tracetui.drawing.text.readable_table import NAME_WIDTH, remarks, shown_texts, telling
+from tracetui.drawing.text.summary_words import as_read
 from tracetui.model.quantities import ABSENT
-from tracetui.model.table import Column, Table
+from tracetui.model.table import DOUBTFUL, Column, Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
 
 NARROW = 8
 """So many columns are read at once; beyond them repetition is taken out, and a single row turned upright."""
-ESSENTIAL = ("name", "short_name", "kernel", "op", "api", "dur_us", "total_us", "calls", "evidence", "advice")
-"""Columns that stay, even where they say the same in every row."""
-TOLD = ("remark",)
-"""Columns of words with names among them."""
 COMMENT_LIMIT = 65_536
 """Characters that a comment or the description of a pull request on GitHub may have."""
 
-_UNITS = (("_pct", "percent"),)
 # An underscore within a word is no markup, next to another one it may be: __0__.
 _MARKUP = re.compile(r"[\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)")
 _MENTION = re.compile(r"@(?=\w)")
@@ -38,19 +32,17 @@ _BLOCK = re.compile(r"(?=[#+-]|\d+[.)](?:\s|$))\d*")
 
 def markdown(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> str:
     """The table under a line that says what it is and where it comes from, with a line break at its end."""
-    if pane == "summary":
-        table = readable(table)
-        table = replace(table, columns=table.columns[:2])
-    parts = [_title(trace, pane, extent, table)]
+    table = as_read(table, pane)
+    parts = [_title(trace, pane, extent)]
     columns = telling(table)
     said = [extent.left_out(len(table)), *remarks(table, columns)]
     if len(table) == 0:
         said = ["No rows.", clean(table.note)]
     elif len(table) == 1 and len(columns) > NARROW:
-        parts.append(_upright(table, columns, pane))
+        parts.append(_upright(table, columns))
     else:
-        varying, same = _varying(columns, pane)
-        parts += ["\n".join(lines(table, varying, pane)), same]
+        varying, same = _varying(columns)
+        parts += ["\n".join(lines(table, varying)), same]
     parts += map(_paragraph, said)
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -82,54 +74,53 @@ def _word(text: str) -> str:
     return prose(found["before"]) + code(found["name"]) + prose(found["after"])
 
 
-def _title(trace: Trace, pane: str, extent: Extent, table: Table) -> str:
-    ends = [f"in `{end}` {unit}" for end, unit in _UNITS if any(name.endswith(end) for name in table.column_names)]
-    units = [f"columns ending {', '.join(ends)}"] if ends else []
-    known = [*map(prose, recorded_on(trace)), *units]
+def _title(trace: Trace, pane: str, extent: Extent) -> str:
+    known = map(prose, recorded_on(trace))
     words = prose(extent.words(pane))
     head, comma, rest = words.partition(",")
     return " · ".join([f"**{head}**{comma}{rest}{comma} of {code(clean(trace.label))}", *known])
 
 
-def lines(
-    table: Table, columns: Sequence[Column], pane: str, width: int = NAME_WIDTH, right: Collection[str] = ()
-) -> list[str]:
-    """The lines of the table itself, names cut to `width`; columns of words that are numbers are named in `right`."""
-    ends = [not column.is_text or column.name in right for column in columns]
+def lines(table: Table, columns: Sequence[Column], width: int = NAME_WIDTH) -> list[str]:
+    """The lines of the table itself, names cut to `width`."""
+    ends = [column.is_number for column in columns]
     return [
         _row(_heading(table, column) for column in columns),
         _row("---:" if at_end else "---" for at_end in ends),
-        *map(_row, zip(*(_cells(column, pane, width) for column in columns), strict=True)),
+        *map(_row, zip(*(_cells(column, width) for column in columns), strict=True)),
     ]
 
 
 def _heading(table: Table, column: Column) -> str:
     # One mark alone strikes nothing out.
-    return prose(column.name) + table.titled(column.name)[len(column.name) :]
+    return prose(column.spec.heading) + DOUBTFUL * table.is_doubtful(column.name)
 
 
-def _upright(table: Table, columns: Sequence[Column], pane: str) -> str:
+def _upright(table: Table, columns: Sequence[Column]) -> str:
     """One row as lines of column and value."""
-    pairs = ((_heading(table, column), _cells(column, pane)[0]) for column in columns)
+    pairs = ((_heading(table, column), _cells(column)[0]) for column in columns)
     return "\n".join([_row(("column", "value")), _row(("---", "---")), *map(_row, pairs)])
 
 
-def _varying(columns: list[Column], pane: str) -> tuple[list[Column], str]:
+def _varying(columns: list[Column]) -> tuple[list[Column], str]:
     """The columns that tell rows apart, and what the others say, as a sentence; all of them where there are few."""
     if len(columns) <= NARROW or len(columns[0]) < 2:
         return columns, ""
-    same = [c for c in columns[1:] if c.name not in ESSENTIAL and (c.values == c.values[0]).all()]
-    said = ", ".join(f"{prose(column.name)} {_cells(column, pane)[0]}" for column in same)
+    same = [c for c in columns[1:] if not c.spec.is_key and (c.values == c.values[0]).all()]
+    said = ", ".join(f"{prose(column.spec.heading)} {_cells(column)[0]}" for column in same)
     return [column for column in columns if column not in same], f"In every row: {said}." if said else ""
 
 
-def _cells(column: Column, pane: str, width: int = NAME_WIDTH) -> list[str]:
-    texts = [text.strip() for text in shown_texts(column, pane, width)]
+def _cells(column: Column, width: int = NAME_WIDTH) -> list[str]:
+    texts = [text.strip() for text in shown_texts(column, width)]
     if not column.is_text:
         return texts
-    write = code if column.name in NAMES else sentence if column.name in TOLD else prose
+    write = _WRITERS.get(column.spec.text, prose)
     made = {text: write(text) for text in set(texts)}
     return [made[text] for text in texts]
+
+
+_WRITERS = {TextKind.NAME: code, TextKind.KERNEL: code, TextKind.DECODED: code, TextKind.REMARK: sentence}
 
 
 def _row(texts: Iterable[str]) -> str:

@@ -1,7 +1,8 @@
 """A table to be heard or searched: `name: value`, one per line, a block of lines per row, and nothing else.
 
 No colours, boxes, bars, alignment or shortened names: what a screen reader speaks, and what a terminal shows that can
-do nothing. Names of columns are those of JSON and `--sort`, so that what was heard can be typed.
+do nothing. Columns are called what they are on the screen, and `--sort` takes
+these words, so that what was heard can be typed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def plain_text(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) ->
 def blocks(table: Table, title: str = "row") -> list[str]:
     """Every row as its number and the values that it has, an empty line above each."""
     columns = [column for column in table.columns if not column.nulls().all()]
-    labels = [column.name + DOUBTFUL * _is_doubtful(table, column) for column in columns]
+    labels = [column.spec.heading + DOUBTFUL * table.is_doubtful(column.name) for column in columns]
     lines = []
     for row in range(len(table)):
         values = (spoken(column, column.cell(row)) for column in columns)
@@ -54,13 +55,9 @@ def spoken(column: Column, value: Cell) -> str:
     return UNKNOWN if value is None else " ".join(cell(column, value).split())
 
 
-def _is_doubtful(table: Table, column: Column) -> bool:
-    return table.titled(column.name) != column.name
-
-
 def _said(table: Table) -> Sequence[str]:
     """Columns without a value, and what else must be known."""
-    empty = [column.name for column in table.columns if len(table) and column.nulls().all()]
+    empty = [column.spec.heading for column in table.columns if len(table) and column.nulls().all()]
     said = [f"without a value: {', '.join(empty)}"] if empty else []
     said += notes(table)
     return ["", *said] if said else []

@@ -12,21 +12,11 @@ import numpy as np
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.drawing.format import cell, shorten
 from tracetui.model.quantities import ABSENT
-from tracetui.model.table import DOUBTFUL, Column, Table
+from tracetui.model.table import DOUBTFUL, Column, Table, TextKind
 from tracetui.safe_text import clean
 
 NAME_WIDTH = 60
 """Characters of a name in a table."""
-KERNELS = ("kernel", "before", "after")
-"""Columns of names of kernels, in any pane."""
-PROSE = ("title", "evidence", "advice", "effect", "hint", "shares", "value")
-"""Columns of words or whole sentences, which say little when they are cut."""
-NAMES = frozenset(
-    ("name", "short_name", "op", "kernel", "api", "annotation", "before", "after", "cpu_doing", "thread", "example")
-    + ("made_by", "peak_op", "input_shapes", "copy", "grid", "block", "id", "jump", "touches", "signature")
-    + ("fingerprint", "offender", "frame", "file", "what", "measure")
-)
-"""Columns of names out of a program, which are set apart from words."""
 
 
 def telling(table: Table) -> list[Column]:
@@ -37,27 +27,26 @@ def telling(table: Table) -> list[Column]:
     return columns
 
 
-def shown_texts(column: Column, pane: str, width: int = NAME_WIDTH) -> list[str]:
+def shown_texts(column: Column, width: int = NAME_WIDTH) -> list[str]:
     """The column as texts to read, names shortened to `width`."""
     if column.strings is None:
         return [cell(column, column.cell(row)) for row in range(len(column))]
-    kernels = column.name in KERNELS or (pane == "kernels" and column.name == "name")
     shown = {-1: ABSENT}
     for i in np.unique(column.values).tolist():
         if i >= 0:
             text = column.strings[i]
-            text = clean(short_kernel(text) if kernels else text)
-            shown[i] = text if column.name in PROSE else shorten(text, width)
+            text = clean(short_kernel(text) if column.spec.text is TextKind.KERNEL else text)
+            shown[i] = text if column.spec.text is TextKind.PROSE else shorten(text, width)
     return [shown[i] for i in column.values.tolist()]
 
 
 def remarks(table: Table, shown: Sequence[Column], dropped: Sequence[Column] = ()) -> list[str]:
     """What a reader must know below a table: columns that are not there, and the table's own note."""
     seen = {column.name for column in [*shown, *dropped]} | {"name"}
-    empty = [column.name for column in table.columns if column.name not in seen]
+    empty = [column.spec.heading for column in table.columns if column.name not in seen]
     said = []
     if dropped:
-        names = ", ".join(column.name for column in dropped)
+        names = ", ".join(column.spec.heading for column in dropped)
         said.append(f"Not shown for want of width: {names}.")
     if empty:
         said.append(f"Without a value in this trace: {', '.join(empty)}.")
@@ -68,6 +57,11 @@ def notes(table: Table) -> list[str]:
     """The table's own note, and which columns are doubtful."""
     said = [clean(table.note)] if table.note else []
     if table.doubts:
-        doubts = (f"{words}: {', '.join(names) or 'all'}" for words, names in table.doubts.items())
+        doubts = (f"{words}: {', '.join(_headings(table, names)) or 'all'}" for words, names in table.doubts.items())
         said.append(f"{DOUBTFUL} Doubtful, as health says: {'; '.join(doubts)}.")
     return said
+
+
+def _headings(table: Table, names: Sequence[str]) -> list[str]:
+    """The headings of columns of a table; what is no column of it keeps its name."""
+    return [table[name].spec.heading if name in table else name for name in names]

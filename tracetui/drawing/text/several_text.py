@@ -17,7 +17,7 @@ from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.drawing.text import export
 from tracetui.drawing.text.comparison_text import HEAD, amount, bullet, in_words, right, side_facts, wrapped
 from tracetui.drawing.text.markdown import code, lines, prose, sentence
-from tracetui.model.table import Column, Table, texts
+from tracetui.model.table import Column, ColumnSpec, Table, texts
 from tracetui.safe_text import clean
 
 KEY = ("gpu_span_us", "gpu_busy_us", "gpu_idle_pct", "kernels", "copies", "launches", "moved_bytes") + (
@@ -94,7 +94,7 @@ def as_json(shown: SeveralShown) -> str:
 def as_markdown(shown: SeveralShown) -> str:
     """The sides and what is said of each as lists, the table below them."""
     table = shown.readable
-    body = "\n".join(lines(table, table.columns, "totals", right=table.column_names[1:]))
+    body = "\n".join(lines(table, table.columns))
     if shown.alone:
         return f"{body}\n\n{prose(LEGEND)}\n"
     named = zip(SIDE_NAMES, shown.told.sides, strict=False)
@@ -163,4 +163,4 @@ def _factor(row: dict[str, Any], name: str) -> str:
 
 
 def _column(name: str, words: Sequence[str]) -> Column:
-    return texts(name, list(words), "The middle of its parts.")
+    return texts(ColumnSpec(name, name, "The middle of its parts.", is_number_text=True), list(words))

@@ -11,7 +11,6 @@ from tracetui.model.quantities import count
 from tracetui.model.table import Table
 from tracetui.ui.compare.readable_changes import grouped, readable_changes, readable_totals, with_calls
 from tracetui.ui.widgets.bar_texts import Tab
-from tracetui.ui.widgets.columns import titles_of
 from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, TabbedList
 
 KERNELS, OPS, TOTALS = "kernels", "ops", "totals"
@@ -61,11 +60,6 @@ class CompareList(TabbedList):
     def change(self) -> int:
         """The row of the current tab's whole table under the cursor, -1 for none or for a group."""
         return -1 if self.arrangement.by else self.view.row
-
-    @property
-    def titles(self) -> dict[str, str]:
-        """The titles on screen of the columns, by name."""
-        return titles_of(self.layout_name, self.arrangement.by)
 
     @property
     def groupings(self) -> Sequence[str]:

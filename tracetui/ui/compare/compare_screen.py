@@ -69,7 +69,3 @@ class CompareScreen(SizedScreen):
     def help_title(self) -> str:
         """What stands above the help."""
         return f"Help: keys, and below them the columns of {self._view.panes.pane}"
-
-    def column_titles(self) -> dict[str, str]:
-        """The titles on screen of the columns of the list, by name."""
-        return self._view.panes.titles

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.drawing.format import cell
 from tracetui.drawing.text.summary_words import words
 from tracetui.model.quantities import quantity
-from tracetui.model.table import Column, Table, coded, texts
+from tracetui.model.table import Column, Table, coded, numbers, texts
 
 SIGNS = {"faster": "+", "slower": "-", "gone": "+", "new": "-", "same": "=", "cannot tell": "?"}
 SHORT = {"fused into": "fused", "split into": "split", "cannot tell": "noise"}
@@ -23,7 +24,10 @@ def readable_changes(table: Table) -> Table:
     """Kernels or operators with the sign before their mark, which is one word."""
     mark, saves = table["mark"], table["saves_us"]
     marks = [signed(str(mark.cell(row)), saves.cell(row)) for row in range(len(table))]
-    made = _with(table, texts("mark", [f"{each[:2]}{SHORT.get(each[2:], each[2:])}" for each in marks], mark.help))
+    made = _with(
+        table,
+        texts(replace(mark.spec, is_signed=True), [f"{each[:2]}{SHORT.get(each[2:], each[2:])}" for each in marks]),
+    )
     return with_calls(made) if "calls_a" in table else made
 
 
@@ -34,8 +38,10 @@ def with_calls(table: Table) -> Table:
     for row in range(len(table)):
         counts = [cell(column, column.cell(row)) for column in (before, after)]
         words.append(counts[0] if counts[0] == counts[1] else " → ".join(counts))
-    width = max(map(len, words), default=0)
-    return _with(table, texts("calls_a", [word.rjust(width) for word in words], before.help))
+    both = replace(
+        before.spec, heading="calls", help="Calls in a part of A, and of B where they differ.", is_number_text=True
+    )
+    return _with(table, texts(both, words))
 
 
 def signed(mark: str, saves: object) -> str:
@@ -49,14 +55,14 @@ def signed(mark: str, saves: object) -> str:
 def readable_totals(table: Table) -> Table:
     """Measures in words, every number in the unit of its row."""
     rows = list(table.rows())
-    columns = [texts("measure", [words(str(row["measure"])) for row in rows], table["measure"].help)]
+    columns = [texts(table["measure"].spec, [words(str(row["measure"])) for row in rows])]
     for column in table.columns[1:]:
         if column.name in ("a", "a_scatter", "b", "b_scatter", "difference"):
             amounts = [_amount(row[column.name], str(row["unit"] or "")) for row in rows]
-            columns.append(texts(column.name, amounts, column.help))
+            columns.append(texts(replace(column.spec, is_number_text=True), amounts))
         elif column.name == "change":
             amounts = [None if row["change"] == "unknown" else str(row["change"]) for row in rows]
-            columns.append(texts("change", amounts, column.help))
+            columns.append(texts(column.spec, amounts))
         elif column.name != "unit":
             columns.append(column)
     return replace(table, columns=tuple(columns))
@@ -80,7 +86,7 @@ def grouped(table: Table, by: str) -> Table:
     """
     key = table[by]
     used, member = np.unique(key.values, return_inverse=True)
-    columns = [coded(by, used, key.strings or (), key.help)]
+    columns = [coded(key.spec, used, key.strings or ())]
     for name in ("calls_a", "calls_b", "a_us", "b_us", "self_cpu_a_us", "self_cpu_b_us", "saves_us"):
         if name in table:
             column = table[name]
@@ -98,4 +104,4 @@ def _percents(columns: list[Column]) -> list[Column]:
         return []
     with np.errstate(divide="ignore", invalid="ignore"):
         more = np.where(before > 0, -100 * values["saves_us"] / before, np.nan)
-    return [Column("change_pct", more, "%", "How much more, of A.")]
+    return [numbers(col.CHANGE_PCT, more)]

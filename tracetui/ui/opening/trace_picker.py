@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from tracetui.model.quantities import size
-from tracetui.model.table import Table, texts
+from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.exports import home_path
@@ -21,6 +21,9 @@ from tracetui.ui.opening.trace_files import TraceFile, find_traces, trace_file
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
+
+_TRACE = ColumnSpec("trace", "trace", width=30, grow=1)
+_SIZE = ColumnSpec("size", "size", is_number_text=True)
 
 
 class TracePicker(Picker["str | list[str]"]):
@@ -119,8 +122,8 @@ def files_table(files: Sequence[TraceFile]) -> Table:
     now = time.time()
     return Table(
         (
-            texts("trace", [clean(home_path(file.path)) for file in files]),
-            texts("size", [size(file.bytes) for file in files]),
+            texts(_TRACE, [clean(home_path(file.path)) for file in files]),
+            texts(_SIZE, [size(file.bytes) for file in files]),
             texts("changed", [age(now - file.modified) for file in files]),
         )
     )

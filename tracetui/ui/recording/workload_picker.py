@@ -8,13 +8,17 @@ import numpy as np
 from textual import on, work
 from textual.message import Message
 
-from tracetui.model.table import Table, texts
+from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.safe_text import clean
 from tracetui.ui.recording.recording_form import RecordingForm
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
 from workloads.registry import Entry, entries
+
+_WORKLOAD = ColumnSpec("workload", "workload", width=20, grow=1)
+_HERE = ColumnSpec("here", "here", width=20, grow=1)
+_SUMMARY = ColumnSpec("summary", "what", width=20, grow=2)
 
 HERE = "runs here"
 
@@ -64,8 +68,8 @@ def workloads_table(rows: list[Entry]) -> Table:
     """Name, whether it runs here, and what it is."""
     return Table(
         (
-            texts("workload", [clean(row.name) for row in rows]),
-            texts("here", [clean(row.reason) or HERE for row in rows]),
-            texts("summary", [clean(row.workload.summary if row.workload else row.source) for row in rows]),
+            texts(_WORKLOAD, [clean(row.name) for row in rows]),
+            texts(_HERE, [clean(row.reason) or HERE for row in rows]),
+            texts(_SUMMARY, [clean(row.workload.summary if row.workload else row.source) for row in rows]),
         )
     )

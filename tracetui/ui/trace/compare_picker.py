@@ -11,11 +11,13 @@ from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.linking.steps import steps
 from tracetui.drawing.format import shorten
 from tracetui.errors import UsageError
-from tracetui.model.table import Table, texts
+from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.model.trace import Kind, Trace
 from tracetui.safe_text import clean
 from tracetui.ui.trace.related_slices import chain_of, numbers, step_of
 from tracetui.ui.widgets.picker import Picker
+
+_COMPARISON = ColumnSpec("comparison", "compare", width=30, grow=1)
 
 OTHER_TRACE = ("", "")
 """Stands for a trace that has still to be picked."""
@@ -44,7 +46,7 @@ class ComparePicker(Picker[tuple[str, str]]):
     def on_mount(self) -> None:
         """List the offers."""
         super().on_mount()
-        table = Table((texts("comparison", [offer.title for offer in self._offers]),))
+        table = Table((texts(_COMPARISON, [offer.title for offer in self._offers]),))
         self.offer([offer.scopes for offer in self._offers], table, "")
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tracetui.model.quantities import duration
-from tracetui.model.table import Table, texts
+from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.ui.trace.history import Mark
 from tracetui.ui.widgets.picker import Picker
+
+_MARK = ColumnSpec("mark", "mark", width=20, grow=1)
 
 
 class MarkPicker(Picker[Mark]):
@@ -32,7 +34,7 @@ def marks_table(marks: Sequence[Mark]) -> Table:
     steps = [None if mark.viewpoint.step is None else str(mark.viewpoint.step) for mark in marks]
     return Table(
         (
-            texts("mark", [mark.title for mark in marks]),
+            texts(_MARK, [mark.title for mark in marks]),
             texts("step", steps),
             texts("from", starts),
             texts("pane", [mark.viewpoint.pane for mark in marks]),

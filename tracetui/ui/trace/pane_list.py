@@ -23,11 +23,10 @@ from tracetui.drawing.text.origin import Extent
 from tracetui.drawing.text.summary_words import readable
 from tracetui.errors import TracetuiError
 from tracetui.model.quantities import count
-from tracetui.model.table import Table
+from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
 from tracetui.ui.widgets.bar_texts import Tab
-from tracetui.ui.widgets.layouts import SENTENCES
 from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, TabbedList
 from tracetui.ui.widgets.table_view import TableView
 
@@ -53,6 +52,13 @@ TAB_KEYS = dict(zip(TABS, (*"123456789", "M", "H", "R"), strict=True))
 WHOLE_TRACE_PANES = ("steps", "summary", "health")
 """Panes that always speak of the whole trace."""
 
+DETAILED_COLUMNS: dict[str, tuple[str, ...]] = {
+    "findings": ("title", "evidence", "advice"),
+    "gaps": ("cause", "shares", "cpu_doing"),
+    "health": ("check", "effect", "example"),
+    "memory by copy": ("copy", "hint"),
+}
+"""Columns too long for a list, by pane: the details show those of the current row."""
 UNTIMED_PANES = ("findings", "health", "summary")
 """Panes that are not in the order of time: the cursor stays where it was left."""
 
@@ -233,13 +239,14 @@ class PaneList(TabbedList):
     def _explain_row(self) -> None:
         """Let the details tell what is too long for the list, of the current row."""
         view, arrangement = self.view, self.arrangement
-        wanted = SENTENCES.get(f"{self.pane} by {arrangement.by}" if arrangement.by else self.pane, ())
+        wanted = DETAILED_COLUMNS.get(f"{self.pane} by {arrangement.by}" if arrangement.by else self.pane, ())
         sentences = []
         if view.table is not None and view.row >= 0:
-            for name, opening in wanted:
-                text = view.table[name].cell(view.row)
+            for column in map(view.table.__getitem__, wanted):
+                text = column.cell(view.row)
                 if text:
-                    sentences.append(clean(f"{opening} {text}" if opening else str(text)))
+                    is_sentence = column.spec.text is TextKind.PROSE
+                    sentences.append(clean(str(text) if is_sentence else f"{column.spec.heading}: {text}"))
         self.details.show_sentences(tuple(sentences), view.table if self.pane == "roofline" else None)
 
     def _rows_listed(self) -> None:

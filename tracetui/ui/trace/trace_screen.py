@@ -14,7 +14,6 @@ from tracetui.opening import SideName
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import CompareAsked
 from tracetui.ui.trace.trace_view import TraceView
-from tracetui.ui.widgets.columns import titles_of
 from tracetui.ui.widgets.sized_screen import SizedScreen
 
 
@@ -58,11 +57,6 @@ class TraceScreen(SizedScreen):
     def help_title(self) -> str:
         """What stands above the help."""
         return f"Help: keys, and below them the columns of {self.view.panes.pane}"
-
-    def column_titles(self) -> dict[str, str]:
-        """The titles on screen of the columns of the list, by name."""
-        panes = self.view.panes
-        return titles_of(panes.pane, panes.arrangement.by)
 
     def action_compare(self) -> None:
         """Pick what to compare this step with."""

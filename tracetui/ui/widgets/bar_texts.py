@@ -36,7 +36,7 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPa
         if number:
             words.append(f"{count(number)} {word}{'' if number == 1 else 's'}")
     # What wrong numbers went into is not said without a mark.
-    doubt = DOUBTFUL if summary is not None and summary.titled("value") != "value" else ""
+    doubt = DOUBTFUL if summary is not None and summary.is_doubtful("value") else ""
     busy = _number(facts.get("gpu_busy_pct"))
     if busy is not None:
         words.append(f"{doubt}GPU busy {rounded_percent(busy)}")

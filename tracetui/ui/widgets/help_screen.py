@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,11 +10,16 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from tracetui.model.table import Table, texts
+from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.ui.base.commands import command, commands_in_focus
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.table_view import TableView
+
+_KEYS = ColumnSpec("keys", "keys", width=16)
+_DOES = ColumnSpec("does", "does", width=30)
+_MORE = ColumnSpec("help", "more", width=24, grow=1)
+_WHERE = ColumnSpec("where", "where", width=11)
 
 _PART_NAMES = {
     "TableView": "list",
@@ -56,7 +60,7 @@ class HelpScreen(Overlay[None]):
     def on_mount(self) -> None:
         """Fill in the rows."""
         keys, titles, where, helps = zip(*self._rows, strict=True)
-        table = Table((texts("keys", keys), texts("does", titles), texts("where", where), texts("help", helps)))
+        table = Table((texts(_KEYS, keys), texts(_DOES, titles), texts(_MORE, helps), texts(_WHERE, where)))
         self.query_one("#title", Bar).parts = (BarPart(self._title, "strong"),)
         view = self.query_one(TableView)
         view.show("help", table, np.arange(len(table)))
@@ -78,8 +82,8 @@ class HelpScreen(Overlay[None]):
         self.dismiss()
 
 
-def help_rows(screen: Screen[Any], table: Table | None, titles: Mapping[str, str]) -> list[HelpRow]:
-    """The rows of the help for what has the focus, and for the columns of a table; `titles` are those on screen."""
+def help_rows(screen: Screen[Any], table: Table | None) -> list[HelpRow]:
+    """The rows of the help for what has the focus, and for the columns of a table."""
     rows: list[HelpRow] = []
     taken: set[str] = set()
     for node, commands in commands_in_focus(screen):
@@ -91,5 +95,5 @@ def help_rows(screen: Screen[Any], table: Table | None, titles: Mapping[str, str
             if keys:
                 rows.append((" ".join(keys), title, where, each.binding.tooltip))
     if table is not None:
-        rows += [(titles.get(column.name, ""), column.name, "column", column.help) for column in table.columns]
+        rows += [(column.spec.heading, column.name, "column", column.help) for column in table.columns]
     return rows

@@ -60,7 +60,7 @@ class Picker(Overlay[Pickable | None]):
         # The help is needed only once it is asked for.
         from tracetui.ui.widgets.help_screen import HelpScreen, help_rows
 
-        self.app.push_screen(HelpScreen(help_rows(self, None, {}), "Help: keys"))
+        self.app.push_screen(HelpScreen(help_rows(self, None), "Help: keys"))
 
     def action_dismiss_none(self) -> None:
         """Pick nothing."""

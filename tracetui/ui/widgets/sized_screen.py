@@ -54,10 +54,6 @@ class SizedScreen(Screen[None]):
         """What stands above the help."""
         raise NotImplementedError
 
-    def column_titles(self) -> dict[str, str]:
-        """The titles on screen of the columns of the list, by name."""
-        raise NotImplementedError
-
     def compose(self) -> ComposeResult:
         """The view, or why it cannot be seen."""
         yield Static(TOO_SMALL, id="too-small", markup=False)
@@ -95,5 +91,5 @@ class SizedScreen(Screen[None]):
         # The help is needed only once it is asked for.
         from tracetui.ui.widgets.help_screen import HelpScreen, help_rows
 
-        rows = help_rows(self, self.view.panes.table, self.column_titles())
+        rows = help_rows(self, self.view.panes.table)
         self.app.push_screen(HelpScreen(rows, self.help_title()))

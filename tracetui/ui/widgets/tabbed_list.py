@@ -23,7 +23,7 @@ from textual.widget import Widget
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.drawing.format import shorten
 from tracetui.model.quantities import count
-from tracetui.model.table import Table
+from tracetui.model.table import Table, TextKind
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.bar import Bar
@@ -31,8 +31,6 @@ from tracetui.ui.widgets.bar_texts import Tab, tab_parts
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.table_view import TableView
 
-KERNEL_NAMES = ("name", "kernel")
-"""Columns that are shown without namespaces and parameters, and so sorted."""
 WAITING_NOTE = "…"
 """Stands in the list while its table is being made."""
 
@@ -59,7 +57,8 @@ class ListArrangement:
 def arrange(table: Table, arrangement: ListArrangement) -> NDArray[np.int64]:
     """The rows of a table to list, in order."""
     if arrangement.sort is not None and arrangement.sort in table:
-        names_kernels = arrangement.sort in KERNEL_NAMES
+        # What is shown without namespaces and parameters is sorted so.
+        names_kernels = table[arrangement.sort].spec.text is TextKind.KERNEL
         order = table.order(arrangement.sort, arrangement.descending, short_kernel if names_kernels else None)
     else:
         order = np.arange(len(table))

@@ -23,8 +23,7 @@ from textual.strip import Strip
 
 from tracetui.model.table import Table
 from tracetui.ui.base.commands import command
-from tracetui.ui.widgets.columns import GAP, fitted, header_text, layout_of, placed, row_text, scrolled
-from tracetui.ui.widgets.layouts import Shown
+from tracetui.ui.widgets.columns import GAP, ShownColumn, fitted, header_text, layout_of, placed, row_text, scrolled
 from tracetui.ui.widgets.scroller import Scroller
 
 _TONES = {"+": "better", "-": "worse"}
@@ -106,8 +105,8 @@ class TableView(Scroller, can_focus=True):
         self.order: NDArray[np.int64] = np.empty(0, np.int64)
         self.note = ""
         """What is said in place of rows when there are none."""
-        self._layout: list[Shown] = []
-        self._columns: list[tuple[Shown, int]] = []
+        self._layout: list[ShownColumn] = []
+        self._columns: list[tuple[ShownColumn, int]] = []
         self._fitted = 0
         self._skipped = 0
         self._more_columns = False
@@ -331,7 +330,7 @@ class TableView(Scroller, can_focus=True):
         """A line that is not the current one: what begins with a sign is coloured."""
         segments, left, done = [], 1, 0
         for shown, cells in self._columns:
-            tone = _TONES.get(text[left : left + 1]) if shown.signed else None
+            tone = _TONES.get(text[left : left + 1]) if shown.spec.is_signed else None
             if tone is not None:
                 segments += [Segment(text[done:left], self.rich_style)]
                 segments += [Segment(text[left : left + cells], self._style(tone))]

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.comparing.changes.change_rows import (
     CANNOT_TELL,
     FUSED_INTO,
@@ -63,9 +64,9 @@ class ChangeBytes:
     def columns(self) -> tuple[Column, ...]:
         """Columns a_bytes, b_bytes and saved_bytes."""
         return (
-            numbers("a_bytes", self.a, "bytes", "Least bytes that these calls of A read and write."),
-            numbers("b_bytes", self.b, "bytes", "The same of B; of a fused kernel an estimate from what went into it."),
-            numbers("saved_bytes", self.a - self.b, "bytes", "How many fewer these are in B."),
+            numbers(col.A_BYTES, self.a),
+            numbers(col.B_BYTES, self.b),
+            numbers(col.SAVED_BYTES, self.a - self.b),
         )
 
     @property
@@ -260,22 +261,25 @@ def _table(rows: ChangeRows, a: _KernelSide, b: _KernelSide, told: Sequence[Diff
     with np.errstate(divide="ignore", invalid="ignore"):
         percent = np.where(before > 0, 100 * (after - before) / before, np.nan)
     columns = (
-        texts("mark", marks, "What became of it."),
-        texts("short_name", [_short(*each) for each in kinds], "What it does, decoded from its name."),
-        texts("family", [_family(*each) for each in kinds], "Sort of work, decoded from the name."),
-        texts("op", [_ops(*each) for each in kinds], "The operators that launched it in A; in B of what is new."),
-        texts("how", [_how(rows, index, a, b) for index in range(len(rows))], "By what both were found to be alike."),
-        numbers("calls_a", a.calls, "", "Calls in the representative part of A."),
-        numbers("calls_b", b.calls, "", "Calls in that of B."),
-        numbers("a_us", before, "us", "GPU time of all these calls in a part of A, at the middle of all parts."),
-        numbers("b_us", after, "us", "GPU time in a part of B."),
-        numbers("saves_us", before - after, "us", "How much less that is in B."),
-        numbers("change_pct", percent, "%", "How much more it is, of A."),
-        numbers("noise_us", noise, "us", "Spread among the parts of one side; the larger of the two."),
-        texts("change", [each.change.value for each in told], "Whether that is more than noise."),
+        texts(col.MARK, marks),
+        texts(col.SHORT_NAME, [_short(*each) for each in kinds]),
+        texts(col.FAMILY, [_family(*each) for each in kinds]),
+        texts(
+            col.OP.but(help="The operators that launched it in A; in B of what is new."),
+            [_ops(*each) for each in kinds],
+        ),
+        texts(col.HOW, [_how(rows, index, a, b) for index in range(len(rows))]),
+        numbers(col.CALLS_A.but(help="Calls in the representative part of A."), a.calls),
+        numbers(col.CALLS_B, b.calls),
+        numbers(col.A_US, before),
+        numbers(col.B_US, after),
+        numbers(col.SAVES_US, before - after),
+        numbers(col.CHANGE_PCT, percent),
+        numbers(col.NOISE_US.but(help="Spread among the parts of one side; the larger of the two."), noise),
+        texts(col.CHANGE, [each.change.value for each in told]),
         *moved.columns(),
-        texts("name_a", [_names(each[0]) for each in kinds], "Name as recorded in A."),
-        texts("name_b", [_names(each[1]) for each in kinds], "Name as recorded in B."),
+        texts(col.NAME_A, [_names(each[0]) for each in kinds]),
+        texts(col.NAME_B, [_names(each[1]) for each in kinds]),
     )
     return Table(columns, doubts=moved.doubts)
 

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.comparing.changes.change_rows import CANNOT_TELL, FUSED_INTO, GONE, NEW, SAME, mark_of
 from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
@@ -110,21 +111,24 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
     doubts = _doubts(a, b, keys)
     table = Table(
         (
-            texts("mark", _marks(left, right, into, doubts), "What became of it."),
-            texts("name", names, "Name; without what differs from run to run."),
-            texts("kind", [key.kind for key in keys], "Op, annotation, runtime call, wait for the GPU, or compile."),
-            numbers("calls_a", left.calls.median, "", "Calls in a part of A, at the middle."),
-            numbers("calls_b", right.calls.median, "", "Calls in a part of B, at the middle."),
-            numbers("self_cpu_a_us", left.own.median / 1000, "us", "CPU time outside of what it called, in A."),
-            numbers("self_cpu_b_us", right.own.median / 1000, "us", "CPU time outside of what it called, in B."),
-            numbers("saves_us", saves / 1000, "us", "How much less that is in B."),
-            numbers("change_pct", _percent(left.own.median, right.own.median), "%", "How much more, of A."),
-            numbers("noise_us", noise / 1000, "us", "Spread among the parts of one side; the larger of the two."),
-            numbers("cpu_a_us", left.total.median / 1000, "us", "CPU time with what it called, in A."),
-            numbers("cpu_b_us", right.total.median / 1000, "us", "CPU time with what it called, in B."),
-            texts("fused_into", [into.get(row) for row in range(len(keys))], "The kernel that does its work in B."),
+            texts(col.MARK, _marks(left, right, into, doubts)),
+            texts(col.OP_NAME.but(help="Name; without what differs from run to run."), names),
+            texts(
+                col.KIND.but(help="Op, annotation, runtime call, wait for the GPU, or compile."),
+                [key.kind for key in keys],
+            ),
+            numbers(col.CALLS_A.but(help="Calls in a part of A, at the middle."), left.calls.median),
+            numbers(col.CALLS_B.but(help="Calls in a part of B, at the middle."), right.calls.median),
+            numbers(col.SELF_CPU_A_US, left.own.median / 1000),
+            numbers(col.SELF_CPU_B_US, right.own.median / 1000),
+            numbers(col.SAVES_US, saves / 1000),
+            numbers(col.CHANGE_PCT.but(help="How much more, of A."), _percent(left.own.median, right.own.median)),
+            numbers(col.NOISE_US.but(help="Spread among the parts of one side; the larger of the two."), noise / 1000),
+            numbers(col.CPU_A_US, left.total.median / 1000),
+            numbers(col.CPU_B_US, right.total.median / 1000),
+            texts(col.FUSED_INTO, [into.get(row) for row in range(len(keys))]),
             *_folded_columns(left, right, names),
-            texts("remark", [doubts.get(row) for row in range(len(keys))], "Why nothing can be said of the row."),
+            texts(col.REMARK, [doubts.get(row) for row in range(len(keys))]),
         ),
         np.where(first_a >= 0, first_a, first_b),
         note(a, b),
@@ -224,8 +228,8 @@ def _folded_columns(left: _OpSide, right: _OpSide, names: list[str]) -> tuple[Co
         listed.append(", ".join(names[each] for each in inner) or None)
         changed.append(_folded_words(names, inner, in_a, in_b) or None)
     return (
-        texts("folded", listed, "View ops and occupancy queries within it that put nothing on the GPU."),
-        texts("folded_change", changed, "What of these is gone or new, or called at another rate."),
+        texts(col.FOLDED, listed),
+        texts(col.FOLDED_CHANGE, changed),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tracetui.analysis import columns as col
 from tracetui.analysis.comparing.sides.composition import is_mixed
 from tracetui.analysis.comparing.sides.measures import (
     Measure,
@@ -96,17 +97,17 @@ def totals(a: Side, b: Side) -> Table:
     told = [row.difference for row in rows]
     return Table(
         (
-            texts("measure", [row.name for row in rows], "What is measured; ends in the unit where it has one."),
-            texts("unit", [row.unit for row in rows], "Unit of the numbers; empty for counts."),
-            numbers("a", [each.a.median for each in told], "", "Median over the parts of A."),
-            numbers("a_scatter", [each.a.scatter for each in told], "", _SCATTER.format("A")),
-            numbers("b", [each.b.median for each in told], "", "Median over the parts of B."),
-            numbers("b_scatter", [each.b.scatter for each in told], "", _SCATTER.format("B")),
-            numbers("difference", [each.amount for each in told], "", "B less A."),
-            numbers("ratio", [each.ratio for each in told], "", "B by A."),
-            texts("change", [row.change.value for row in rows], "What noise lets one say of B beside A."),
-            texts("remark", [row.remark or None for row in rows], "What stands in the way of saying more."),
-            texts("about", [row.help for row in rows], "What the number is."),
+            texts(col.MEASURE, [row.name for row in rows]),
+            texts(col.UNIT.but(help="Unit of the numbers; empty for counts."), [row.unit for row in rows]),
+            numbers(col.A, [each.a.median for each in told]),
+            numbers(col.A_SCATTER.but(help=_SCATTER.format("A")), [each.a.scatter for each in told]),
+            numbers(col.B, [each.b.median for each in told]),
+            numbers(col.B_SCATTER.but(help=_SCATTER.format("B")), [each.b.scatter for each in told]),
+            numbers(col.DIFFERENCE, [each.amount for each in told]),
+            numbers(col.RATIO, [each.ratio for each in told]),
+            texts(col.CHANGE.but(help="What noise lets one say of B beside A."), [row.change.value for row in rows]),
+            texts(col.REMARK.but(help="What stands in the way of saying more."), [row.remark or None for row in rows]),
+            texts(col.ABOUT, [row.help for row in rows]),
         ),
         None,
         note(a, b),

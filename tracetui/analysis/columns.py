@@ -1,0 +1,450 @@
+"""Every column of every table: its name in files and commands, its heading, what it says and how it looks.
+
+A column is declared once, here; a pane that means something more particular by it says so where it makes the table
+(`DUR_US.but(help="...")`). Headings are the same words on the screen, in text and in a report. They carry the unit
+of shares and rates (`occ %`, `GB/s`) and of positions in time (`start µs`); durations, bytes and operations have theirs
+in the cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tracetui.model.table import ColumnSpec, TextKind
+
+A = ColumnSpec("a", "A", help="Median over the parts of A.")
+A_BYTES = ColumnSpec("a_bytes", "bytes A", help="Least bytes that these calls of A read and write.", unit="bytes")
+A_SCATTER = ColumnSpec("a_scatter", "A scatters")
+A_US = ColumnSpec(
+    "a_us", "A", help="GPU time of all these calls in a part of A, at the middle of all parts.", unit="us"
+)
+ABOUT = ColumnSpec("about", "about", help="What the number is.", width=20, grow=2, text=TextKind.PROSE)
+ABOVE_US = ColumnSpec("above_us", "above roof", help="Time taken beyond that.", unit="us")
+ACTIVITIES = ColumnSpec("activities", "activities", help="Kernels, copies and fills.")
+ADVICE = ColumnSpec("advice", "advice", help="What to do about it.", text=TextKind.PROSE, is_key=True)
+AFTER = ColumnSpec("after", "then ran", help="The activity that ended the gap.", width=14, grow=2, text=TextKind.KERNEL)
+AFTER_SYNC = ColumnSpec(
+    "after_sync",
+    "after sync",
+    help="Whether it began while the launching thread waited for the GPU, so that nothing was queued.",
+)
+ALLOCATED = ColumnSpec("allocated", "allocated", help="Bytes that it allocated.", unit="bytes")
+ALLOCS = ColumnSpec("allocs", "allocs", help="How often it allocated.")
+ANNOTATION = ColumnSpec(
+    "annotation",
+    "annotation",
+    help="The innermost annotation around the launch, other than the step.",
+    width=18,
+    grow=1,
+    text=TextKind.NAME,
+    detail=1,
+)
+API = ColumnSpec("api", "call", help="Name of the call.", width=16, grow=1, text=TextKind.NAME, is_key=True)
+AT_PEAK = ColumnSpec(
+    "at_peak",
+    "at peak",
+    help="Bytes that it had allocated and that were in use when the device was fullest.",
+    unit="bytes",
+)
+AT_PEAK_PCT = ColumnSpec(
+    "at_peak_pct", "% of peak", help="Their share of what was in use then on that device.", unit="%"
+)
+B = ColumnSpec("b", "B", help="Median over the parts of B.")
+B_BYTES = ColumnSpec(
+    "b_bytes", "bytes B", help="The same of B; of a fused kernel an estimate from what went into it.", unit="bytes"
+)
+B_SCATTER = ColumnSpec("b_scatter", "B scatters")
+B_US = ColumnSpec("b_us", "B", help="GPU time in a part of B.", unit="us")
+BACKWARD_GPU_US = ColumnSpec(
+    "backward_gpu_us",
+    "backward GPU",
+    help="Time in which the GPU ran the backward pass of it and of what it called, likewise.",
+    unit="us",
+)
+BEFORE = ColumnSpec(
+    "before", "before it", help="The activity that ended last before it.", width=14, grow=1, text=TextKind.KERNEL
+)
+BLOCK = ColumnSpec("block", "block", help="Threads per block in x, y and z.", width=10, text=TextKind.NAME, detail=2)
+BLOCKS_PER_SM = ColumnSpec(
+    "blocks_per_sm", "blocks per SM", help="Blocks of the grid per multiprocessor or compute unit.", detail=2
+)
+BOUND = ColumnSpec(
+    "bound",
+    "bound",
+    help=(
+        "compute, memory, L2 (faster than memory: from the cache), latency (too little work), ? (faster than "
+        "possible: some assumption is wrong)."
+    ),
+    width=7,
+    detail=1,
+)
+BOUND_OCCUPANCY_PCT = ColumnSpec(
+    "bound_occupancy_pct",
+    "grid occ %",
+    help="What the grid can reach of it, on average over all SMs.",
+    unit="%",
+    detail=2,
+)
+BYTE = ColumnSpec("byte", "at byte", help="Where it stands in the file.")
+BYTES = ColumnSpec("bytes", "bytes", help="Bytes in all, of those that say how many.", unit="bytes", detail=2)
+CALL_PER_NODE_US = ColumnSpec("call_per_node_us", "call per node", help="That time shared among the nodes.", unit="us")
+CALL_US = ColumnSpec("call_us", "call", help="Mean time that the CPU spent in the launch call.", unit="us")
+CALLS = ColumnSpec("calls", "calls", help="How often it was called.", is_key=True)
+CALLS_A = ColumnSpec("calls_a", "calls A", help="Calls in the part of A that stands for the others.")
+CALLS_B = ColumnSpec("calls_b", "calls B", help="Calls in that of B.")
+CAUSE = ColumnSpec("cause", "cause", help="What most of it is put down to.", width=18, grow=1)
+CHANGE = ColumnSpec("change", "change", help="Whether that is more than noise.", width=11)
+CHANGE_PCT = ColumnSpec("change_pct", "change %", help="How much more it is, of A.", unit="%")
+CHECK = ColumnSpec("check", "check", help="What was looked for.", width=28)
+COPIES = ColumnSpec("copies", "copies", help="Copies and fills launched in it.")
+COPY = ColumnSpec("copy", "copy", help="From where to where, as recorded.", width=18, grow=1, text=TextKind.NAME)
+CORRELATION = ColumnSpec("correlation", "correlation", help="The profiler's id of the launch.", detail=1)
+COST_US = ColumnSpec("cost_us", "time", help="Time that the evidence speaks of; it need not all be saved.", unit="us")
+COUNT = ColumnSpec("count", "count", help="How many it touches.")
+CPU_A_US = ColumnSpec("cpu_a_us", "CPU A", help="CPU time with what it called, in A.", unit="us")
+CPU_B_US = ColumnSpec("cpu_b_us", "CPU B", help="CPU time with what it called, in B.", unit="us")
+CPU_DOING = ColumnSpec(
+    "cpu_doing",
+    "CPU was in",
+    help="What the launching thread was in, innermost last.",
+    width=18,
+    grow=3,
+    text=TextKind.NAME,
+)
+CPU_LATE_US = ColumnSpec("cpu_late_us", "CPU late", help="Of it: until the launch call began.", unit="us")
+CPU_OPS = ColumnSpec("cpu_ops", "ops", help="Operators on all threads.")
+CPU_TOTAL_US = ColumnSpec(
+    "cpu_total_us",
+    "total CPU",
+    help="CPU time with what it called; an op inside an op of its name counts twice.",
+    unit="us",
+)
+DELAY_US = ColumnSpec(
+    "delay_us",
+    "delay",
+    help="Latency: from the start of the call to the start on the GPU, waiting in the queue included.",
+    unit="us",
+)
+DEVICE = ColumnSpec("device", "device", help="Number of the device.", width=7, detail=1)
+DEVICE_TOTAL_US = ColumnSpec(
+    "device_total_us",
+    "total GPU",
+    help="Time of the GPU work that it and what it called launched; what ran side by side is added.",
+    unit="us",
+)
+DIFFERENCE = ColumnSpec("difference", "B less A", help="B less A.", detail=3)
+DISPATCH_US = ColumnSpec(
+    "dispatch_us",
+    "dispatch",
+    help="Of the queue delay: the rest, the dispatch, and waiting for other streams.",
+    unit="us",
+)
+DUR_US = ColumnSpec("dur_us", "duration", help="Duration on the CPU.", unit="us", is_key=True)
+EFFECT = ColumnSpec("effect", "effect", help="What it does to the numbers.", width=24, grow=3, text=TextKind.PROSE)
+EVENT = ColumnSpec("event", "event", help="alloc, free, or out of memory.", width=13)
+EVIDENCE = ColumnSpec(
+    "evidence", "evidence", help="The numbers behind it.", width=24, grow=3, text=TextKind.PROSE, is_key=True
+)
+EXAMPLE = ColumnSpec("example", "example", help="One of them.", width=14, grow=2, text=TextKind.NAME)
+EXPECTATION = ColumnSpec("expectation", "expectation", help="What is counted or looked for.")
+EXPOSED_COMM_US = ColumnSpec(
+    "exposed_comm_us",
+    "exposed comm",
+    help="Time in which the GPU only communicated; kernels of other steps hide nothing.",
+    unit="us",
+)
+FAILED = ColumnSpec("failed", "failed", help="Allocations without memory.")
+FAMILY = ColumnSpec("family", "family", help="Sort of work, decoded from the name.", width=16, grow=1, detail=1)
+FINGERPRINT = ColumnSpec(
+    "fingerprint",
+    "fingerprint",
+    help="Equal for steps that launched the same kernels in the same order.",
+    width=12,
+    text=TextKind.NAME,
+    detail=2,
+)
+FLOPS = ColumnSpec("flops", "operations", help="Floating-point operations of a call.", unit="flop", detail=2)
+FOLDED = ColumnSpec("folded", "folded", help="View ops and occupancy queries within it that put nothing on the GPU.")
+FOLDED_CHANGE = ColumnSpec(
+    "folded_change", "within it", help="What of these is gone or new, or called at another rate.", width=12, grow=1
+)
+FOUND = ColumnSpec("found", "found", help="A number, a range over the steps, or a name.")
+FREED = ColumnSpec(
+    "freed",
+    "freed",
+    help="Bytes that were freed in it, whoever allocated them; what Python lets go of is freed in no op.",
+    unit="bytes",
+)
+FREES = ColumnSpec("frees", "frees", help="How often memory was freed.")
+FUSED_INTO = ColumnSpec("fused_into", "fused into", help="The kernel that does its work in B.", width=12, grow=1)
+GAP_BEFORE_US = ColumnSpec("gap_before_us", "gap", help="For how long the device ran nothing before it.", unit="us")
+GAPS = ColumnSpec("gaps", "gaps", help="How many gaps.")
+GBPS = ColumnSpec("gbps", "GB/s", help="All bytes over all time.", unit="GB/s")
+GPU_BUSY_US = ColumnSpec("gpu_busy_us", "GPU busy", help="For how long any device ran work of the step.", unit="us")
+GPU_IDLE_US = ColumnSpec("gpu_idle_us", "GPU idle", help="Span less busy time.", unit="us")
+GPU_SPAN_US = ColumnSpec(
+    "gpu_span_us", "GPU span", help="From the first start to the last end of that work.", unit="us"
+)
+GPU_WALL_US = ColumnSpec(
+    "gpu_wall_us",
+    "GPU wall",
+    help="Time in which something ran on the GPU that was launched inside of it; what ran side by side counts once.",
+    unit="us",
+)
+GRAPH = ColumnSpec("graph", "graph", help="The graph of which it is a node.", width=9)
+GRID = ColumnSpec("grid", "grid", help="Blocks in x, y and z.", width=12, text=TextKind.NAME, detail=2)
+HELP = ColumnSpec("help", "help", help="What it is.")
+HINT = ColumnSpec("hint", "hint", help="What can be done about it.", width=18, grow=2, text=TextKind.PROSE)
+HOLDS = ColumnSpec("holds", "holds", help="Whether found is as wanted.")
+HOST_WAIT_US = ColumnSpec(
+    "host_wait_us", "host wait", help="Of it: before work that was launched after the stream ran dry.", unit="us"
+)
+HOW = ColumnSpec("how", "matched by", help="By what both were found to be alike.", width=14, detail=3)
+ID = ColumnSpec("id", "id", help="Name of the rule.", text=TextKind.NAME)
+IDLE_PCT = ColumnSpec(
+    "idle_pct", "idle %", help="Share of the GPU's time in gaps before the work of the step.", unit="%"
+)
+IDLE_US = ColumnSpec("idle_us", "idle", help="Time between them in which the stream ran nothing.", unit="us")
+IN_LAUNCH_US = ColumnSpec("in_launch_us", "in call", help="Of it: inside the launch call.", unit="us")
+INDEX = ColumnSpec("index", "index", help="Place in the step, by start.")
+INPUT_SHAPES = ColumnSpec(
+    "input_shapes",
+    "shapes",
+    help="Sizes of the inputs; [] for scalars and lists.",
+    width=16,
+    grow=1,
+    text=TextKind.NAME,
+)
+INTENSITY = ColumnSpec("intensity", "FLOP/B", help="Operations by bytes.", unit="FLOP/byte")
+JUMP = ColumnSpec("jump", "jump", help="A view string: `tracetui open --at` goes to the example.", text=TextKind.NAME)
+KERNEL = ColumnSpec(
+    "kernel", "kernel", help="The activity that started first.", width=16, grow=3, text=TextKind.KERNEL, is_key=True
+)
+KERNEL_WAIT_US = ColumnSpec("kernel_wait_us", "kernel wait", unit="us")
+KERNELS = ColumnSpec("kernels", "kernels", help="GPU activities that it started; a graph launch has many.")
+KEY = ColumnSpec("key", "fact", help="What is said.", width=24)
+KIND = ColumnSpec("kind", "kind", help="Op, annotation, runtime call or overhead.", width=12, detail=1)
+KINETO_OCCUPANCY_PCT = ColumnSpec(
+    "kineto_occupancy_pct",
+    "est. occ %",
+    help=(
+        "The profiler's estimated achieved occupancy. 0 can be an artefact: it prints 0 for every kernel with "
+        "more than 48 KiB of shared memory per block, and for tiny grids."
+    ),
+    unit="%",
+    detail=1,
+)
+LARGEST = ColumnSpec("largest", "largest", help="Largest allocation; the row jumps to it.", unit="bytes")
+LAST = ColumnSpec("last", "at the end", help="Allocated after the last event.", unit="bytes")
+LATE_PCT = ColumnSpec(
+    "late_pct", "late %", help="Share of its GPU activities launched when the GPU was idle already.", unit="%"
+)
+LAUNCH_DELAY_US = ColumnSpec(
+    "launch_delay_us",
+    "delay",
+    help=(
+        "From the start of the launch call to the start on the GPU, waiting in the queue included; of a graph "
+        "launch only the first activity has one."
+    ),
+    unit="us",
+)
+LAUNCH_START_US = ColumnSpec(
+    "launch_start_us", "launch µs", help="Start of the call that launched it.", unit="us", detail=1, is_moment=True
+)
+LAUNCHED = ColumnSpec("launched", "launched", help="Calls of this name that did launch something.")
+LAUNCHES = ColumnSpec("launches", "launches", help="How many launches they preceded.")
+LEAST = ColumnSpec("least", "least", help="Smallest number found in a step.")
+LIFETIME_US = ColumnSpec("lifetime_us", "lived", help="Until it was freed; null where no free is recorded.", unit="us")
+LIMITER = ColumnSpec(
+    "limiter",
+    "limiter",
+    help="What keeps more threads off a multiprocessor; grid where there are fewer blocks than fit.",
+    width=12,
+    detail=1,
+)
+MADE_BY = ColumnSpec(
+    "made_by",
+    "made by",
+    help="The innermost op around it, often aten::empty: torch counts it there.",
+    width=12,
+    grow=1,
+    text=TextKind.NAME,
+    detail=3,
+)
+MARK = ColumnSpec("mark", "mark", help="What became of it.", width=12)
+MAX_US = ColumnSpec("max_us", "max", help="Longest duration; the row jumps to it.", unit="us", detail=1)
+MEAN_US = ColumnSpec("mean_us", "mean", help="Mean duration.", unit="us")
+MEASURE = ColumnSpec(
+    "measure",
+    "measure",
+    help="What is measured; ends in the unit where it has one.",
+    width=18,
+    grow=1,
+    text=TextKind.NAME,
+)
+MEDIAN_BYTES = ColumnSpec("median_bytes", "median bytes", help="Median size.", unit="bytes", detail=3)
+MEDIAN_DELAY_US = ColumnSpec(
+    "median_delay_us", "median delay", help="Median time from the start of the call to the start on the GPU.", unit="us"
+)
+MEDIAN_DISPATCH_US = ColumnSpec("median_dispatch_us", "median dispatch", help="Median pure dispatch.", unit="us")
+MEDIAN_GBPS = ColumnSpec("median_gbps", "median GB/s", help="Median rate.", unit="GB/s")
+MEDIAN_LIFETIME_US = ColumnSpec(
+    "median_lifetime_us", "median lived", help="Median time until what was allocated was freed.", unit="us"
+)
+MEDIAN_QUEUE_DELAY_US = ColumnSpec(
+    "median_queue_delay_us", "median queue delay", help="Median from the end of the call.", unit="us"
+)
+MEDIAN_US = ColumnSpec("median_us", "median", help="Median duration.", unit="us", detail=1)
+METADATA_ONLY = ColumnSpec("metadata_only", "view", help="Whether it is known to only make a view.")
+METRIC = ColumnSpec("metric", "metric", help="How it was looked up.")
+MIN_US = ColumnSpec("min_us", "min", help="Shortest duration.", unit="us", detail=1)
+MOST = ColumnSpec("most", "most", help="Largest number found in a step.")
+NAME = ColumnSpec("name", "name", help="Name.", width=18, grow=1, text=TextKind.NAME, is_key=True)
+NAME_A = ColumnSpec("name_a", "name in A", help="Name as recorded in A.", text=TextKind.NAME)
+NAME_B = ColumnSpec("name_b", "name in B", help="Name as recorded in B.", text=TextKind.NAME)
+NODES = ColumnSpec("nodes", "nodes", help="GPU activities of one replay.")
+NOISE_US = ColumnSpec(
+    "noise_us", "noise", help="By how much parts of one side differ: the larger of the two.", unit="us", detail=3
+)
+NUMBER = ColumnSpec("number", "number", help="The value where it is a number.")
+OCCUPANCY_MARK = ColumnSpec("occupancy_mark", "occ remark", help="What to know about the occupancy.", detail=2)
+OCCUPANCY_PCT = ColumnSpec(
+    "occupancy_pct",
+    "occ %",
+    help=(
+        "Theoretical occupancy: threads that fit on a multiprocessor, as share of its maximum. Low is normal "
+        "for matrix and attention kernels."
+    ),
+    unit="%",
+    detail=1,
+)
+OCCUPANCY_QUERIES = ColumnSpec(
+    "occupancy_queries", "occ queries", help="Calls that ask how many blocks fit on a multiprocessor."
+)
+OF = ColumnSpec("of", "of op", help="The operator that was counted.")
+OFFENDER = ColumnSpec("offender", "offender", help="How it begins.", width=40, grow=1, text=TextKind.NAME)
+OP = ColumnSpec("op", "op", help="The operator that asked.", width=12, grow=1, text=TextKind.NAME, is_key=True)
+OTHER_US = ColumnSpec(
+    "other_us", "other", help="Of it: all else, waiting for other streams and unknown launches.", unit="us"
+)
+OVERHEAD_US = ColumnSpec(
+    "overhead_us", "per kernel", help="Time in the call for each activity that it started.", unit="us"
+)
+PARTIAL = ColumnSpec(
+    "partial",
+    "partial",
+    help="Whether recording seems to have begun or ended inside the step: leave it out of averages.",
+)
+PCT = ColumnSpec("pct", "%", help="Share of all gaps.", unit="%")
+PCT_OF_STEP_CPU = ColumnSpec(
+    "pct_of_step_cpu", "% of step", help="Self CPU time within steps, of the duration of the steps.", unit="%"
+)
+PEAK = ColumnSpec("peak", "peak", help="The most that was allocated at once.", unit="bytes")
+PEAK_GBPS = ColumnSpec("peak_gbps", "peak GB/s", help="What its memory can do.", unit="GB/s", detail=2)
+PEAK_OP = ColumnSpec("peak_op", "peak in", help="The ops around it.", width=18, grow=1, text=TextKind.NAME)
+PEAK_PCT = ColumnSpec(
+    "peak_pct", "peak %", help="Least possible time by time taken: share of the device's peak.", unit="%"
+)
+PEAK_TFLOPS = ColumnSpec(
+    "peak_tflops", "peak TFLOP/s", help="What the device can do in this precision.", unit="TFLOP/s", detail=2
+)
+PEAK_US = ColumnSpec(
+    "peak_us", "peak µs", help="When that was, from the first event of the trace.", unit="us", is_moment=True
+)
+PER_STEP = ColumnSpec("per_step", "per step", help="Calls within a step, on average.")
+QUERIES = ColumnSpec("queries", "queries", help="How many queries were made.")
+QUERIES_PER_LAUNCH = ColumnSpec("queries_per_launch", "queries per launch", help="Queries before a launch.")
+QUEUE_DELAY_US = ColumnSpec(
+    "queue_delay_us", "queue delay", help="From the end of the call to the start; 0 if it began before.", unit="us"
+)
+QUEUE_DEPTH = ColumnSpec("queue_depth", "queue", help="Launches made for the device and not yet started.")
+RATIO = ColumnSpec("ratio", "B / A", help="B by A.", detail=3)
+REGISTERS = ColumnSpec("registers", "registers", help="Registers per thread.", detail=2)
+REMARK = ColumnSpec("remark", "remark", help="Why nothing can be said of the row.", text=TextKind.REMARK, detail=3)
+REPLAYS = ColumnSpec("replays", "replays", help="How often it was launched.")
+RESERVED = ColumnSpec("reserved", "reserved", help="The most that the allocator held of the device.", unit="bytes")
+RISE = ColumnSpec("rise", "rise", help="How much more that was than when recording began.", unit="bytes")
+ROOFLINE_US = ColumnSpec("roofline_us", "roofline", help="Least time that the work could take.", unit="us", detail=2)
+RUN = ColumnSpec("run", "run", help="Number of the run, from 1.")
+SAVED_BYTES = ColumnSpec("saved_bytes", "bytes saved", help="How many fewer these are in B.", unit="bytes")
+SAVES_US = ColumnSpec("saves_us", "saves", help="How much less that is in B.", unit="us")
+SELF_CPU_A_US = ColumnSpec("self_cpu_a_us", "self CPU A", help="CPU time outside of what it called, in A.", unit="us")
+SELF_CPU_B_US = ColumnSpec("self_cpu_b_us", "self CPU B", help="CPU time outside of what it called, in B.", unit="us")
+SELF_CPU_US = ColumnSpec(
+    "self_cpu_us", "self CPU", help="CPU time outside of what it called; below 0 where that overlaps.", unit="us"
+)
+SELF_DEVICE_US = ColumnSpec(
+    "self_device_us", "self GPU", help="Time of the GPU work that it launched itself.", unit="us"
+)
+SEVERITY = ColumnSpec(
+    "severity",
+    "weight",
+    help="major from a tenth of the steps' time on, minor from a fiftieth, note below that.",
+    width=8,
+)
+SHARE_PCT = ColumnSpec("share_pct", "%", help="Their share of all there are.", unit="%")
+SHARED_BYTES = ColumnSpec(
+    "shared_bytes", "shared memory", help="Shared memory per block, static and dynamic.", unit="bytes", detail=2
+)
+SHARES = ColumnSpec(
+    "shares", "shares", help="The largest causes with their shares.", width=20, grow=1, text=TextKind.PROSE
+)
+SHORT_NAME = ColumnSpec(
+    "short_name",
+    "kernel",
+    help="What it does, decoded from its name.",
+    width=24,
+    grow=3,
+    text=TextKind.DECODED,
+    is_key=True,
+)
+SIGNATURE = ColumnSpec("signature", "signature", help="Its hash.", text=TextKind.NAME)
+SINCE_START = ColumnSpec(
+    "since_start",
+    "since start",
+    help="Allocated less freed on the device since the recording began.",
+    unit="bytes",
+    detail=3,
+)
+SORT = ColumnSpec("sort", "kind", help="value, summary, list, selected or function.")
+START_US = ColumnSpec(
+    "start_us", "start µs", help="Start, from the first event of the trace.", unit="us", is_moment=True
+)
+STEP = ColumnSpec("step", "step", help="Number of the step.")
+STREAM = ColumnSpec("stream", "stream", help="Number of the stream.", detail=1)
+STREAM_WAIT_US = ColumnSpec(
+    "stream_wait_us", "stream wait", help="Of the queue delay: the stream was at earlier work.", unit="us"
+)
+SYNC_US = ColumnSpec("sync_us", "sync", help="Time in calls that wait for the GPU.", unit="us")
+TAIL_PCT = ColumnSpec(
+    "tail_pct", "tail %", help="Places of all waves that stay empty in the last one.", unit="%", detail=2
+)
+TFLOPS = ColumnSpec("tflops", "TFLOP/s", help="Rate of floating-point operations.", unit="TFLOP/s")
+THREAD = ColumnSpec("thread", "thread", help="The thread that called.", width=12, text=TextKind.NAME, detail=1)
+TITLE = ColumnSpec("title", "finding", help="What was found.", width=20, grow=1, text=TextKind.PROSE)
+TOTAL_ALLOCATED = ColumnSpec("total_allocated", "in use", help="Allocated on the device after the event.", unit="bytes")
+TOTAL_RESERVED = ColumnSpec(
+    "total_reserved", "reserved", help="Held by the allocator, in use or not.", unit="bytes", detail=3
+)
+TOTAL_US = ColumnSpec("total_us", "total", help="Sum of the gaps.", unit="us", is_key=True)
+TOUCHES = ColumnSpec("touches", "touches", help="Columns that carry the doubt.", text=TextKind.NAME, detail=3)
+UNIT = ColumnSpec("unit", "unit", help="Unit of the value.")
+UNSIZED = ColumnSpec("unsized", "unsized", help="Those whose size the trace does not say.", detail=3)
+US_PER_LAUNCH = ColumnSpec("us_per_launch", "per launch", help="Time spent in queries per launch.", unit="us")
+VALUE = ColumnSpec("value", "value", help="Its value in this trace, as text.", width=20, grow=1, text=TextKind.PROSE)
+VERDICT = ColumnSpec("verdict", "verdict", help="What holds the step back.", width=14, grow=1)
+VIEW_OPS = ColumnSpec("view_ops", "views", help="Calls of known view ops that put nothing on the GPU.")
+WAITING_US = ColumnSpec("waiting_us", "waiting", help="Of it: launched, and not yet started.", unit="us")
+WANTED = ColumnSpec("wanted", "wanted", help="A number, a range, or a pattern of a name.")
+WAVES = ColumnSpec(
+    "waves", "waves", help="Blocks of the grid by those that run at once; below 1 it never fills.", detail=2
+)
+WHY = ColumnSpec("why", "why", help="The reason.")
+
+COLUMNS = {spec.name: spec for spec in list(globals().values()) if isinstance(spec, ColumnSpec)}
+"""Every column by its name."""
+
+KERNEL_NAME = replace(NAME, heading="recorded name", help="Name as recorded.", text=TextKind.KERNEL)
+"""The name of a kernel as it is in the file, beside its decoded one."""
+OP_NAME = replace(NAME, heading="op", help="Name; all steps are one.")
+"""The name of an operator, where a row stands for one."""
