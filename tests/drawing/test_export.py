@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from tests.support.build import kernel, make_trace, op
+from tracetui.analysis import columns as col
 from tracetui.drawing.text.export import render, rich_table, versions
 from tracetui.model.table import NULL, Table, micros, missing, numbers, texts
 from tracetui.model.trace import Device
@@ -18,7 +19,7 @@ from tracetui.model.trace import Device
 TABLE = Table(
     (
         numbers("index", [1, 2], help="Place in the step."),
-        texts("name", ["void gemm<float>(int)", "a|b\x1b[31m"], help="The kernel's name."),
+        texts(col.KERNEL_NAME, ["void gemm<float>(int)", "a|b\x1b[31m"]),
         micros("dur_us", np.array([48_900, 1_203_400]), "How long it ran."),
         micros("gap_us", np.array([1, 0]), null=np.array([False, True])),
         numbers("correlation", np.array([7, NULL])),
@@ -43,7 +44,12 @@ def test_json_is_one_object_with_nulls(trace):
     assert document["trace"]["file"] == "made.json"
     assert document["trace"]["devices"] == ["NVIDIA H100", "NVIDIA H100"]
     assert document["trace"]["versions"] == {"CUDA": "13.0", "PyTorch": "2.13.0"}
-    assert document["columns"][2] == {"name": "dur_us", "unit": "us", "help": "How long it ran."}
+    assert document["columns"][2] == {
+        "name": "dur_us",
+        "heading": "dur_us",
+        "unit": "us",
+        "help": "How long it ran.",
+    }
     assert document["rows"][0] == {
         "index": 1,
         "name": "void gemm<float>(int)",
@@ -95,16 +101,16 @@ def test_an_empty_table_is_printed(trace, form):
 def test_markdown_says_where_it_comes_from_and_escapes(trace):
     lines = render(TABLE, trace, "ops", "md").splitlines()
     assert lines[0].startswith("**ops** of `made.json` · NVIDIA H100 x2 · CUDA 13.0 · PyTorch 2.13.0")
-    assert lines[2] == "| index | name | dur_us | gap_us | correlation |"
+    assert lines[2] == "| index | recorded name | dur_us | gap_us | correlation |"
     assert lines[3] == "| ---: | --- | ---: | ---: | ---: |"
-    assert lines[4] == "| 1 | `void gemm<float>(int)` | 48.9 µs | 1 ns | 7 |"
+    assert lines[4] == "| 1 | `gemm<f32>` | 48.9 µs | 1 ns | 7 |"
     assert lines[5] == "| 2 | `a\\|b�[31m` | 1.20 ms | – | – |"
     assert "Without a value in this trace: tflops." in lines
 
 
 def test_plain_columns_are_aligned(trace):
     lines = render(TABLE, trace, "kernels", "table").splitlines()
-    assert lines[0].split() == ["index", "name", "dur_us", "gap_us", "correlation"]
+    assert lines[0].split() == ["index", "recorded", "name", "dur_us", "gap_us", "correlation"]
     assert lines[1].index(" 48.9 µs") + len(" 48.9 µs") == lines[2].index("1.20 ms") + len("1.20 ms")
 
 
@@ -114,7 +120,7 @@ def test_kernel_names_are_short_for_the_eye(trace):
 
 
 def test_a_short_name_replaces_the_name_for_the_eye(trace):
-    table = Table((texts("name", ["void f<int>()"]), texts("short_name", ["f<i32>"])))
+    table = Table((texts(col.KERNEL_NAME, ["void f<int>()"]), texts(col.SHORT_NAME, ["f<i32>"])))
     assert "void" not in render(table, trace, "kernels", "table")
     assert "void" in render(table, trace, "kernels", "json")
 

@@ -35,7 +35,7 @@ def test_a_pane_is_lines_of_names_and_values(capsys, pane):
     assert lines[0] == f"{pane} of mlp_eager_cpu.json.gz"
     assert not DRAWN.search("\n".join(lines))
     body = [line for line in lines[1:] if line and not re.fullmatch(r"row \d+", line)]
-    prose = [line for line in body if not re.match(r"[\w ]+( \(doubtful\))?: \S", line)]
+    prose = [line for line in body if not re.match(r"[\w %/]+( \(doubtful\))?: \S", line)]
     # Only the pane's own remarks are sentences.
     assert all(line.endswith(".") for line in prose)
 
@@ -43,12 +43,14 @@ def test_a_pane_is_lines_of_names_and_values(capsys, pane):
 def test_it_has_the_rows_and_columns_of_json(capsys):
     text = printed(capsys, "show", "ops", EAGER, "--plain")
     document = json.loads(printed(capsys, "show", "ops", EAGER, "--format", "json"))
+    name_of = {column["heading"]: column["name"] for column in document["columns"]}
     blocks = text.split("\n\n")[1:]
     assert len(blocks) - ("without a value" in text) == len(document["rows"])
     for number, (block, row) in enumerate(zip(blocks, document["rows"], strict=False), start=1):
         head, *lines = block.splitlines()
         assert head == f"row {number}"
         said = dict(line.split(": ", 1) for line in lines)
+        said = {name_of[heading]: words for heading, words in said.items()}
         assert said["name"] == row["name"]
         assert said["calls"].replace(",", "") == str(row["calls"])
         times = {key: value for key, value in row.items() if key.endswith("_us") and value is not None}
@@ -62,7 +64,7 @@ def test_it_has_the_rows_and_columns_of_json(capsys):
 def test_a_long_name_is_whole():
     name = "void cutlass::Kernel<" + "very_long_parameter, " * 40 + "end>(Params)"
     trace = make_trace([op("aten::mm", 0, 10_000), kernel(name, 12_000, 5_000)])
-    assert f"\nname: {name}\n" in plain_text(PANES["kernels"].build(trace), trace, "kernels")
+    assert f"\nrecorded name: {name}\n" in plain_text(PANES["kernels"].build(trace), trace, "kernels")
 
 
 def test_what_is_not_known_is_said():

@@ -17,6 +17,7 @@ from tests.support.build import make_trace, op, step
 from tests.support.paths import SAMPLES
 from tests.support.report_page import Page, read_page
 from tests.support.reports import ATTACKS, check_tables, html_of, training
+from tracetui.analysis import columns as col
 from tracetui.cli.main import main
 from tracetui.drawing.report.arrangement import Stretch, blocks
 from tracetui.drawing.report.lanes_svg import BUDGET, lanes_figure
@@ -137,8 +138,8 @@ def test_headings_have_scopes_units_and_help() -> None:
     html = html_of(training())
     found = read_page(html)
     assert set(found.scopes) == {"col", "row"}
-    assert 'title="dur_us: ' in html and '<span class="unit">%</span>' in html
-    assert "<dt>launch delay</dt>" in html and "<dt>start µs</dt>" in html
+    assert 'title="dur_us: ' in html and ">late %</th>" in html
+    assert "<dt>delay</dt>" in html and "<dt>start µs</dt>" in html
 
 
 def test_links_lead_to_sections() -> None:
@@ -156,11 +157,11 @@ def test_a_cut_table_says_how_much_is_missing() -> None:
 
 
 def test_null_and_doubt_are_marked() -> None:
-    table = Table((texts("name", ["a", None]), numbers("dur_us", [1.25, np.nan], "us")), doubts={"clock": ("dur_us",)})
+    table = Table((texts("name", ["a", None]), numbers(col.DUR_US, [1.25, np.nan])), doubts={"clock": ("dur_us",)})
     html = page(Report("t", sections=(Section("S", table=table),)))
     found = read_page(html)
-    assert found.tables["s"] == [["name", "dur~"], ["a", "1.2 µs"], ["–", "–"]]
-    assert "Doubtful, as health says: clock: dur_us." in html
+    assert found.tables["s"] == [["name", "duration~"], ["a", "1.2 µs"], ["–", "–"]]
+    assert "Doubtful, as health says: clock: duration." in html
     assert 'data-v="1.25"' in html and 'data-v=""' in html
 
 

@@ -13,6 +13,7 @@ from tracetui.drawing.report.tables import NAME_WIDTH
 from tracetui.drawing.report.trace_report import PANES_OF_REPORT, trace_report
 from tracetui.drawing.text.readable_table import shown_texts
 from tracetui.drawing.timeline.raster import Picture
+from tracetui.model.table import Column
 from tracetui.model.trace import Device, Trace
 from tracetui.safe_text import clean
 
@@ -48,6 +49,13 @@ def html_of(trace: Trace, step: int | None = None) -> str:
     return page(trace_report(trace, Picture(trace), step, "0"))
 
 
+def is_telling(column: Column, pane: str) -> bool:
+    """Whether a report has a column: of steps what is not 0 in all of them, else the step only where it differs."""
+    if pane == "steps":
+        return column.is_text or bool(column.values.any())
+    return column.name != "step" or len(set(column.values.tolist())) > 1
+
+
 def check_tables(trace: Trace, found: Page, step: int | None) -> int:
     """The cells of every table are those of the pane; returns how many tables there were."""
     seen = 0
@@ -64,7 +72,7 @@ def check_tables(trace: Trace, found: Page, step: int | None) -> int:
         shown = table.take(np.arange(min(len(table), part.limit)))
         order = COLUMN_ORDER.get(f"{part.pane} by {part.by}", COLUMN_ORDER[part.pane])
         columns = [shown[each] for each in order if each in table and not table[each].nulls().all()]
-        columns = [each for each in columns if part.pane == "steps" or each.name != "step" or len(set(each.values)) > 1]
+        columns = [each for each in columns if is_telling(each, part.pane)]
         rows = found.tables[name]
         wanted = zip(*(shown_texts(column, NAME_WIDTH) for column in columns), strict=True)
         assert rows[1:] == [[clean(cell) for cell in row] for row in wanted], title

@@ -48,7 +48,7 @@ async def test_keys_move_the_cursor_and_tell_the_slice() -> None:
         assert app.moves[-1] == (1, 101)
         await pilot.press("G")
         assert app.query_one(TableView).cursor == 999
-        assert app.lines[-1].startswith("▸1000")
+        assert app.lines[-1].startswith("▸  1000")
         await pilot.press("j", "g", "ctrl+d")
         assert app.query_one(TableView).cursor == 10
 

@@ -78,12 +78,12 @@ def test_the_header_says_what_reading_found_until_the_checks_are_done() -> None:
 @pytest.mark.parametrize(
     ("trace", "pane", "by", "titles"),
     [
-        (two_ops(), "memory", None, ["step", "", "bytes", "in use", "op"]),
-        (two_ops(), "memory", "op", ["op", "device", "at peak", "%", "allocated"]),
-        (two_ops(), "memory", "device", ["device", "peak", "rise", "at µs", "in"]),
-        (copied(), "memory", "copy", ["copy", "calls", "bytes", "total µs", "GB/s"]),
-        (plain(), "health", None, ["", "check", "count", "%", "effect"]),
-        (plain(quality=Quality(examples=[(7, "mended: {")])), "health", "offender", ["at byte", "what stands there"]),
+        (two_ops(), "memory", None, ["step", "event", "bytes", "in use", "op"]),
+        (two_ops(), "memory", "op", ["op", "device", "at peak", "% of peak", "allocated"]),
+        (two_ops(), "memory", "device", ["device", "peak", "rise", "peak µs", "peak in"]),
+        (copied(), "memory", "copy", ["copy", "calls", "bytes", "total", "GB/s"]),
+        (plain(), "health", None, ["severity", "check", "count", "%", "effect"]),
+        (plain(quality=Quality(examples=[(7, "mended: {")])), "health", "offender", ["at byte", "offender"]),
     ],
 )
 def test_columns_are_titled_for_the_screen(trace: Trace, pane: str, by: str | None, titles: list[str]) -> None:

@@ -215,7 +215,7 @@ INPUT_SHAPES = ColumnSpec(
     grow=1,
     text=TextKind.NAME,
 )
-INTENSITY = ColumnSpec("intensity", "FLOP/B", help="Operations by bytes.", unit="FLOP/byte")
+INTENSITY = ColumnSpec("intensity", "FLOP/byte", help="Operations by bytes.", unit="FLOP/byte")
 JUMP = ColumnSpec("jump", "jump", help="A view string: `tracetui open --at` goes to the example.", text=TextKind.NAME)
 KERNEL = ColumnSpec(
     "kernel", "kernel", help="The activity that started first.", width=16, grow=3, text=TextKind.KERNEL, is_key=True
@@ -378,7 +378,7 @@ SELF_DEVICE_US = ColumnSpec(
 )
 SEVERITY = ColumnSpec(
     "severity",
-    "weight",
+    "severity",
     help="major from a tenth of the steps' time on, minor from a fiftieth, note below that.",
     width=8,
 )

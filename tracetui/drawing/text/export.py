@@ -21,7 +21,7 @@ from tracetui.drawing.text.markdown import markdown
 from tracetui.drawing.text.origin import DECIMALS, WHOLE, Extent, facts, versions
 from tracetui.drawing.text.readable_table import remarks, shown_texts, telling
 from tracetui.drawing.text.summary_words import as_read
-from tracetui.model.table import Cell, Column, Table
+from tracetui.model.table import Cell, Column, ColumnSpec, Table
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
 
@@ -65,7 +65,7 @@ def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     document = {
         "trace": facts(trace),
         "pane": pane_name,
-        "columns": [{"name": c.name, "unit": c.unit, "help": c.help} for c in table.columns],
+        "columns": [_about(column.spec) for column in table.columns],
         "rows": [dict(zip(names, row, strict=True)) for row in zip(*values.values(), strict=True)],
     }
     if table.note:
@@ -73,6 +73,10 @@ def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     if table.doubts:
         document["doubts"] = [{"doubt": words, "columns": list(names)} for words, names in table.doubts.items()]
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def _about(spec: ColumnSpec) -> dict[str, str]:
+    return {"name": spec.name, "heading": spec.heading, "unit": spec.unit, "help": spec.help}
 
 
 def _csv(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:

@@ -15,8 +15,8 @@ _CAPITALS = {"gpu": "GPU", "cpu": "CPU"}
 def readable(table: Table) -> Table:
     """The same rows with words for keys and values; text output and scripts have the keys and plain numbers."""
     rows = list(table.rows())
-    keys = texts("key", [words(str(row["key"])) for row in rows], table["key"].help)
-    values = texts("value", [_value(row) for row in rows], table["value"].help)
+    keys = texts(table["key"].spec, [words(str(row["key"])) for row in rows])
+    values = texts(table["value"].spec, [_value(row) for row in rows])
     others = [column for column in table.columns if column.name not in ("key", "value", "unit")]
     return replace(table, columns=(keys, values, *others))
 

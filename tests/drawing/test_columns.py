@@ -1,0 +1,126 @@
+"""A column is declared once, and what is read by eye derives from that."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.paths import SAMPLES
+from tracetui.analysis.columns import COLUMNS
+from tracetui.analysis.comparing.comparison import comparison
+from tracetui.analysis.comparing.sides.side import side
+from tracetui.analysis.panes import PANES
+from tracetui.drawing.column_order import COLUMN_ORDER, ordered
+from tracetui.drawing.text.export import render
+from tracetui.importers.load import load
+from tracetui.model.table import Table, TextKind
+from tracetui.model.trace import Trace
+from tracetui.ui.widgets.columns import layout_of
+
+PACKAGE = Path(load.__code__.co_filename).parents[1]
+REAL = (
+    "d03_v100_2rank_5steps_mem_occ_nccl.json.gz",
+    "d06_h100_stack_mem.json.gz",
+    "d10_cudagraph_stack.json",
+)
+UNITS_IN_CELLS = ("us", "bytes", "flop")
+
+
+def tables(trace: Trace) -> Iterator[tuple[str, str | None, Table]]:
+    """Every pane of a trace in every grouping, and its comparison with itself."""
+    for pane in PANES.values():
+        for by in (None, *pane.groups):
+            yield pane.name, by, pane.build(trace, by=by)
+    compared = comparison(side(trace), side(trace))
+    for name in ("kernels", "ops", "totals"):
+        yield f"changed {name}" if name != "totals" else name, None, getattr(compared, name)
+
+
+@pytest.fixture(scope="module", params=["mlp_train_cpu.json.gz", *REAL])
+def every_table(request: pytest.FixtureRequest) -> list[tuple[str, str | None, Table]]:
+    name = request.param
+    path = SAMPLES / name if name not in REAL else SAMPLES.parents[1] / "shared" / "traces" / name
+    if not path.exists():
+        pytest.skip("the real traces are not here")
+    return list(tables(load(str(path))))
+
+
+def test_every_column_of_every_pane_is_declared(every_table) -> None:
+    for pane, by, table in every_table:
+        for column in table.columns:
+            known = COLUMNS[column.name]
+            # A pane may say more particularly what it means, and no more than that.
+            assert replace(column.spec, help="", heading="", text=known.text) == replace(known, help="", heading=""), (
+                pane,
+                by,
+            )
+            assert column.spec.help, (pane, by, column.name)
+
+
+def test_headings_tell_the_columns_of_a_table_apart(every_table) -> None:
+    for pane, by, table in every_table:
+        headings = Counter(column.spec.heading.casefold() for column in table.columns)
+        assert all(headings) and set(headings.values()) <= {1}, (pane, by, headings.most_common(1))
+        for column in table.columns:
+            assert table.named(column.spec.heading) == table.named(column.name) == column.name
+
+
+def test_screen_and_text_have_the_same_headings(every_table) -> None:
+    for pane, by, table in every_table:
+        if len(table) == 0 or pane in ("summary", "totals"):
+            continue
+        few = table.take(np.arange(min(len(table), 3)))
+        lines = render(few, load(str(SAMPLES / "mlp_eager_cpu.json.gz")), pane, "table").splitlines()
+        for shown in layout_of(pane, few, by):
+            column = few[shown.name]
+            if not column.nulls().all() and not (shown.name == "name" and "short_name" in few):
+                assert shown.title in lines[0], (pane, by)
+
+
+def test_the_unit_stands_in_the_cell_or_in_the_heading() -> None:
+    for spec in COLUMNS.values():
+        if spec.unit == "%":
+            assert "%" in spec.heading, spec.name
+        elif spec.is_moment:
+            assert spec.heading.endswith("µs"), spec.name
+        elif spec.unit and spec.unit not in UNITS_IN_CELLS:
+            assert spec.unit in spec.heading, spec.name
+
+
+def test_what_is_listed_is_declared() -> None:
+    for pane, names in COLUMN_ORDER.items():
+        assert set(names) <= COLUMNS.keys(), pane
+        assert len(names) == len(set(names)), pane
+
+
+def test_no_column_is_declared_twice() -> None:
+    declared: Counter[str] = Counter()
+    for folder in ("analysis", "drawing"):
+        for path in (PACKAGE / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ColumnSpec":
+                    name = node.args[0]
+                    if isinstance(name, ast.Constant):
+                        declared[name.value] += 1
+                elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
+                    "numbers",
+                    "micros",
+                    "texts",
+                    "coded",
+                ):
+                    assert not isinstance(node.args[0], ast.Constant), (
+                        f"{path.name} makes a column without a declaration"
+                    )
+    assert set(declared.values()) == {1} and declared.keys() == COLUMNS.keys()
+
+
+def test_a_pane_without_an_order_shows_all_its_columns() -> None:
+    table = PANES["steps"].build(load(str(SAMPLES / "mlp_train_cpu.json.gz")))
+    assert [column.name for column in ordered(table, "no such pane")][:2] == table.column_names[:2]
+    assert COLUMNS["short_name"].text is TextKind.DECODED
