@@ -107,7 +107,7 @@ def test_no_column_is_declared_twice() -> None:
                 if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "ColumnSpec":
                     name = node.args[0]
                     if isinstance(name, ast.Constant):
-                        declared[name.value] += 1
+                        declared[str(name.value)] += 1
                 elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
                     "numbers",
                     "micros",
