@@ -90,7 +90,7 @@ BYTES = ColumnSpec("bytes", "bytes", help="Bytes in all, of those that say how m
 CALL_PER_NODE_US = ColumnSpec("call_per_node_us", "call per node", help="That time shared among the nodes.", unit="us")
 CALL_US = ColumnSpec("call_us", "call", help="Mean time that the CPU spent in the launch call.", unit="us")
 CALLS = ColumnSpec("calls", "calls", help="How often it was called.", is_key=True)
-CALLS_A = ColumnSpec("calls_a", "calls A", help="Calls in the part of A that stands for the others.")
+CALLS_A = ColumnSpec("calls_a", "calls A", help="Calls in the representative part of A.")
 CALLS_B = ColumnSpec("calls_b", "calls B", help="Calls in that of B.")
 CAUSE = ColumnSpec("cause", "cause", help="What most of it is put down to.", width=18, grow=1)
 CHANGE = ColumnSpec("change", "change", help="Whether that is more than noise.", width=11)
@@ -304,7 +304,7 @@ NAME_A = ColumnSpec("name_a", "name in A", help="Name as recorded in A.", text=T
 NAME_B = ColumnSpec("name_b", "name in B", help="Name as recorded in B.", text=TextKind.NAME)
 NODES = ColumnSpec("nodes", "nodes", help="GPU activities of one replay.")
 NOISE_US = ColumnSpec(
-    "noise_us", "noise", help="By how much parts of one side differ: the larger of the two.", unit="us", detail=3
+    "noise_us", "noise", help="Spread among the parts of one side; the larger of the two.", unit="us", detail=3
 )
 NUMBER = ColumnSpec("number", "number", help="The value where it is a number.")
 OCCUPANCY_MARK = ColumnSpec("occupancy_mark", "occ remark", help="What to know about the occupancy.", detail=2)

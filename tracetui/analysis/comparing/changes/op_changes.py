@@ -123,7 +123,7 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
             numbers(col.SELF_CPU_B_US, right.own.median / 1000),
             numbers(col.SAVES_US, saves / 1000),
             numbers(col.CHANGE_PCT.but(help="How much more, of A."), _percent(left.own.median, right.own.median)),
-            numbers(col.NOISE_US.but(help="Spread among the parts of one side; the larger of the two."), noise / 1000),
+            numbers(col.NOISE_US, noise / 1000),
             numbers(col.CPU_A_US, left.total.median / 1000),
             numbers(col.CPU_B_US, right.total.median / 1000),
             texts(col.FUSED_INTO, [into.get(row) for row in range(len(keys))]),
