@@ -9,10 +9,11 @@ from typing import Any
 
 from tracetui.errors import NoEvents
 from tracetui.importers import torch
-from tracetui.importers.blocks import BlockReader, Layout
+from tracetui.importers.blocks import BlockReader
 from tracetui.importers.chrome import TraceParts, assemble
 from tracetui.importers.columns import Collector
 from tracetui.importers.garbage import collector_off
+from tracetui.importers.layout import Layout
 from tracetui.importers.notes import no_events, note_layout
 from tracetui.importers.source import Source, open_source
 from tracetui.importers.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tracetui.importers.blocks import Layout
 from tracetui.importers.columns import Collector
+from tracetui.importers.layout import Layout
 from tracetui.importers.oddities import Oddity
 from tracetui.importers.source import Source
 from tracetui.model.trace import EXAMPLES, UNREADABLE, Quality

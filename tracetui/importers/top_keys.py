@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from tracetui.importers.blocks import Layout
 from tracetui.importers.decode import decoded
+from tracetui.importers.layout import Layout
 from tracetui.importers.tolerant import parse_value, readable
 from tracetui.model.trace import Quality
 

@@ -1,0 +1,55 @@
+"""A stretch of the bytes of a source that moves forward over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tracetui.importers.source import Source
+
+
+class Stopped(Exception):
+    """The user stopped the loading."""
+
+
+class Window:
+    """The bytes of a source from some offset on, in a buffer that is used again and again."""
+
+    def __init__(self, source: Source, size: int, cancelled: Callable[[], bool]) -> None:
+        self.data = bytearray(size)
+        self.fill = 0
+        """How many bytes of `data` are those of the source."""
+        self.base = 0
+        """The offset of the first one in the unpacked stream."""
+        self.eof = False
+        """Whether the source has ended behind the last one."""
+        self._source = source
+        self._cancelled = cancelled
+
+    def check(self) -> None:
+        """Do nothing, unless the loading was stopped.
+
+        Raises: Stopped.
+        """
+        if self._cancelled():
+            raise Stopped
+
+    def read_more(self) -> None:
+        """Fill the buffer."""
+        with memoryview(self.data) as view:
+            while self.fill < len(view) and not self.eof:
+                self.check()
+                count = self._source.readinto(view[self.fill :])
+                self.eof = count == 0
+                self.fill += count
+
+    def move_up(self, index: int) -> None:
+        """Forget everything before `index`."""
+        rest = self.fill - index
+        self.data[:rest] = self.data[index : self.fill]
+        self.fill = rest
+        self.base += index
+
+    def grow(self) -> None:
+        """Double the buffer and fill it."""
+        self.data.extend(bytes(len(self.data)))
+        self.read_more()
