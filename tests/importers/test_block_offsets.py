@@ -12,7 +12,8 @@ import pytest
 
 from tracetui.errors import NotATrace
 from tracetui.importers import blocks
-from tracetui.importers.blocks import Block, BlockReader, Layout
+from tracetui.importers.blocks import Block, BlockReader
+from tracetui.importers.layout import Layout
 from tracetui.importers.source import open_source
 
 BLOCKS = (64, 200, 1 << 20)

@@ -131,9 +131,7 @@ class BlockReader:
         # One byte is kept, on which a bracket may be put.
         low = behind - 1
         while True:
-            stop, index, odd = top_level.look(
-                self._window.data, behind, self._window.fill, self._window.base, self._window.eof
-            )
+            stop, index, odd = top_level.look(self._window, behind)
             found += odd
             if stop is not Stop.MORE:
                 break
