@@ -49,7 +49,7 @@ class Options:
         is_folded=False,
         suggestions=("auto", "cpu", "cuda"),
     )
-    dtype: str = _option("", "data type, without it the workload's", tuple(DTYPES), is_folded=False)
+    dtype: str = _option("", "data type; the workload's by default", tuple(DTYPES), is_folded=False)
     cold: bool = _option(False, "skip the warm-up calls", is_folded=False)
     active: int = _option(3, "recorded steps; 10 for a comparison", minimum=1, is_folded=False, group=WHAT_IS_RECORDED)
     mode: str = _option(

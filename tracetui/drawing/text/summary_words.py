@@ -9,7 +9,8 @@ from tracetui.model.quantities import SCALED_UNITS, quantity
 from tracetui.model.table import Cell, Table, texts
 
 _UNITS = re.compile(r"_(us|bytes)$")
-_CAPITALS = {"gpu": "GPU", "cpu": "CPU"}
+_WORDS = {"gpu": "GPU", "cpu": "CPU", "dur": "duration", "comm": "communication", "doubts": "warnings"}
+"""Parts of keys that are read otherwise than they are written."""
 
 
 def readable(table: Table) -> Table:
@@ -33,7 +34,7 @@ def words(key: str) -> str:
     """`gpu_busy_pct` as `GPU busy share`."""
     plain = _UNITS.sub("", key)
     plain = plain[: -len("_pct")] + "_share" if plain.endswith("_pct") else plain
-    return " ".join(_CAPITALS.get(word, word) for word in plain.split("_"))
+    return " ".join(_WORDS.get(word, word) for word in plain.split("_")).replace("GPU work", "GPU activity")
 
 
 def _value(row: dict[str, Cell]) -> str | None:

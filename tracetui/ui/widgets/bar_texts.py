@@ -97,7 +97,7 @@ def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[B
             BarPart("all steps ", "strong"),
             BarPart(f"{numbers[0]} … {numbers[-1]}" if len(numbers) > 1 else str(numbers[0]), "plain", str(numbers[0])),
         ]
-        return *parts, BarPart("   A shows one", "dim", "all")
+        return *parts, BarPart("   A one step", "dim", "all")
     switch = switch_parts(numbers, numbers.index(step) if step in numbers else 0)
     return BarPart("step "), *switch, BarPart(f"   {duration(dur_ns)}"), BarPart("   A all steps", "dim", "all")
 

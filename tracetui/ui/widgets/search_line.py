@@ -44,7 +44,7 @@ class Search:
     @property
     def words(self) -> str:
         """For example `3/118`."""
-        return f"{count(self.index + 1)}/{count(len(self.hits))}" if len(self.hits) else "nothing found"
+        return f"{count(self.index + 1)}/{count(len(self.hits))}" if len(self.hits) else "no match"
 
 
 class TypedText(Input):
