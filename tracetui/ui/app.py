@@ -1,4 +1,4 @@
-"""The app: themes, which screen is on top, and the way in, `run`. A trace is the matter of `trace_view`."""
+"""The app: themes, the stack of screens, and its entry points `run` and `compare`; `trace_view` shows one trace."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class TraceApp(CrashSafeApp):
             self.action_traces()
 
     def open(self, chosen: str | list[str] | None) -> None:
-        """Show a trace, compare two or list more, reading what is not read yet; for none leave when nothing is open."""
+        """Show a trace, compare two or list more, reading what is not read yet; for None leave when nothing is open."""
         if isinstance(chosen, list) and len(chosen) > 2:
             self.paths = chosen
             self.action_traces()
@@ -152,7 +152,7 @@ class TraceApp(CrashSafeApp):
         await (on_top.action_quit() if hasattr(on_top, "action_quit") else self.action_quit())
 
     def action_save_picture(self) -> None:
-        """Write the screen to an SVG file and say where."""
+        """Write the screen to an SVG file and name it."""
         shown = self.screen
         text, warn = save_picture(self, shown.label if isinstance(shown, SizedScreen) else self.TITLE or "")
         if isinstance(shown, SizedScreen):
@@ -174,7 +174,7 @@ class TraceApp(CrashSafeApp):
             self.push_screen(screen)
 
     def _waits(self, message: Message) -> bool:
-        """Whether somebody is picking or reading something else: then a message is dealt with afterwards."""
+        """Whether a picker, a form or the help lies on top: then the message is kept until that is closed."""
         if not isinstance(self.screen, Overlay):
             return False
         self._postponed.append(message)

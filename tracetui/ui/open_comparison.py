@@ -1,4 +1,4 @@
-"""The way to a comparison: what is not read yet is read, one file after the other, then the sides are found."""
+"""Opening a comparison: files that are not read yet are read one after the other, then the sides are found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REMARKS = ("A, the first of two", "B, the second of two")
 
 @dataclass
 class SidesFound(Message):
-    """Both sides are there, or the error that says why not."""
+    """Both sides are found, or the error that says why not."""
 
     wanted: tuple[SideName, SideName]
     reads: tuple[Loaded, Loaded]
@@ -64,7 +64,7 @@ class ComparisonOpener:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a comparison has been asked for and is not on screen yet."""
+        """Whether a comparison was requested and is not on screen yet."""
         return self._wanted is not None
 
     def start(self, a: SideName, b: SideName, tab: str = "") -> None:
@@ -75,7 +75,7 @@ class ComparisonOpener:
         self._go_on()
 
     def give_up(self) -> None:
-        """Forget what was asked for: something else is to be shown."""
+        """Forget the requested comparison: something else is to be shown."""
         self._wanted = None
 
     def take(self, read: Loaded) -> None:
@@ -125,7 +125,7 @@ class ComparisonOpener:
         self._app.post_message(SidesFound(wanted, reads, sides))
 
     def show(self, message: SidesFound) -> None:
-        """Show the sides, or tell why that cannot be."""
+        """Show the sides, or the error."""
         if message.wanted != self._wanted:
             return
         self._wanted = None
@@ -146,7 +146,7 @@ class ComparisonOpener:
             app.push_screen(screen)
 
     def fail(self, error: TracetuiError) -> None:
-        """Tell an error: on the screen from which the comparison was asked for, else by ending the app."""
+        """Show an error on the screen from which the comparison was requested; without one, end the app with it."""
         app = self._app
         self._wanted = None
         below = [screen for screen in app.screen_stack[1:] if not isinstance(screen, LoadingScreen)]

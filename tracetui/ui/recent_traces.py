@@ -51,7 +51,7 @@ class RecentTraces:
         return read
 
     def screen_of(self, read: Loaded | SliceAsked, viewpoint: Viewpoint | None = None) -> TraceScreen:
-        """The screen of a trace: the one that it has, or a new one at a place."""
+        """The screen of a trace: the one that it has, or a new one at a viewpoint."""
         known = self._screens.get(read.path)
         if known is not None and known.trace is read.trace:
             return known
@@ -84,7 +84,7 @@ class RecentTraces:
 
 
 def modified(path: str) -> float:
-    """When a file was modified last, in seconds since the epoch; 0 for standard input and what is gone."""
+    """When a file was modified last, in seconds since the epoch; 0 for standard input and missing files."""
     try:
         return Path(path).stat().st_mtime
     except OSError:

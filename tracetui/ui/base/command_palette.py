@@ -13,7 +13,7 @@ class SafeCommandList(CommandList):
     """Ignores a click on a command that is not listed any more."""
 
     def on_click(self, event: Click) -> None:
-        """Keep the click from Textual 8.2, which takes the command's place on screen for one in the list of now."""
+        """Keep the click from Textual 8.2, which looks its index up in the present list."""
         index = event.style.meta.get("option")
         if index is not None and index >= self.option_count:
             event.prevent_default()
@@ -21,7 +21,7 @@ class SafeCommandList(CommandList):
 
 
 class SafePalette(CommandPalette, Overlay[None]):
-    """Closes once, and ignores the keys that move in the list for as long as the list has no place on screen."""
+    """Palette that closes once, and ignores keys that move in its list until the list is laid out."""
 
     def compose(self) -> ComposeResult:
         """The usual parts with a list of our own."""

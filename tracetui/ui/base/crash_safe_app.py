@@ -1,6 +1,6 @@
-"""An app that ends well: a defect is told in two sentences, and the terminal is given back whatever happens.
+"""An app that gives the terminal back whatever happens, and reports a defect in two sentences.
 
-Errors of messages that came too late: to a part of the screen that was taken away while they were on their way.
+Errors of messages that reach a widget after it was removed are ignored: see `is_for_removed_widget`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tracetui.ui.base.terminal_driver import TerminalDriver
 
 
 def is_for_removed_widget(error: BaseException) -> bool:
-    """Whether a part of the screen was looked for in what is no longer on the screen.
+    """Whether an error is that of a widget that was removed before its message arrived.
 
     Textual tells a palette that is closed how busy it is, and mounts a screen that is left already; there is nothing
-    left that could show a wrong thing. Whoever dealt with the message hears no other after an error, so that has to
+    left that could show a wrong thing. The widget that handled the message gets no other after an error, so that has to
     be gone as well: an app that goes on deaf would be worse than one that ends.
     """
     return isinstance(error, NoMatches) and _is_gone(_hearer(error.__traceback__))
@@ -59,7 +59,7 @@ class CrashSafeApp(App[int]):
     """Textual's own account of an error is a screenful of source with the values of variables: not for this app."""
 
     crash: str = ""
-    """What is told of a defect once the terminal is given back."""
+    """The report of a defect, printed once the terminal is given back."""
 
     def __init__(self) -> None:
         # Without colours at all, not in the greys that Textual makes of its own.
@@ -87,7 +87,7 @@ class CrashSafeApp(App[int]):
         self._close_messages_no_wait()
 
     def panic(self, *renderables: RenderableType) -> None:
-        """End the app; what went wrong is told by `crash`."""
+        """End the app; `crash` has the report."""
         self._close_messages_no_wait()
 
     def _print_error_renderables(self) -> None:
@@ -112,7 +112,7 @@ class CrashSafeApp(App[int]):
             self.push_screen(SafePalette(id="--command-palette"))
 
     def action_suspend_process(self) -> None:
-        """Give the terminal back and stop, until somebody continues the process in the foreground."""
+        """Give the terminal back and stop, until the shell continues the process in the foreground."""
         if self._driver is None or not self._driver.can_suspend:
             return
         with self.suspend():
@@ -132,7 +132,7 @@ class CrashSafeApp(App[int]):
         self.exit(code, return_code=code)
 
     def run_safely(self) -> int:
-        """Run to the end and return the exit code; what must be said is said afterwards, on standard error."""
+        """Run to the end and return the exit code; a report of a defect goes to standard error afterwards."""
         try:
             with SignalHandling(self.leave):
                 self.run()

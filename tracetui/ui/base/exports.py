@@ -27,7 +27,7 @@ _FETCHED = re.compile(r"@font-face\s*\{[^}]*\}\s*|<!--.*?-->\s*", re.DOTALL)
 
 
 MARKDOWN_ROWS = 200
-"""So many rows of a pane are written as Markdown: about what a comment holds."""
+"""Maximum rows of a pane written as Markdown: about what a comment holds."""
 
 _REMEDY = "XDG_DATA_HOME names another folder"
 
@@ -102,7 +102,7 @@ def reason(error: OSError) -> str:
 
 
 def copy_out(app: App[object], text: str, name: str, what: str) -> ExportNotice:
-    """Hand text to the clipboard and a file of this name, and say where it is; `what` begins the sentence."""
+    """Copy text to the clipboard and to a file of this name; the sentence about it begins with `what`."""
     app.copy_to_clipboard(text)
     destinations = ["clipboard (OSC 52)"]
     if load_tmux_buffer(text):

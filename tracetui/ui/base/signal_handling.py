@@ -1,4 +1,4 @@
-"""The end of the app when it is told to from outside: a signal, a line that was cut, a terminal to give back.
+"""Ending the app from outside: by a signal, or because the connection to the terminal is gone.
 
 The first signal ends the app as `q` does. When that takes too long, a thread ends the process, recordings
 included. A terminal that is gone needs no care: then the process ends at once.
@@ -80,7 +80,7 @@ class SignalHandling:
         self._end(self._code)
 
     def _watch(self) -> None:
-        """Notice that the line is cut, also when no signal says so: keys would be read from it without end."""
+        """Notice a closed connection also without a signal: keys would be read from it without end."""
         poll = select.poll()
         # Nothing is asked for: a hang-up is told all the same, and this thread sleeps until then.
         poll.register(self._file, 0)
@@ -99,7 +99,7 @@ class SignalHandling:
 
 
 def attributes(file: int) -> list[Any] | None:
-    """The settings of a terminal, None for what is none or no more."""
+    """The settings of a terminal, None for a file that is no terminal or is closed."""
     try:
         return termios.tcgetattr(file)
     except termios.error:
@@ -114,7 +114,7 @@ def is_cut(file: int) -> bool:
 
 
 def in_background(file: int) -> bool:
-    """Whether a terminal belongs to somebody else now, as when the app was suspended: touching it would stop us."""
+    """Whether another process group owns the terminal, as in a suspended app: using it would stop this process."""
     try:
         return os.tcgetpgrp(file) != os.getpgrp()
     except OSError:
@@ -122,7 +122,7 @@ def in_background(file: int) -> bool:
 
 
 def end_recordings() -> None:
-    """Kill what is recording, if anything was ever recorded in this process."""
+    """Kill the recordings that this process has started, if any."""
     launcher = sys.modules.get("workloads.recording.launcher")
     if launcher is not None:
         launcher.kill_all()

@@ -29,7 +29,7 @@ class TerminalDriver(LinuxDriver):
             self._app.call_later(self._app._handle_exception, error)
 
     def write(self, data: str) -> None:
-        """Write to the terminal; what is written while the app does not have it goes nowhere."""
+        """Write to the terminal; output is dropped while the app does not have it."""
         if self._writer_thread is not None:
             super().write(data)
 
@@ -42,7 +42,7 @@ class TerminalDriver(LinuxDriver):
         self._has_terminal = self._writer_thread is not None
 
     def stop_application_mode(self) -> None:
-        """Leave the terminal as it was found; also before the app is suspended."""
+        """Restore the terminal; also before the app is suspended."""
         if self._has_terminal:
             self.write(_EMPTY)
             super().stop_application_mode()
@@ -63,7 +63,7 @@ class TerminalDriver(LinuxDriver):
         self._loop.call_soon_threadsafe(self._go_on)
 
     def _go_on(self) -> None:
-        """Take the terminal again where somebody used it meanwhile, as a shell does after a stop by force."""
+        """Take the terminal again where another program has used it meanwhile, as a shell does after SIGSTOP."""
         if in_background(self.fileno) or (self._has_terminal and self._is_raw()):
             return
         self.suspend_application_mode()

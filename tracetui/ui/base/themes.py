@@ -55,7 +55,7 @@ def usable(is_plain: bool) -> tuple[str, ...]:
 
 
 def first_theme(environment: Mapping[str, str], is_plain: bool) -> str:
-    """The theme to start with: the one asked for, else one that suits the terminal's colours and its background."""
+    """The theme to start with: that of `TRACETUI_THEME`, else one for the colours and background of the terminal."""
     names = usable(is_plain)
     wanted = _CHOICES.get(environment.get(VARIABLE, ""), "")
     if wanted in names:
@@ -71,5 +71,5 @@ def next_theme(current: str, is_plain: bool) -> str:
 
 
 def has_light_background(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal says so: some tell their colours, `text;background`, of which 7 and 15 are white."""
+    """Whether the terminal has a light background: COLORFGBG is `text;background`, in which 7 and 15 are white."""
     return environment.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")

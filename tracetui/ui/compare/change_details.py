@@ -1,4 +1,4 @@
-"""What the details say about a row of a comparison, as lines: names in full, how matched, times per part. Pure."""
+"""The details of a row of a comparison, and of a slice that was walked to, as lines of text. Pure."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tracetui.ui.description.chain_lines import short_name
 from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
 
 MAX_LISTED_PARTS = 40
-"""So many parts are told one by one."""
+"""Maximum steps or runs listed one by one."""
 
 
 def change_lines(comparison: Comparison, tab: str, row: int, said: Sequence[str], width: int) -> list[DetailLine]:
-    """The lines for a row of the whole table of a tab, and below them what the comparison says in all."""
+    """The lines for a row of the whole table of a tab, and below them the statement about the comparison."""
     lines: list[DetailLine] = []
     if row >= 0:
         table = {KERNELS: lambda: comparison.kernels, OPS: lambda: comparison.ops}.get(tab, lambda: comparison.totals)()

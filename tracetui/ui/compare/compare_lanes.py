@@ -52,7 +52,7 @@ class CompareLanes(LanesView):
 
     @property
     def colours(self) -> Palette:
-        """With a pattern on what is lit: on two timelines it is looked for far from where the keys go."""
+        """Colours with a pattern for highlighted slices, which are easily missed on the timeline without the focus."""
         plain = super().colours
         return stippled(plain.colours, self.app.current_theme.dark)
 

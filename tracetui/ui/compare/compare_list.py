@@ -29,11 +29,11 @@ GROUPS: dict[str, tuple[str, ...]] = {KERNELS: ("family", "op", "mark"), OPS: ("
 UNKNOWN_LENGTH = 1000
 """Stands for the length of a list that is not known yet: more rows than any screen has lines."""
 _IDENTITY = {KERNELS: ("short_name", "op"), OPS: ("kind", "name"), TOTALS: ("measure",)}
-"""The columns that tell the rows of each tab apart."""
+"""The columns that identify the rows of each tab."""
 _READABLE = {KERNELS: readable_changes, OPS: readable_changes, TOTALS: readable_totals}
 
 RowIdentity = tuple[object, ...]
-"""Tab, grouping and the cells that tell its rows apart."""
+"""Tab, grouping and the cells that identify a row."""
 
 
 class CompareList(TabbedList):

@@ -157,7 +157,7 @@ class CompareView(SearchableView):
         self._update_open(could_open)
 
     def show_parts(self, parts: ShownParts) -> None:
-        """Show other parts; where those are of other sides, these are compared in the place of those before."""
+        """Show other parts; those of other sides are compared anew."""
         if self.compared.show_parts(parts):
             self._begin(whole=False)
         else:
@@ -251,7 +251,7 @@ class CompareView(SearchableView):
         self.notice(*export_changes(self.panes, self.compared.comparison))
 
     def _begin(self, whole: bool = True) -> None:
-        """Show the sides as they are, and have them compared; if not `whole`, in the place of those before."""
+        """Show the sides and start to compare them; if not `whole`, window, tab and row stay as they were."""
         if whole:
             self.panes.clear()
         else:
@@ -359,7 +359,7 @@ class CompareView(SearchableView):
         self.panes.details.explain(make)
 
     def _moment(self) -> float:
-        """Where the next kernel of A is looked for while none is selected: beside that of B, or at the left edge."""
+        """Where the search for the next kernel of A begins while none is selected: beside that of B, or at the left."""
         a, b = self.compared.parts
         if self.lit.selected[1] >= 0:
             return float(b.side.trace.slices.start[self.lit.selected[1]] - b.start + a.start)

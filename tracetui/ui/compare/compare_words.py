@@ -1,4 +1,4 @@
-"""The words of the lines about two sides: what is compared, and which part of each is shown. Pure."""
+"""One-line texts about two sides: the header, the titles of the timelines, notices about a slice. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MARKS = "AB"
 MIN_NAME_LETTERS = 16
 """Letters of each name that are always shown."""
 WIDE_CELLS = 110
-"""From this width on more than the essential is said."""
+"""Width from which lines say more than the essential."""
 OWN_PARTNER, ROW_PARTNERS, NO_PARTNER = "", "with others", "none"
 """Whether a slice has partners of its own, those of its whole row of the list, or none at all."""
 
@@ -81,7 +81,7 @@ def _on_gpu(shown: ShownPart) -> list[str]:
 
 
 def place_words(shown: ShownPart, row: int) -> str:
-    """Which one it is: `kernel 5 of 36`, `operator 2 of 10`, or `call` where such slices are not walked through."""
+    """The number of a slice in its part: `kernel 5 of 36`, `operator 2 of 10`, or `call` for slices that `.` skips."""
     trace = shown.side.trace
     kind = kind_word(int(trace.slices.kind[row]))
     if not shown.holds(row):
@@ -104,7 +104,7 @@ def slice_words(side: int, shown: ShownPart, row: int, partners: str, width: int
 
 
 def end_words(side: int, shown: ShownPart, direction: int, on_row: bool = False) -> str:
-    """Why walking goes no further: over all the work of a part, or on one row of the timeline."""
+    """Why walking goes no further: in the whole part, or on one row of the timeline."""
     what = "kernel" if len(shown.work) else "operator"
     part = {STEP: f"step {shown.number}", RUN: "this run"}.get(shown.side.part_kind, "the capture")
     way = "after" if direction > 0 else "before"

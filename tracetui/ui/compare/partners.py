@@ -39,7 +39,7 @@ class PartnerLookup:
         return np.setdiff1d(np.concatenate(rows), [row]) if rows else NO_ROWS
 
     def _named_alike(self, side: int, row: int) -> Int64:
-        """On threads: the slice of the same name as often before it in its part; a part goes with the part."""
+        """On threads: the slice with the same name and the same count of that name before it in its part."""
         here, there = self.parts[side], self.parts[1 - side]
         if row == here.side.row[here.part]:
             own = int(there.side.row[there.part])
@@ -62,7 +62,7 @@ def _rows_alike(part: ShownPart, name: str) -> Int64:
 
 
 def _names_alike(trace: Trace) -> dict[str, list[int]]:
-    """The names of a trace by what is left without that."""
+    """The indices of the names of a trace, by the name without what changes from run to run."""
 
     def find() -> dict[str, list[int]]:
         alike: dict[str, list[int]] = {}

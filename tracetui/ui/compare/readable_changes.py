@@ -1,6 +1,6 @@
-"""The tables of a comparison as people read them: marks with a sign, measures as words, numbers with their units. Pure.
+"""The tables of a comparison for the screen: marks with a sign, measures as words, numbers with units. Pure.
 
-The sign says which way it goes: `+` is what B saves, `-` what it costs. Text output and exports have the plain words.
+`+` marks what B saves, `-` what it costs. Text output and exports have the plain words.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def with_calls(table: Table) -> Table:
 
 
 def signed(mark: str, saves: object) -> str:
-    """A mark after its sign; that of fused work, and of what has none of its own, is told by what it saves."""
+    """A mark with its sign; that of a fused or split kernel follows from what it saves."""
     sign = SIGNS.get(mark, "")
     if not sign:
         sign = "=" if not isinstance(saves, int | float) or saves == 0 else "+" if saves > 0 else "-"

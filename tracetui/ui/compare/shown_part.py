@@ -1,4 +1,4 @@
-"""The part of a side that is on screen: its stretch of time, its GPU work, the lanes worth a line. Pure."""
+"""The part of a side that is on screen: its time range, its GPU activities, the lanes worth a line. Pure."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class ShownPart:
 
     @cached_property
     def work(self) -> Int64:
-        """The GPU work of the part in order of its start."""
+        """The GPU activities of the part, in order of start."""
         rows, part = self.side.activities()
         return np.compress(part == self.part, rows)
 
     @cached_property
     def length(self) -> int:
-        """From the start of the part to its end, or to the end of its GPU work; in ns, at least 1."""
+        """From the start of the part to its end, or to the end of its GPU activities; in ns, at least 1."""
         end = int(self.side.end[self.part])
         if len(self.work):
             end = max(end, int(self.side.trace.slices.end[self.work].max()))
@@ -60,7 +60,7 @@ class ShownPart:
 
     @cached_property
     def walk(self) -> Int64:
-        """What `.` steps through: the GPU work, or without any the operators of the part, in order of start."""
+        """What `.` steps through: the GPU activities, or without any the operators of the part, in order of start."""
         if len(self.work) or len(links(self.side.trace).gpu):
             return self.work
         rows = op_rows(self.side.trace)
@@ -69,7 +69,7 @@ class ShownPart:
 
     @cached_property
     def stretches(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Begin and end in ns of what belongs to the part: on threads, and of its work on the GPU."""
+        """Begin and end of the part in ns: on threads, and of its GPU activities."""
         called = self.start, int(self.side.end[self.part])
         slices = self.side.trace.slices
         if not len(self.work):
@@ -77,7 +77,7 @@ class ShownPart:
         return called, (int(slices.start[self.work].min()), int(slices.end[self.work].max()))
 
     def holds(self, row: int) -> bool:
-        """Whether a slice belongs to the part; what the GPU repeats of annotations does where it overlaps its work."""
+        """Whether a slice belongs to the part; GPU annotations do where they overlap its GPU activities."""
         slices = self.side.trace.slices
         if int(slices.kind[row]) in (Kind.GPU_ANNOTATION, Kind.SYNC):
             begin, end = self.stretches[1]
@@ -90,7 +90,7 @@ class ShownPart:
         return self.number if self.side.part_kind == STEP else None
 
     def from_part(self, other: int, rows: Int64) -> Int64:
-        """The GPU work of this part that stands where some of another part stands: the same name as often before."""
+        """The GPU activities of this part that correspond to some of another part: same name, same count before."""
         if other == self.part or len(rows) == 0:
             return rows
         there = ShownPart(self.side, other).work
@@ -116,7 +116,7 @@ ShownParts = tuple[ShownPart, ShownPart]
 
 
 def next_scope(side: Side, direction: int) -> str | None:
-    """What stands behind the `#` of the step, or run, before or after a side of one of them; None where none is."""
+    """The scope (behind `#`) of the step or run before or after a side of one step or run; None at the ends."""
     if _STEP.fullmatch(side.scope):
         known = np.unique(steps(side.trace).number)
         index = int(np.searchsorted(known, int(side.scope))) + direction
@@ -129,7 +129,7 @@ def next_scope(side: Side, direction: int) -> str | None:
 
 
 def neighbour(part: ShownPart, direction: int) -> ShownPart | None:
-    """The part before or after, None where none is; a side of one step or run has that of the one beside it."""
+    """The part before or after, None at the ends; for a side of one step or run, that of the neighbouring one."""
     side, index = part.side, part.part + direction
     if 0 <= index < len(side):
         return ShownPart(side, index)

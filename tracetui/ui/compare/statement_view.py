@@ -1,4 +1,4 @@
-"""What a comparison says, above the timelines: the verdict and as many sentences more as there is room for."""
+"""The statement about a comparison, above the timelines: the verdict, and further sentences as far as they fit."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class StatementView(Widget):
         """The user wants to read all of it."""
 
     def wanted(self, width: int, limit: int) -> int:
-        """Lines that it takes to say everything on a line of so many cells, at most `limit`, at least 1."""
+        """Lines that all sentences need at a width in cells, at most `limit`, at least 1."""
         return max(min(len(self._lines(width - 2)), limit), 1)
 
     def verdict_lines(self, width: int) -> int:
-        """Lines that the verdict takes on a line of so many cells."""
+        """Lines that the verdict needs at a width in cells."""
         return max(sum(is_verdict for _, is_verdict in self._lines(width - 2)), 1)
 
     def render_line(self, y: int) -> Strip:
@@ -58,7 +58,7 @@ class StatementView(Widget):
         return Strip([Segment(text, style)]).adjust_cell_length(width, self.rich_style)
 
     def on_click(self, event: Click) -> None:
-        """Tell that all of it is wanted."""
+        """Report the click."""
         event.stop()
         self.post_message(self.Clicked())
 

@@ -1,4 +1,4 @@
-"""Two timelines, one above the other, that share one axis: what is done to the window of one is done to both."""
+"""Two timelines, one above the other, that share one axis and one window."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.lanes import LanesView
 
 MARGIN = 0.15
-"""So much of a selection is shown around it on either side."""
+"""Share of the selection shown around it on either side."""
 MIN_LANE_LINES = 1
 """Lines of lanes that each side has in any case."""
 MAX_TOGETHER = 4
-"""What is lit on both sides is shown together where that takes no more room than the longer one so many times."""
+"""Maximum time range that shows both highlighted groups, in lengths of the longer group."""
 
 
 class Timelines(Widget):
-    """A above B, each under a line that says which of its parts is shown."""
+    """A above B, each under a title that names its part."""
 
     DEFAULT_CSS = """
     Timelines { layout: vertical; height: auto; }
@@ -74,7 +74,7 @@ class Timelines(Widget):
     ) -> None:
         """Show other sides; `representative` are the parts that stand for the others.
 
-        If not their `whole` parts, then what is as far from their starts as what was shown before.
+        If not their `whole` parts, the window stays as far from their starts as it was.
         """
         self._representative = representative
         windows = [lanes.window for lanes in self.lanes]
@@ -96,7 +96,7 @@ class Timelines(Widget):
         self.show_titles()
 
     def show_titles(self) -> None:
-        """Say above each timeline what it shows, and which one has the keys."""
+        """Name above each timeline its part, and mark the one with the focus."""
         if self._parts is None:
             return
         for side, part in enumerate(self._parts):
@@ -125,9 +125,9 @@ class Timelines(Widget):
             self._fit(0, max(part.length for part in self._parts), 0.02)
 
     def fit_lit(self, leading: int) -> None:
-        """Let what is lit fill the window: that of the side with the keys, else of both sides.
+        """Fit what is highlighted: that of the side with the focus, else of both sides.
 
-        Where the groups of both are so far apart that neither would be seen, it is that of the `leading` side.
+        Where the groups of both are so far apart that neither would be seen, that of the `leading` side.
         """
         spans = self._spans()
         known = [span for span in spans if span is not None]
@@ -141,7 +141,7 @@ class Timelines(Widget):
         self._fit(low, high, MARGIN)
 
     def _spans(self) -> list[tuple[int, int] | None]:
-        """From where to where the lit group of each side lies, in ns after the start of its part."""
+        """Begin and end of the highlighted group of each side, in ns after the start of its part."""
         spans: list[tuple[int, int] | None] = []
         for part, rows in zip(self._parts or (), self._groups, strict=False):
             slices = part.side.trace.slices
@@ -150,7 +150,7 @@ class Timelines(Widget):
         return spans
 
     def share(self, lines: int) -> None:
-        """Give each side the lines that its lanes need, out of so many for both, their titles not counted."""
+        """Distribute lines, titles not counted, to the two sides as their lanes need."""
         first, second = self.lanes
         wanted = first.wanted_height(lines), second.wanted_height(lines)
         # The axis above A is none of its lanes.

@@ -1,4 +1,4 @@
-"""How well a kernel uses its device, in words: occupancy, waves, what would raise them, work, rates, bound. Pure."""
+"""How well a kernel uses its device, in words: occupancy, waves, advice, operations, rates, bound. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tracetui.ui.description.styled_lines import DetailFact
 
 
 def kernel_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
-    """What is known about a kernel, and what the name of a copy or fill says; nothing about any other slice."""
+    """Facts about a kernel, and the meaning of the name of a copy or fill; nothing for any other slice."""
     kind = Kind(int(trace.slices.kind[row]))
     if kind in GPU_WORK:
         yield DetailFact("in words", clean(decode(trace.name_of(row), kind).sentence))

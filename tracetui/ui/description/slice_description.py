@@ -1,10 +1,6 @@
-"""What the details say about a slice, as lines: name, facts, dispatch chain and args in words. Pure.
+"""The details of a slice as lines: name, facts, causes, dispatch chain and the args of its event. Pure.
 
-Where a slice comes from, in words: its line and module, its forward op, what its launch cost, its graph. Pure.
-
-The args of an event in words: `grid 12x8x1 = 96 blocks`, `32 per thread`, and the rest as they are.
-
-Pure. Values come from the trace and are not trusted: they are only ever turned into text.
+Values come from the trace and are not trusted: they are only ever turned into text.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ PATTERNS = ("*.json", "*.json.gz", "*.json.zst", "*.pt.trace.json*", "*.trace", 
 """What a trace is usually called."""
 
 MAX_FOLDER_DEPTH = 3
-"""Folders below folders that are looked into."""
+"""Maximum depth of folders searched."""
 MAX_LISTED_FILES = 500
-"""So many files are listed at most."""
+"""Maximum files listed."""
 
 _SKIPPED = {"node_modules", "site-packages", "__pycache__"}
 _SIGNS = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"displayTimeUnit"', b'"ph"')

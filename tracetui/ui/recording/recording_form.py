@@ -149,7 +149,7 @@ class RecordingForm(Overlay["str | list[str]"]):
         return self._changed(self._options)
 
     def action_record(self) -> None:
-        """Record, unless a value is refused: then say why."""
+        """Record, or show why a value is refused."""
         try:
             asked = self.requests()
         except BadRequest as error:

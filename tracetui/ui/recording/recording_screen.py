@@ -45,8 +45,8 @@ CLOCK_SECONDS = 0.25
 class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
     """Progress of one recording, or of variants one after the other; dismissed with the paths of the traces, or None.
 
-    A variant that fails does not keep the others from being recorded, and is told once they are; of fewer than two
-    there is nothing to compare.
+    A variant that fails does not keep the others from being recorded; it is reported once they are. Fewer than two
+    traces cannot be compared.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -67,7 +67,7 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
         super().__init__()
         self._requests = requests
         self._index = 0
-        """Which of them is being recorded."""
+        """Index of the request that is being recorded."""
         self._paths: list[str] = []
         self._failures: list[Failure] = []
         self._cancel = asyncio.Event()

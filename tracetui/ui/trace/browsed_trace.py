@@ -1,4 +1,4 @@
-"""What going to places and searching need of the view of a trace: the selection, the window, the step, the parts."""
+"""The interface of the trace view for navigation and search: selection, window, step, and the widgets."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class ComparePicker(Picker[tuple[str, str]]):
 
 
 def offers_for(trace: Trace, step: int | None, selected: int) -> list[Offer]:
-    """What can be compared from a place in a trace, the likeliest first: the step before comes before this one."""
+    """The comparisons offered at a step and selection, the likeliest first: with the step before."""
     offers = [Offer("this trace with another trace", OTHER_TRACE)]
     known = numbers(trace)
     current = step if step is not None else step_of(trace, selected)

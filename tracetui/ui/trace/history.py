@@ -1,4 +1,4 @@
-"""Places left behind by jumps, and places that were marked. Pure data: nothing here knows a screen."""
+"""Viewpoints to return to: those left by jumps, and marked ones. Pure data, without a screen."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 from tracetui.model.viewpoint import Viewpoint
 
 MAX_JUMPS = 200
-"""So many jumps can be undone."""
+"""Maximum jumps that can be undone."""
 
 
 @dataclass
 class History:
-    """A stack of places to go back to; the oldest are forgotten."""
+    """A stack of viewpoints to go back to; the oldest are forgotten."""
 
     viewpoints: list[Viewpoint] = field(default_factory=list)
 
     def leave(self, viewpoint: Viewpoint) -> None:
-        """Remember a place before jumping away; the same place twice in a row counts once."""
+        """Remember a viewpoint before jumping away; the same one twice in a row counts once."""
         if not self.viewpoints or self.viewpoints[-1] != viewpoint:
             self.viewpoints.append(viewpoint)
             del self.viewpoints[:-MAX_JUMPS]
 
     def back(self, current: Viewpoint) -> Viewpoint | None:
-        """Forget and return the last place that differs from the current one, None when there is none."""
+        """Forget and return the last viewpoint that differs from the current one, None when there is none."""
         while self.viewpoints:
             viewpoint = self.viewpoints.pop()
             if viewpoint != current:
@@ -33,7 +33,7 @@ class History:
 
 @dataclass(frozen=True)
 class Mark:
-    """A place with a title that says what was selected there."""
+    """A viewpoint with a title that names the selection."""
 
     viewpoint: Viewpoint
     title: str
@@ -41,12 +41,12 @@ class Mark:
 
 @dataclass
 class Marks:
-    """Marked places, in the order in which they were set."""
+    """Marked viewpoints, in the order in which they were set."""
 
     marks: list[Mark] = field(default_factory=list)
 
     def toggle(self, viewpoint: Viewpoint, title: str) -> bool:
-        """Mark a place, or remove the mark of the same event (without one: the same place); True when set."""
+        """Mark a viewpoint, or remove the mark of the same event (without one: the same viewpoint); True when set."""
         for index, mark in enumerate(self.marks):
             if mark.viewpoint == viewpoint or mark.viewpoint.event == viewpoint.event >= 0:
                 del self.marks[index]

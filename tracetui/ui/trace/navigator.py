@@ -1,4 +1,4 @@
-"""Going to places in a trace view and coming back: the first view, jumps, marks."""
+"""Navigation in a trace view: the first viewpoint, jumps and the way back, marks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tracetui.ui.trace.related_slices import (
 
 
 class Navigator:
-    """The places of one trace view."""
+    """The viewpoints of one trace view."""
 
     def __init__(self, view: BrowsedTrace) -> None:
         self.view = view
@@ -44,7 +44,7 @@ class Navigator:
         return replace(viewpoint, start_ns=window.start_ns, length_ns=length)
 
     def leave(self) -> None:
-        """Remember this place before a jump."""
+        """Remember this viewpoint before a jump."""
         self.history.leave(self.here)
 
     def back(self) -> None:
@@ -54,7 +54,7 @@ class Navigator:
             self.visit(viewpoint)
 
     def visit(self, viewpoint: Viewpoint) -> None:
-        """Go to a place; what it leaves open stays as it is."""
+        """Go to a viewpoint; fields that it leaves open stay as they are."""
         view = self.view
         if viewpoint.pane is not None:
             view.panes.open_tab(viewpoint.pane)
@@ -72,7 +72,7 @@ class Navigator:
             view.lanes.reveal(row)
 
     def open(self, viewpoint: Viewpoint) -> None:
-        """The first view: the place that was asked for, in the middle step, or in the busiest stretch."""
+        """Show the first viewpoint: the requested one, in the middle step, or the busiest time range."""
         view = self.view
         number = viewpoint.step if viewpoint.step in view.steps else first_step(view.trace)
         if number is not None:
@@ -95,7 +95,7 @@ class Navigator:
             view.hints.notice(f"There is no {named} in this trace: the view string is of another trace.", warn=True)
 
     def mark(self) -> None:
-        """Mark this place, or remove its mark."""
+        """Mark this viewpoint, or remove its mark."""
         view = self.view
         name = shorten(short_name(view.trace, view.selected), 60) if view.selected >= 0 else "a time range"
         was_set = self.marks.toggle(self.here, name)
@@ -108,7 +108,7 @@ class Navigator:
             self.visit(mark.viewpoint)
 
     def _row_of(self, viewpoint: Viewpoint) -> int:
-        """The slice that a place names, -1 for none."""
+        """The slice that a viewpoint names, -1 for none."""
         trace = self.view.trace
         if viewpoint.event >= 0:
             rows = np.flatnonzero(trace.slices.event == viewpoint.event)

@@ -1,7 +1,7 @@
 """The panes of one trace as tabs, for the current step.
 
 Tables are built in a thread, the visible pane first, and kept by (pane, step, grouping). The list never
-selects anything by itself: it says what the user moved to, and follows what is selected.
+selects anything by itself: it reports what the user moved to, and follows the selection.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ UNTIMED_PANES = ("findings", "health", "summary")
 """Panes that are not in the order of time: the cursor stays where it was left."""
 
 MAX_KEPT_TABLES = 100
-"""So many tables are kept; the oldest go first."""
+"""Maximum tables kept; the oldest go first."""
 
 _COUNTED = {"views": "view_ops", "occupancy": "occupancy_queries", "launches": "launches"}
-"""Tabs that say how much there is in words of the summary, however the rows are grouped."""
+"""Tabs that show a count of the summary, however the rows are grouped; by tab, the name of the count."""
 
 TableKey = tuple[str, int | None, str | None]
 """Pane, step number and grouping."""
@@ -156,7 +156,7 @@ class PaneList(TabbedList):
             self._show(0)
 
     def as_text(self, format: str, row: int | None = None, most: int | None = None) -> str:
-        """The listed rows, at most so many, or one row of the table, as `csv`, `md` or `json`."""
+        """The listed rows, at most `most`, or one row of the table, as `csv`, `md` or `json`."""
         table = self.table
         if table is None:
             return ""
@@ -237,7 +237,7 @@ class PaneList(TabbedList):
 
     @on(TableView.RowHighlighted)
     def _explain_row(self) -> None:
-        """Let the details tell what is too long for the list, of the current row."""
+        """Show in the details the sentences of the current row that are too long for the list."""
         view, arrangement = self.view, self.arrangement
         wanted = DETAILED_COLUMNS.get(f"{self.pane} by {arrangement.by}" if arrangement.by else self.pane, ())
         sentences = []

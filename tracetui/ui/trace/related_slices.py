@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 MAX_LIT = 5_000
-"""Maximum slices lit with a selection."""
+"""Maximum slices highlighted with a selection."""
 
 
 def has_gpu(trace: Trace) -> bool:
@@ -52,7 +52,7 @@ def is_gpu_work(trace: Trace, row: int) -> bool:
 
 
 def lit_with(trace: Trace, row: int) -> frozenset[int]:
-    """The slices to light: launch and op of GPU work, op and work of a call, calls and work of an op."""
+    """Slices to highlight: launch and op of an activity, op and activities of a call, calls and activities of an op."""
     if row < 0:
         return frozenset()
     linked = links(trace)
@@ -86,7 +86,7 @@ def chain_of(trace: Trace, row: int) -> list[int]:
 def kernel_from(trace: Trace, row: int, direction: int, moment: float) -> int:
     """The GPU activity before or after a slice by start, over all streams; -1 at the end.
 
-    From a slice that is no GPU work the first one that it launched is next; with nothing selected, the one at
+    From any other slice the first activity that it launched is next; with nothing selected, the one at
     the moment (ns).
     """
     gpu = links(trace).gpu
@@ -107,7 +107,7 @@ def kernel_from(trace: Trace, row: int, direction: int, moment: float) -> int:
 
 
 def step_of(trace: Trace, row: int) -> int | None:
-    """The number of the step that a slice belongs to, GPU work by its launch; None outside of all steps."""
+    """The number of the step that a slice belongs to, GPU activities by their launch; None outside of all steps."""
     if row < 0:
         return None
     index = int(placement.step_index(trace, np.array([row]))[0])

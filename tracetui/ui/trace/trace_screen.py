@@ -50,7 +50,7 @@ class TraceScreen(SizedScreen):
         yield TraceView(self.trace, self.picture, self._opening_viewpoint)
 
     def visit(self, viewpoint: Viewpoint) -> None:
-        """Go to a place, from where `backspace` leads back to the screen below."""
+        """Go to a viewpoint, from where `backspace` leads back to the screen below."""
         self.view.navigator.history.viewpoints.clear()
         self.view.navigator.visit(viewpoint)
 

@@ -242,7 +242,7 @@ class TraceView(SearchableView):
         self.navigator.back()
 
     def action_mark(self) -> None:
-        """Mark this place, or unmark it."""
+        """Mark this viewpoint, or unmark it."""
         self.navigator.mark()
 
     def action_marks(self) -> None:
@@ -260,7 +260,7 @@ class TraceView(SearchableView):
         self.notice(*send_row(self.app, self.panes))
 
     def action_copy_view(self) -> None:
-        """Copy the view string of this place."""
+        """Copy the view string of this viewpoint."""
         self.notice(*send_view(self.app, view_string(self.navigator.here)))
 
     def action_export(self) -> None:

@@ -60,9 +60,9 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPa
 
 
 def damage_marks(trace: Trace, doubts: float | None = None) -> list[str]:
-    """Short marks for what was not plain about the file, and how many checks of its health found something.
+    """Short marks for damage to the file, and the number of health checks with a warning.
 
-    Until those are counted, what reading the file found stands for them.
+    Until those are counted, the problems noticed while reading stand for them.
     """
     quality = trace.quality
     marks = ["PARTIAL"] if quality.partial else []
@@ -103,7 +103,7 @@ def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[B
 
 
 def switch_parts(numbers: Sequence[int], current: int, limit: int = 7) -> list[BarPart]:
-    """Up to `most` numbers around the one at a place, which is in brackets, and arrows; each is a key to press."""
+    """Up to `limit` numbers around the current one, which is in brackets, and arrows; each can be clicked."""
     parts = [BarPart("◂ ", "key" if current else "dim", str(numbers[max(current - 1, 0)]))]
     first = max(0, min(current - limit // 2, len(numbers) - limit))
     for index, number in enumerate(numbers[first : first + limit], first):

@@ -1,4 +1,4 @@
-"""The help: the keys that work right now, from the focused part up, and what the columns of the list mean."""
+"""The help: the keys that work now, from the focused part up, and the meaning of the columns of the list."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class HintsBar(Bar):
     """The keys that work right now, or a notice."""
 
     def __init__(self, focused_part: Callable[[], FocusedPart] = lambda: (None, ""), *, id: str = "hints") -> None:
-        """`focused_part` tells, whenever hints are shown, which part of the screen has the keys."""
+        """`focused_part` returns the part of the screen that has the keys; it is called whenever hints are shown."""
         super().__init__(id=id)
         self._focused_part = focused_part
         self._notice: Timer | None = None
@@ -35,7 +35,7 @@ class HintsBar(Bar):
         return self._notice is not None
 
     def notice(self, text: str, warn: bool = False) -> None:
-        """Say something in place of the key hints for a while."""
+        """Show a notice in place of the key hints for a while."""
         self.parts = (BarPart(fitting_line(clean(text), self._width), "warn" if warn else "strong"),)
         if self._notice is not None:
             self._notice.stop()

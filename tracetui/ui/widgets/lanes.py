@@ -1,7 +1,7 @@
 """The timeline: time axis, lanes with their slices, and the keys and the mouse that move about in it.
 
-What is drawn is decided in `tracetui.drawing`; here is what a person does to it. The widget changes its own
-window and selection at once and tells its parent, so a key is answered without a round trip.
+`tracetui.drawing` decides what is drawn; this widget handles keys and mouse. It changes its own window and selection
+at once and informs its parent, so that a key is answered without a round trip.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ ZOOM_FACTOR = 1.6
 """How much one key or wheel notch magnifies."""
 
 PANS_PER_WIDTH = 6
-"""One key pans by the width over this."""
+"""Key presses that pan by the width of the window."""
 
 MAX_REVEALED = 8
-"""Of so many lit slices at most the rows are scrolled into sight."""
+"""Maximum highlighted slices whose rows are scrolled into sight."""
 
 
 class LanesView(Surface, can_focus=True):
@@ -183,7 +183,7 @@ class LanesView(Surface, can_focus=True):
         self.changed(everything=False)
 
     def watch_lit(self, lit: frozenset[int]) -> None:
-        """Have the lit slices on screen, as far as the selected one stays there."""
+        """Scroll to the highlighted slices, as far as the selected one stays on screen."""
         if self._scene is not None:
             layout = self._scene.layout
             moved = [layout.reveal(row, unfold=False) for row in sorted(lit)[:MAX_REVEALED]]
@@ -335,7 +335,7 @@ class LanesView(Surface, can_focus=True):
             self.changed()
 
     def _select(self, row: int) -> None:
-        """Select a slice, bring it on screen and tell the parent; -1 leaves all as it is."""
+        """Select a slice, bring it on screen and inform the parent; -1 leaves all as it is."""
         if row >= 0:
             self.post_before_redraw(self.Selected(row, self))
             self.reveal(row)
@@ -382,7 +382,7 @@ class LanesView(Surface, can_focus=True):
         return Window.fit(*self.reach, self.cells)
 
     def _move(self, window: Window) -> None:
-        """Show another window, kept near the trace, and tell the parent."""
+        """Show another window, kept near the trace, and inform the parent."""
         if self._scene is None:
             return
         window = window.within(*self.reach, self.cells)

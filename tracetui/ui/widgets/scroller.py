@@ -22,7 +22,7 @@ class Scroller(ScrollView):
     """Width (not used) and number of lines."""
 
     def set_length(self, lines: int) -> None:
-        """Scroll over so many lines from now on."""
+        """Set the number of lines to scroll over."""
         self.virtual_size = Size(0, lines)
         self.vertical_scrollbar.window_virtual_size = lines
         if self.scroll_offset.y > self.max_scroll_y:

@@ -21,13 +21,13 @@ from tracetui.ui.widgets.bar import Bar, BarPart
 
 @dataclass
 class Search:
-    """A text, where it was found, and which of the finds is current."""
+    """A search text, its hits, and which hit is current."""
 
     text: str = ""
     in_lanes: bool = False
     """Whether slices of all lanes are searched, or rows of the list."""
     hits: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    """Slices in order of time, or places in the list, ascending."""
+    """Slices in order of time, or indices in the list, ascending."""
     index: int = -1
     selected: int = -1
     """The slice that was selected when it began."""
@@ -35,7 +35,7 @@ class Search:
     """Where the list's cursor was then."""
 
     def go(self, index: int) -> int | None:
-        """Make a find current, going round at the ends, and return it; None when nothing was found."""
+        """Make a hit current, going round at the ends, and return it; None without hits."""
         if len(self.hits) == 0:
             return None
         self.index = index % len(self.hits)
@@ -77,7 +77,7 @@ class TypedText(Input):
 
 
 class SearchLine(Horizontal):
-    """One line: a label, what is typed, and how much was found."""
+    """One line: a label, the typed text, and the number of hits."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         command("escape", "give_up", "Close and clear", "", "clear"),
@@ -143,7 +143,7 @@ class SearchLine(Horizontal):
         self.query_one(TypedText).pass_on()
 
     def show_count(self, words: str) -> None:
-        """Say how much was found."""
+        """Show the number of hits."""
         self.query(Bar).last().parts = (BarPart(words, "dim"),)
 
     def on_input_changed(self, event: Input.Changed) -> None:

@@ -39,7 +39,7 @@ class SearchableView(Widget):
         raise NotImplementedError
 
     def notice(self, text: str, warn: bool = False) -> None:
-        """Say something in place of the key hints for a while."""
+        """Show a notice in place of the key hints for a while."""
         self.hints.notice(text, warn)
 
     def on_descendant_focus(self) -> None:

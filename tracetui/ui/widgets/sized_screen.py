@@ -60,7 +60,7 @@ class SizedScreen(Screen[None]):
         yield from self.compose_view()
 
     def notice(self, text: str, warn: bool = False) -> None:
-        """Say something in place of the key hints for a while."""
+        """Show a notice in place of the key hints for a while."""
         self.view.notice(text, warn)
 
     def on_resize(self) -> None:

@@ -99,7 +99,7 @@ class Surface(Widget):
             self.refresh(*regions)
 
     def _paint(self) -> list[Region]:
-        """Draw, make strips of the rows that differ, and say where they do."""
+        """Draw, make strips of the rows that differ, and return the regions that do."""
         width, height = self.size
         ground = self._ground_style()
         if (ground, self.colours) != (self._ground, self._palette):

@@ -1,7 +1,7 @@
 """Tabs over one list, which a person sorts, filters, groups and searches, with details beside it.
 
 An `ListArrangement` outlives the table that it is applied to: another step's kernels come up sorted and filtered as the
-last ones were. Where the tables come from is the matter of the subclasses.
+last ones were. Subclasses provide the tables.
 """
 
 from __future__ import annotations
