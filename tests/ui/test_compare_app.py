@@ -118,7 +118,7 @@ async def walking_through_a_lights_the_partners_in_b(app: Compared, pilot: Pilot
 async def selecting_in_the_timeline_of_b_lights_a(app: Compared, pilot: Pilot[int]) -> None:
     b = app.view.timelines.lanes[1]
     trace = app.view.compared.comparison.b.trace
-    row = int(app.view.compared.parts[1].work[2])
+    row = int(app.view.compared.parts[1].activities[2])
     b.focus()
     b._select(row)
     await pilot.pause()
@@ -168,7 +168,7 @@ async def steps_move_in_both_and_instances_follow(app: Compared, pilot: Pilot[in
     assert [part.number for part in app.view.compared.parts] == [3, 3]
     assert "[3]" in app.text("#part-0") and "[3]" in app.text("#part-1")
     assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
-    mine = set(app.view.compared.parts[0].work.tolist())
+    mine = set(app.view.compared.parts[0].activities.tolist())
     assert app.view.timelines.lanes[0].selected in mine
     app.view.timelines.lanes[0].focus()
     await pilot.press("right_curly_bracket")

@@ -49,13 +49,13 @@ def test_the_same_kernel_of_another_step_is_the_one_with_as_many_of_its_name_bef
     found = side(uneven())
     first, second, third = (ShownPart(found, place) for place in range(3))
     dur, name = found.trace.slices.dur, found.trace.name_of
-    assert [name(row) for row in first.work.tolist()] == ["a", "b", "a"]
-    moved = second.from_part(0, first.work[2:])
+    assert [name(row) for row in first.activities.tolist()] == ["a", "b", "a"]
+    moved = second.from_part(0, first.activities[2:])
     assert [(name(row), int(dur[row])) for row in moved.tolist()] == [("a", 4_002)]
-    assert second.from_part(0, first.work[:1]).tolist() == second.work[1:2].tolist()
+    assert second.from_part(0, first.activities[:1]).tolist() == second.activities[1:2].tolist()
     # The third step has one `a` only.
-    assert third.from_part(0, first.work[2:]).tolist() == []
-    assert first.from_part(0, first.work[1:]).tolist() == first.work[1:].tolist()
+    assert third.from_part(0, first.activities[2:]).tolist() == []
+    assert first.from_part(0, first.activities[1:]).tolist() == first.activities[1:].tolist()
 
 
 def test_a_part_lasts_until_its_gpu_work_ends() -> None:
@@ -98,8 +98,8 @@ def test_partners_on_threads_are_the_calls_of_the_same_name_in_turn() -> None:
         assert partners.of(1, other).tolist() == [one]
     assert partners.of(0, int(a.side.row[0])).tolist() == [int(b.side.row[2])]
     assert partners.of(0, int(a.calls_named("op", "aten::linear")[0])).tolist() == []
-    gelu, mul = a.work[2:4].tolist()
-    assert partners.of(0, gelu).tolist() == partners.of(0, mul).tolist() == b.work[2:3].tolist()
+    gelu, mul = a.activities[2:4].tolist()
+    assert partners.of(0, gelu).tolist() == partners.of(0, mul).tolist() == b.activities[2:3].tolist()
     assert sorted([mul, *partners.siblings(0, mul).tolist()]) == [gelu, mul]
     assert PartnerLookup((a, b)).of(0, gelu).tolist() == []
 
@@ -113,7 +113,7 @@ def test_every_kernel_finds_the_row_it_is_an_instance_of() -> None:
             for number, rows in enumerate(instances_of(told, "kernels", change, parts)):
                 seen[number].extend(rows.tolist())
                 assert all(change_of(told, "kernels", number, row, parts) == change for row in rows.tolist())
-        assert [sorted(rows) for rows in seen] == [sorted(part.work.tolist()) for part in parts]
+        assert [sorted(rows) for rows in seen] == [sorted(part.activities.tolist()) for part in parts]
 
 
 def test_a_view_op_belongs_to_the_row_it_is_folded_into() -> None:
@@ -122,7 +122,7 @@ def test_a_view_op_belongs_to_the_row_it_is_folded_into() -> None:
     trace = told.a.trace
     view = int(np.flatnonzero(trace.slices.name == trace.names.find("aten::t"))[0])
     assert told.ops["name"].cell(change_of(told, "ops", 0, view, parts)) == "aten::linear"
-    assert told.ops["name"].cell(change_of(told, "ops", 0, int(parts[0].work[2]), parts)) == "aten::gelu"
+    assert told.ops["name"].cell(change_of(told, "ops", 0, int(parts[0].activities[2]), parts)) == "aten::gelu"
     step_row = int(told.a.row[0])
     assert change_of(told, "ops", 0, step_row, parts) == -1
 

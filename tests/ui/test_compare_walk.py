@@ -92,7 +92,7 @@ async def other_steps_keep_the_screen_as_it_is(app: Compared, pilot: Pilot[int])
     assert [(each.window.first, each.window.ns_per_cell) for each in (a, b) if each.window] == [before, before]
     assert a.window.origin == app.view.compared.parts[0].start
     assert [app.listed(name)[panes.view.cursor] for name in ("short_name", "op")] == wanted
-    assert app.view.lit.selected[0] in app.view.compared.parts[0].work
+    assert app.view.lit.selected[0] in app.view.compared.parts[0].activities
     panes.view.focus()
     await press(pilot, "b", "left_square_bracket")
     assert panes.arrangement.by == "family" and set(app.listed("family")) == {"gemm", "pointwise"}
@@ -109,18 +109,18 @@ async def test_a_walk_within_a_part(eager: SideName, compiled: SideName) -> None
 
 async def walking_in_a_lane_ends_with_the_part(app: Compared, pilot: Pilot[int]) -> None:
     a = app.view.timelines.lanes[0]
-    last = int(app.view.compared.parts[0].work[-1])
+    last = int(app.view.compared.parts[0].activities[-1])
     a.focus()
     a._select(last)
     await press(pilot, "full_stop")
     assert a.selected == last
     assert "A has nothing after this slice on its row in step 2" in app.text("#hints")
-    first = int(app.view.compared.parts[0].work[0])
+    first = int(app.view.compared.parts[0].activities[0])
     a._select(first)
     await press(pilot, "comma")
     assert a.selected == first and "before this" in app.text("#hints")
     await press(pilot, "full_stop")
-    assert a.selected == int(app.view.compared.parts[0].work[1])
+    assert a.selected == int(app.view.compared.parts[0].activities[1])
 
 
 async def what_is_walked_to_is_described(app: Compared, pilot: Pilot[int]) -> None:
@@ -227,7 +227,7 @@ async def test_calls_without_a_partner_light_their_group(tmp_path: Path) -> None
         trace = compared.sides[0].trace
         unmatched = [
             row
-            for row in compared.parts[0].work.tolist()
+            for row in compared.parts[0].activities.tolist()
             if not len(compared.partners.of(0, row)) and "tanh" in trace.name_of(row)
         ]
         assert unmatched

@@ -72,10 +72,10 @@ def part_parts(letter: str, shown: ShownPart, focused: bool, width: int, represe
 
 
 def _on_gpu(shown: ShownPart) -> list[str]:
-    if not len(shown.work):
+    if not len(shown.activities):
         return []
     busy = float(measures(shown.side)["gpu_busy_us"].values[shown.part])
-    number = len(shown.work)
+    number = len(shown.activities)
     words = [f"{count(number)} GPU activit{'y' if number == 1 else 'ies'}"]
     return words if busy != busy else [*words, f"busy {duration(1000 * busy)}"]
 
@@ -105,7 +105,7 @@ def slice_words(side: int, shown: ShownPart, row: int, partners: str, width: int
 
 def end_words(side: int, shown: ShownPart, direction: int, on_row: bool = False) -> str:
     """Why walking goes no further: in the whole part, or on one row of the timeline."""
-    what = "kernel" if len(shown.work) else "operator"
+    what = "kernel" if len(shown.activities) else "operator"
     part = {STEP: f"step {shown.number}", RUN: "this run"}.get(shown.side.part_kind, "the capture")
     way = "after" if direction > 0 else "before"
     if on_row:

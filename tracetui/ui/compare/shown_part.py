@@ -45,7 +45,7 @@ class ShownPart:
         return int(self.side.number[self.part])
 
     @cached_property
-    def work(self) -> Int64:
+    def activities(self) -> Int64:
         """The GPU activities of the part, in order of start."""
         rows, part = self.side.activities()
         return np.compress(part == self.part, rows)
@@ -54,15 +54,15 @@ class ShownPart:
     def length(self) -> int:
         """From the start of the part to its end, or to the end of its GPU activities; in ns, at least 1."""
         end = int(self.side.end[self.part])
-        if len(self.work):
-            end = max(end, int(self.side.trace.slices.end[self.work].max()))
+        if len(self.activities):
+            end = max(end, int(self.side.trace.slices.end[self.activities].max()))
         return max(end - self.start, 1)
 
     @cached_property
     def walk(self) -> Int64:
         """What `.` steps through: the GPU activities, or without any the operators of the part, in order of start."""
-        if len(self.work) or len(links(self.side.trace).gpu):
-            return self.work
+        if len(self.activities) or len(links(self.side.trace).gpu):
+            return self.activities
         rows = op_rows(self.side.trace)
         rows = rows[self.side.part_of(rows) == self.part]
         return np.take(rows, np.argsort(self.side.trace.slices.start[rows], kind="stable"))
@@ -72,9 +72,9 @@ class ShownPart:
         """Begin and end of the part in ns: on threads, and of its GPU activities."""
         called = self.start, int(self.side.end[self.part])
         slices = self.side.trace.slices
-        if not len(self.work):
+        if not len(self.activities):
             return called, called
-        return called, (int(slices.start[self.work].min()), int(slices.end[self.work].max()))
+        return called, (int(slices.start[self.activities].min()), int(slices.end[self.activities].max()))
 
     def holds(self, row: int) -> bool:
         """Whether a slice belongs to the part; GPU annotations do where they overlap its GPU activities."""
@@ -93,11 +93,11 @@ class ShownPart:
         """The GPU activities of this part that correspond to some of another part: same name, same count before."""
         if other == self.part or len(rows) == 0:
             return rows
-        there = ShownPart(self.side, other).work
+        there = ShownPart(self.side, other).activities
         name = self.side.trace.slices.name
         wanted = _nth(name[there].astype(np.int64))[np.isin(there, rows)]
-        here = _nth(name[self.work].astype(np.int64))
-        return np.compress(np.isin(here, wanted), self.work)
+        here = _nth(name[self.activities].astype(np.int64))
+        return np.compress(np.isin(here, wanted), self.activities)
 
     def calls_named(self, kind: str, name: str) -> Int64:
         """The slices of threads in this part that a row of the operators' table stands for, in order of start."""
