@@ -273,3 +273,20 @@ def test_keys_of_megabytes_in_front_of_the_events_are_no_event_on_a_line(read):
     found, layout = read(head + "[" + ",".join(EVENTS) + "]}", blocks.BLOCK)
     assert (times(found), layout.container) == (list(range(20)), "object")
     assert (found[0].offset, len(layout.header)) == (len(head), len(head))
+
+
+@pytest.mark.parametrize("block", [*BLOCKS, 1 << 15])
+@pytest.mark.parametrize("comma", [",", ""])
+@pytest.mark.parametrize("many", [20, 500])
+def test_a_stray_bracket_behind_few_and_many_events_is_told_at_its_byte(read, block, comma, many):
+    """Behind few events the tolerant path reads on beyond it; 500 are 19,500 bytes, and a new array begins behind."""
+    first = "[" + ",".join([EVENTS[0]] * many)
+    text = first + "]" + comma + ",".join(EVENTS) + "]"
+    found, layout = read(text, block)
+    assert times(found) == [0] * many + list(range(20))
+    # Told is the bracket, or behind many events the first event after it.
+    told = len(first + "]" + comma) if many == 500 and block > 1 << 14 else len(first)
+    assert [odd.offset for odd in layout.oddities] == [told]
+    assert (layout.is_closed, layout.truncated_at, layout.dropped) == (True, None, 0)
+    for piece in found:
+        assert piece.data[1:-1] == text[piece.offset + 1 : piece.offset + len(piece.data) - 1].encode()

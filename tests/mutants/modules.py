@@ -13,6 +13,8 @@ class Mutated:
     """From the root of the checkout."""
     tests: tuple[str, ...]
     """Files of tests or tests in them, those that notice most first."""
+    indifferent: tuple[str, ...] = ()
+    """Lines that decide how fast or by which of two equal ways a result is reached: they are not mutated."""
 
 
 WRITERS = (
@@ -34,6 +36,22 @@ MODULES = {
             "tests/importers/test_block_offsets.py",
             *(f"tests/importers/test_writers.py::{test}" for test in WRITERS),
             "tests/importers/test_blocks.py",
+        ),
+        (
+            # Whether the buffer grows here or in `_loosely`.
+            "if self._fill < MAX_EVENT and _LOOSE_SEPARATOR.search(self._buffer, 1, self._fill) is None:",
+            # When what was read is moved out of the buffer.
+            "low = behind - 1",
+            "if behind - 1 > low:",
+            # By which way the last two blocks are read.
+            "if rest is not None or self._fill - start <= 2 * self._block:",
+            # How many commas are tried, and where first: a cut verifies itself.
+            "for _ in range(3 if self._separator else 0):",
+            "for low in (max(start, self._fill - (1 << 16)), start):",
+            # Which of two ends of a block is taken: the next block begins behind it.
+            "if parsed.open_at is None or parsed.events or parsed.dropped:",
+            # No event ends at the bracket or in front of it.
+            "for match in _LOOSE_SEPARATOR.finditer(self._buffer, start + 1, self._fill):",
         ),
     ),
     "intervals": Mutated(

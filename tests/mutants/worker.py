@@ -103,13 +103,17 @@ def every_mutant(module: Mutated) -> list[Any]:
     OPERATOR_PROVIDERS["tracetui"] = Provider()
     database = WorkDB("mutants.sqlite", WorkDB.Mode.create)
     init([module.path], database, {})
-    unread = list(unread_parts(Path(module.path).read_text()))
+    text = Path(module.path).read_text()
+    unread = list(unread_parts(text))
+    left_out = {number for number, line in enumerate(text.splitlines(), 1) if line.strip() in module.indifferent}
     mutations = [item.mutations[0] for item in database.work_items]
     database.close()
     kept = [
         mutation
         for mutation in mutations
-        if mutation.operator_name in USED and not any(low <= tuple(mutation.start_pos) < high for low, high in unread)
+        if mutation.operator_name in USED
+        and mutation.start_pos[0] not in left_out
+        and not any(low <= tuple(mutation.start_pos) < high for low, high in unread)
     ]
     return sorted(kept, key=lambda mutation: (mutation.start_pos, mutation.operator_name, mutation.occurrence))
 
