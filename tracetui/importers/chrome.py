@@ -66,10 +66,10 @@ def assemble(
     for part, time in ((columns, "start"), (flows, "time"), (instants, "time")):
         part[time] -= origin
     order = sorted(range(len(keys.lanes.keys)), key=lambda lane: naming.sort_key(keys.lanes.keys[lane]))
-    place = np.empty(len(order), np.int32)
-    place[order] = np.arange(len(order))
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order))
     for part in (columns, flows, instants):
-        part["lane"] = place[part["lane"]]
+        part["lane"] = rank[part["lane"]]
     slices = _slices(columns, keys, order, quality, stage)
     return TraceParts(
         names=_texts(collector.names, quality),
@@ -119,10 +119,10 @@ def _instant_columns(collector: Collector, keys: Keys, moments: Columns) -> Colu
 def _slices(columns: Columns, keys: Keys, order: list[int], quality: Quality, stage: Callable[[str], None]) -> Slices:
     """Sort the columns by lane and time, and find parents and rows."""
     stage("sorting")
-    by_place = intervals.sorted_order(columns["lane"], columns["start"], columns["dur"])
+    order_in_lanes = intervals.sorted_order(columns["lane"], columns["start"], columns["dur"])
     for name in (*SPAN_COLUMNS, "kind"):
-        columns[name] = columns[name][by_place]
-    del by_place
+        columns[name] = columns[name][order_in_lanes]
+    del order_in_lanes
     stage("nesting")
     lane, start, dur = columns["lane"], columns["start"], columns["dur"]
     kinds = np.array([keys.lanes.keys[number][2] for number in order], np.uint8)

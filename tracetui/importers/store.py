@@ -58,11 +58,11 @@ class Container:
 class BlockBytes(Protocol):
     """Keeps blocks, or knows where to find them."""
 
-    def add(self, place: BlockLocation, data: bytes) -> None:
+    def add(self, location: BlockLocation, data: bytes) -> None:
         """Take note of one more block."""
         ...
 
-    def read(self, number: int, place: BlockLocation) -> bytes:
+    def read(self, number: int, location: BlockLocation) -> bytes:
         """The bytes of a block as they were decoded."""
         ...
 
@@ -77,22 +77,22 @@ class FileBlocks:
         self._path = path
         self._identity = _identity(path)
 
-    def add(self, place: BlockLocation, data: bytes) -> None:
+    def add(self, location: BlockLocation, data: bytes) -> None:
         """Nothing to keep: the file has it."""
 
-    def read(self, number: int, place: BlockLocation) -> bytes:
+    def read(self, number: int, location: BlockLocation) -> bytes:
         """The bytes of a block as they were decoded."""
         try:
             if _identity(self._path) != self._identity:
                 raise TraceError(f"{self._path} has changed since it was opened: open it again to see arguments.")
             with open(self._path, "rb") as file:
-                data = bytearray(os.pread(file.fileno(), place.length, place.offset))
+                data = bytearray(os.pread(file.fileno(), location.length, location.offset))
         except OSError as error:
             raise TraceError(f"{self._path} cannot be read any more: {error.strerror}.") from error
         # The cut replaced the separators around the block by brackets.
-        if place.has_bracket:
+        if location.has_bracket:
             data[:1] = b"["
-        if not place.is_tolerant:
+        if not location.is_tolerant:
             data[-1:] = b"]"
         return bytes(data)
 
@@ -109,13 +109,13 @@ class MemoryBlocks:
         self._decompressor = zstandard.ZstdDecompressor
         self._blocks: list[bytes] = []
 
-    def add(self, place: BlockLocation, data: bytes) -> None:
+    def add(self, location: BlockLocation, data: bytes) -> None:
         """Compress and keep a block."""
         self._blocks.append(self._compress(data))
 
-    def read(self, number: int, place: BlockLocation) -> bytes:
+    def read(self, number: int, location: BlockLocation) -> bytes:
         """The bytes of a block as they were decoded."""
-        return self._decompressor().decompress(self._blocks[number], max_output_size=place.length)
+        return self._decompressor().decompress(self._blocks[number], max_output_size=location.length)
 
 
 def _identity(path: str) -> tuple[int, int, int]:
@@ -128,17 +128,17 @@ class Store:
 
     def __init__(self, blocks: BlockBytes) -> None:
         self._blocks = blocks
-        self._places: list[BlockLocation] = []
+        self._locations: list[BlockLocation] = []
         self._firsts: list[int] = []
         self._recent: tuple[int, list[dict[str, Any]]] | None = None
         self._begins = self._ends = np.empty(0, np.int64)
         self.container = Container()
         """What stood around the events."""
 
-    def add(self, place: BlockLocation, data: bytes, first_event: int) -> None:
+    def add(self, location: BlockLocation, data: bytes, first_event: int) -> None:
         """Take note of a block and of the number of its first event."""
-        self._blocks.add(place, data)
-        self._places.append(place)
+        self._blocks.add(location, data)
+        self._locations.append(location)
         self._firsts.append(first_event)
 
     def join_ends(self, begins: Int64, ends: Int64) -> None:
@@ -157,10 +157,10 @@ class Store:
         Raises: TraceError when the file has changed since it was read.
         """
         bounds = [*self._firsts, len(wanted)]
-        for number, place in enumerate(self._places):
+        for number, location in enumerate(self._locations):
             first, last = bounds[number], bounds[number + 1]
             if wanted[first:last].any():
-                events = decode_raw(self._blocks.read(number, place), place.is_tolerant)
+                events = decode_raw(self._blocks.read(number, location), location.is_tolerant)
                 if len(events) != last - first:
                     raise TraceError("The file's events cannot be read again: open it anew.")
                 yield first, events
@@ -170,8 +170,8 @@ class Store:
 
         Raises: TraceError when the file has changed since it was read.
         """
-        for number, place in enumerate(self._places):
-            yield place, self._blocks.read(number, place)
+        for number, location in enumerate(self._locations):
+            yield location, self._blocks.read(number, location)
 
     def event(self, index: int) -> dict[str, Any]:
         """One event in full; a begin has the arguments of its end as well.
@@ -179,9 +179,9 @@ class Store:
         Raises: TraceError when the file has changed since it was read.
         """
         event = self._one(index)
-        place = int(np.searchsorted(self._begins, index))
-        if place < len(self._begins) and self._begins[place] == index:
-            more = self._one(int(self._ends[place])).get("args")
+        pair = int(np.searchsorted(self._begins, index))
+        if pair < len(self._begins) and self._begins[pair] == index:
+            more = self._one(int(self._ends[pair])).get("args")
             args = event.get("args")
             if isinstance(more, dict):
                 event = event | {"args": (args if isinstance(args, dict) else {}) | more}
@@ -190,11 +190,11 @@ class Store:
     def _one(self, index: int) -> dict[str, Any]:
         number = bisect_right(self._firsts, index) - 1
         if self._recent is None or self._recent[0] != number:
-            data = self._blocks.read(number, self._places[number])
-            self._recent = (number, decode_objects(data, self._places[number].is_tolerant))
+            data = self._blocks.read(number, self._locations[number])
+            self._recent = (number, decode_objects(data, self._locations[number].is_tolerant))
         events = self._recent[1]
-        place = index - self._firsts[number]
-        return events[place] if place < len(events) else {}
+        row = index - self._firsts[number]
+        return events[row] if row < len(events) else {}
 
     def args(self, indices: Int64, keys: Sequence[str]) -> list[list[Any]]:
         """For each key the values of `args[key]` of many events, None where an event has no such key."""
@@ -205,23 +205,23 @@ class Store:
         decoder = _args_decoder(keys)
         found: list[list[Any]] = [[] for _ in keys]
         with collector_off():
-            for places in np.split(sought, cuts) if len(sought) else []:
-                number = bisect_right(self._firsts, int(places[0])) - 1
-                wanted = (places - self._firsts[number]).tolist()
+            for indices_of_block in np.split(sought, cuts) if len(sought) else []:
+                number = bisect_right(self._firsts, int(indices_of_block[0])) - 1
+                wanted = (indices_of_block - self._firsts[number]).tolist()
                 for column, values in zip(found, self._args_of_block(number, wanted, decoder, keys), strict=True):
                     column.extend(values)
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
         ascending = bool((order[1:] > order[:-1]).all())
-        return found if ascending else [[column[place] for place in back.tolist()] for column in found]
+        return found if ascending else [[column[index] for index in back.tolist()] for column in found]
 
     def _args_of_block(
         self, number: int, wanted: list[int], decoder: msgspec.json.Decoder[Any], keys: Sequence[str]
     ) -> list[list[Any]]:
-        """For each key the values of the events at the wanted places of a block."""
-        place = self._places[number]
-        data = self._blocks.read(number, place)
-        if not place.is_tolerant:
+        """For each key the values of the events at the wanted rows of a block."""
+        location = self._locations[number]
+        data = self._blocks.read(number, location)
+        if not location.is_tolerant:
             try:
                 events = decoder.decode(data)
             except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -229,7 +229,7 @@ class Store:
             else:
                 bags = [events[row].args for row in wanted]
                 return [list(map(attrgetter(name), bags)) for name in _fields(keys)]
-        objects = decode_objects(data, place.is_tolerant)
+        objects = decode_objects(data, location.is_tolerant)
         loose = [objects[row].get("args") for row in wanted]
         return [[bag.get(key) if isinstance(bag, dict) else None for bag in loose] for key in keys]
 

@@ -154,7 +154,8 @@ def _whole_lines(block: bytes) -> list[dict[str, Any]] | None:
 
 def has_bare_paths(block: bytes) -> bool:
     """Whether a path of Windows stands in the block without escapes (`D:\\new`), which JSON reads as control signs."""
-    return b":\\" in block and bool(path_starts(block.decode("utf-8", "replace")))
+    # A single byte is found ten times faster than two.
+    return b"\\" in block and b":\\" in block and bool(path_starts(block.decode("utf-8", "replace")))
 
 
 def pieces(block: bytes, check: Callable[[], None] = lambda: None) -> Iterator[Piece | Bracket]:

@@ -54,5 +54,5 @@ class Arguments:
     def _looked_up(self, values: NDArray[np.integer] | None, events: NDArray[np.integer], absent: int) -> Int64:
         if values is None or len(values) == 0:
             return np.full(len(events), absent, np.int64)
-        place = np.minimum(np.searchsorted(self.event, events), len(self.event) - 1)
-        return np.where(self.event[place] == events, values[place], absent).astype(np.int64)
+        index = np.minimum(np.searchsorted(self.event, events), len(self.event) - 1)
+        return np.where(self.event[index] == events, values[index], absent).astype(np.int64)

@@ -42,7 +42,7 @@ class Nesting:
 
 
 def sorted_order(group: NDArray[np.integer], start: Int64, dur: Int64) -> Int64:
-    """The permutation that sorts intervals by group, start, longest first, and place in the input (R1.8)."""
+    """The permutation that sorts intervals by group, start, longest first, and position in the input (R1.8)."""
     if len(start) == 0:
         return np.empty(0, np.int64)
     low = int(start.min())
@@ -192,8 +192,8 @@ def _count_parents(opens: Int64, closes: Int64) -> Int64:
     ranked = depth[order] * count + order
     parent = np.full(count, -1, np.int64)
     wanted = order[depth[order] > 0]
-    place = np.searchsorted(ranked, (depth[wanted] - 1) * count + wanted) - 1
-    parent[wanted] = order[np.maximum(place, 0)]
+    index_of_parent = np.searchsorted(ranked, (depth[wanted] - 1) * count + wanted) - 1
+    parent[wanted] = order[np.maximum(index_of_parent, 0)]
     return parent
 
 

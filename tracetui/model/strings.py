@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 
 class Strings(Sequence[str]):
-    """A list of distinct texts in which the place of a text is its id.
+    """A list of distinct texts in which the index of a text is its id.
 
     `intern` gives the id of a text and adds it when it is new; indexing goes back. Ids are never reused.
     """

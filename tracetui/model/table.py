@@ -253,12 +253,12 @@ class Table:
         column = self[name]
         keys: NDArray[np.generic] = column.values
         if column.strings is not None:
-            used, place = np.unique(column.values, return_inverse=True)
+            used, index = np.unique(column.values, return_inverse=True)
             read = [column.strings[number] if number >= 0 else "" for number in used.tolist()]
             compared = [(shown(text) if shown else text).casefold() for text in read]
             ranks = np.empty(len(used), np.int64)
             ranks[sorted(range(len(used)), key=compared.__getitem__)] = np.arange(len(used))
-            keys = ranks[place]
+            keys = ranks[index]
         if descending:
             keys = -keys.astype(np.float64 if keys.dtype.kind == "f" else np.int64)
         nulls = column.nulls()
