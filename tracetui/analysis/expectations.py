@@ -79,22 +79,22 @@ def expectations(trace: Trace, expected: Sequence[Expectation], label: str = "")
 
     Raises: Unanswerable for a metric that does not exist.
     """
-    found = [look(trace, each, label) for each in expected]
-    least = [float("nan") if each.least is None else each.least for each in found]
-    most = [float("nan") if each.most is None else each.most for each in found]
+    observed = [look(trace, each, label) for each in expected]
+    least = [float("nan") if each.least is None else each.least for each in observed]
+    most = [float("nan") if each.most is None else each.most for each in observed]
     return Table(
         (
             texts(col.EXPECTATION, [each.text for each in expected]),
             texts(col.WANTED, [each.wanted for each in expected]),
-            texts(col.FOUND, [each.text for each in found]),
+            texts(col.FOUND, [each.text for each in observed]),
             numbers(col.LEAST, least),
             numbers(col.MOST, most),
-            numbers(col.HOLDS, np.array(list(map(holds, expected, found)), bool)),
+            numbers(col.HOLDS, np.array(list(map(holds, expected, observed)), bool)),
             texts(col.METRIC, [each.metric for each in expected]),
             texts(col.OF, [each.of or None for each in expected]),
             texts(col.WHY, [each.why or None for each in expected]),
         ),
-        np.array([each.row for each in found], np.int64),
+        np.array([each.row for each in observed], np.int64),
     )
 
 

@@ -168,14 +168,14 @@ def _options(trace: Trace) -> str | None:
 
 def _evident_options(trace: Trace) -> set[str]:
     """Options without which some events of this trace would not exist."""
-    found = set()
+    evident = set()
     if (trace.slices.kind == Kind.PYTHON).any():
-        found.add("with_stack")
+        evident.add("with_stack")
     if (trace.instants.name == trace.names.find("[memory]")).any():
-        found.add("profile_memory")
+        evident.add("profile_memory")
     if (trace.op_args.text("Input Dims", trace.slices.event[op_rows(trace)[:MAX_SAMPLED_OPS]]) >= 0).any():
-        found.add("record_shapes")
-    return found
+        evident.add("record_shapes")
+    return evident
 
 
 def _workload(trace: Trace) -> str | None:

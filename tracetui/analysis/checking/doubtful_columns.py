@@ -96,12 +96,12 @@ def touching(trace: Trace, used: Mapping[str, Iterable[str]]) -> list[tuple[Chec
 
     `used` holds the columns behind every name.
     """
-    found = []
+    affecting = []
     for check in doubtful(trace):
         names = [name for name, columns in used.items() if any(_is_touched(check, column) for column in columns)]
         if names:
-            found.append((check, names))
-    return found
+            affecting.append((check, names))
+    return affecting
 
 
 def _is_touched(check: Check, column: str) -> bool:

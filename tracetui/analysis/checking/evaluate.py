@@ -315,12 +315,12 @@ class Evaluator:
 
     def _reach(self, name: Path, there: Namespace) -> float:
         """Range of single steps by the other steps of the files, where each side is one step; else NaN."""
-        here, found = self._here.side, []
+        here, ranges = self._here.side, []
         for of, beside in ((here, there.side), (there.side, here)):
             others = other_steps(of, beside)
             if others is not None:
-                found.append(reach(Evaluator(others)._given(Number, name, None, "not_slower").sample))
-        known = [each for each in found if each == each]
+                ranges.append(reach(Evaluator(others)._given(Number, name, None, "not_slower").sample))
+        known = [each for each in ranges if each == each]
         return max(known, default=float("nan"))
 
 

@@ -102,11 +102,11 @@ def _named(side: Side, rows: Int64, part: Int64, chosen: Bool) -> Offenders:
     """The first of the chosen kernels or copies by name, and how many there are."""
     indices = np.flatnonzero(chosen)
 
-    def told(index: int) -> Offender:
+    def named_row(index: int) -> Offender:
         step = int(side.number[part[index]]) if side.part_kind == STEP else None
         return Offender("kernels", short_kernel(side.trace.name_of(int(rows[index]))), step)
 
-    return Offenders(tuple(map(told, indices[:MAX_NAMED_ROWS].tolist())), len(indices))
+    return Offenders(tuple(map(named_row, indices[:MAX_NAMED_ROWS].tolist())), len(indices))
 
 
 def _median(sample: Float64, unit: Unit, why: str = "") -> Number:
@@ -256,12 +256,16 @@ def _counted(value: Value, rows: Rows, indices: Int64) -> Number:
 def _every_or_some(name: str, value: Value, rows: Rows, indices: Int64) -> Truth:
     if not isinstance(value, Truth):
         raise Misfit(f"{kind_of(value)}, which is neither true nor false,")
-    told = value.values[value.values != UNKNOWN]
-    left_out = len(value.values) - len(told)
-    if rows.why or (left_out and not len(told)):
+    known_answers = value.values[value.values != UNKNOWN]
+    left_out = len(value.values) - len(known_answers)
+    if rows.why or (left_out and not len(known_answers)):
         return truth(UNKNOWN, rows.why or f"None of {left_out:,} rows of {rows.name} has a value to compare.")
-    holds = (told == YES).all() if name == "all" else (told == YES).any()
-    found: list[Piece] = [Amount(float((told == YES).sum()), THINGS), "of", Amount(float(len(told)), THINGS)]
+    holds = (known_answers == YES).all() if name == "all" else (known_answers == YES).any()
+    found: list[Piece] = [
+        Amount(float((known_answers == YES).sum()), THINGS),
+        "of",
+        Amount(float(len(known_answers)), THINGS),
+    ]
     if left_out:
         found.append(f"({left_out:,} more without a value)")
     answer = truth(YES if holds else NO, "", found, ("all",) if name == "all" else ("at least one",))

@@ -205,9 +205,9 @@ def _known_measure(side: Side, measure: Measure) -> Measure:
 def _unused(side: Side) -> dict[str, Measure]:
     """Kernel families and causes of gaps that do not occur, all 0."""
     nothing = np.zeros(len(side))
-    found = {f"{each.name.lower()}_us": f"Sum of GPU durations: {each.name.lower()}." for each in GPU_FAMILIES}
+    families = {f"{each.name.lower()}_us": f"Sum of GPU durations: {each.name.lower()}." for each in GPU_FAMILIES}
     causes = {f"idle_{word.lower().replace(' ', '_')}_us": f"Gaps attributed to: {word.lower()}." for word in WORDS}
-    return {name: Measure(name, nothing, help, "us") for name, help in {**found, **causes}.items()}
+    return {name: Measure(name, nothing, help, "us") for name, help in {**families, **causes}.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,9 +54,9 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     wanted = name.casefold()
     held = [each for each in names if wanted and wanted in each.casefold()]
     like = difflib.get_close_matches(name, names, MAX_SUGGESTED_NAMES, 0.6)
-    found = list(dict.fromkeys([*like, *sorted(held, key=len)]))[:MAX_SUGGESTED_NAMES]
-    if found:
-        return f"Did you mean {' or '.join(found)}?"
+    suggestions = list(dict.fromkeys([*like, *sorted(held, key=len)]))[:MAX_SUGGESTED_NAMES]
+    if suggestions:
+        return f"Did you mean {' or '.join(suggestions)}?"
     if otherwise or len(names) > MAX_LISTED_NAMES:
         return otherwise or ALL_NAMES_HINT
     return f"There are {', '.join(names)}."

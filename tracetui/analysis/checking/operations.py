@@ -30,8 +30,8 @@ def matcher(pattern: str, whole: bool = False) -> Callable[[str], bool]:
     # An atomic group is never entered again: the first place at which a part fits is as good as any later one.
     middle = "".join(f"(?>.*?{part})" for part in others[:-1])
     tail = f".*{others[-1]}" if others else ""
-    found = re.compile(f"{first}{middle}{tail}", re.DOTALL)
-    return lambda name: found.fullmatch(name.casefold()) is not None
+    compiled = re.compile(f"{first}{middle}{tail}", re.DOTALL)
+    return lambda name: compiled.fullmatch(name.casefold()) is not None
 
 
 def both(answers: Sequence[Truth]) -> Truth:
@@ -218,5 +218,5 @@ def _recoded(value: Words, common: Strings) -> Int64:
     """Ids in a common list of texts; each distinct text is looked up once."""
     used, index = np.unique(value.ids, return_inverse=True)
     ids = [common.intern(value.strings[number]) if number >= 0 else -1 for number in used.tolist()]
-    found: NDArray[np.int64] = np.array(ids, np.int64)[index.reshape(value.ids.shape)]
-    return found
+    recoded: NDArray[np.int64] = np.array(ids, np.int64)[index.reshape(value.ids.shape)]
+    return recoded

@@ -390,15 +390,15 @@ class _Parser:
         return int(self._take().text)
 
     def _arguments(self, opening: Token) -> tuple[Node, ...]:
-        found: list[Node] = []
+        arguments: list[Node] = []
         while not self._is(")"):
-            if found:
+            if arguments:
                 if not self._is(","):
                     raise self._unclosed(")", opening, "a comma or )")
                 self._take()
-            found.append(self._deeper(lambda: self._level(0)))
+            arguments.append(self._deeper(lambda: self._level(0)))
         self._take()
-        return tuple(found)
+        return tuple(arguments)
 
     def _close(self, sign: str, opening: Token) -> None:
         if not self._is(sign):

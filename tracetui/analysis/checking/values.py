@@ -91,8 +91,8 @@ def _row(name: str, table: Table, index: int) -> Offender:
         return table[column].cell(index) if column in table else None
 
     step = None if name in _WITHOUT_STEP else cell("step")
-    told = _NAMES.get(name, _plain("name"))(cell)
-    return Offender(name, told, int(step) if isinstance(step, int | float | np.integer) else None)
+    label = _NAMES.get(name, _plain("name"))(cell)
+    return Offender(name, label, int(step) if isinstance(step, int | float | np.integer) else None)
 
 
 Cells = Callable[[str], Cell]

@@ -87,9 +87,9 @@ class Groups:
         best = np.full(len(self), np.iinfo(np.int64).min)
         np.maximum.at(best, self.member, values)
         rows = np.flatnonzero(values == best[self.member])[::-1]
-        found = np.empty(len(self), np.int64)
-        found[self.member[rows]] = rows
-        return found
+        rows_of_largest = np.empty(len(self), np.int64)
+        rows_of_largest[self.member[rows]] = rows
+        return rows_of_largest
 
     def smallest(self, values: Int64) -> Int64:
         """The first row with the smallest value of each group."""

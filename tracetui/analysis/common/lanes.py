@@ -20,8 +20,8 @@ def is_named(trace: Trace, rows: Int64, wanted: Callable[[str], object]) -> Bool
     # There are few names and they are numbered from 0: counting finds the used ones faster than sorting.
     used = np.flatnonzero(np.bincount(name, minlength=1))
     hits[[number for number in used.tolist() if wanted(trace.names[number])]] = True
-    found: Bool = hits[name]
-    return found
+    mask: Bool = hits[name]
+    return mask
 
 
 _NUMBER = re.compile(r"-?\d{1,18}")

@@ -16,14 +16,14 @@ from tracetui.model.trace import LaneKind, Trace
 
 def nearest(parent: NDArray[np.integer], wanted: Bool) -> Int64:
     """For every node of a forest its closest proper ancestor that is `wanted`, -1 for none."""
-    found = parent.astype(np.int64)
-    rows = np.flatnonzero(found >= 0)
-    rows = rows[~wanted[found[rows]]]
+    ancestor = parent.astype(np.int64)
+    rows = np.flatnonzero(ancestor >= 0)
+    rows = rows[~wanted[ancestor[rows]]]
     while len(rows):
-        found[rows] = found[found[rows]]
-        rows = rows[found[rows] >= 0]
-        rows = rows[~wanted[found[rows]]]
-    return found
+        ancestor[rows] = ancestor[ancestor[rows]]
+        rows = rows[ancestor[rows] >= 0]
+        rows = rows[~wanted[ancestor[rows]]]
+    return ancestor
 
 
 def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:

@@ -68,14 +68,14 @@ class Several:
 
 def _columns(index: int, pair: dict[str, Total], names: list[str]) -> Iterator[Column]:
     """The columns of a side after the first; null where neither it nor the first has a value."""
-    told, mark = [pair.get(name) for name in names], SIDE_NAMES[index]
+    totals, mark = [pair.get(name) for name in names], SIDE_NAMES[index]
     name, nothing = mark.lower(), np.nan
-    medians = [each.difference.b.median if each else nothing for each in told]
-    ratios = [each.difference.ratio if each else nothing for each in told]
+    medians = [each.difference.b.median if each else nothing for each in totals]
+    ratios = [each.difference.ratio if each else nothing for each in totals]
     yield numbers(ColumnSpec(name, mark, f"Median over the parts of {mark}."), medians)
     yield numbers(ColumnSpec(f"{name}_ratio", f"{mark} / A", f"{mark} by A."), ratios)
-    changes = [each.change.value if each else None for each in told]
+    changes = [each.change.value if each else None for each in totals]
     help = f"What noise lets one say of {mark} beside A."
     yield texts(ColumnSpec(f"{name}_change", f"{mark} change", help), changes)
-    remarks = [each.remark or None if each else None for each in told]
+    remarks = [each.remark or None if each else None for each in totals]
     yield texts(ColumnSpec(f"{name}_remark", f"{mark} remark", "What stands in the way of saying more."), remarks)

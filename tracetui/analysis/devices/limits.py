@@ -114,10 +114,10 @@ def peaks_of(device: Device) -> Peaks | None:
 def device_index(trace: Trace, rows: Int64) -> Int64:
     """Index in `trace.devices` of the device of each GPU activity, -1 where the trace does not describe it."""
     numbers = lane_numbers(trace).device[trace.slices.lane[rows]]
-    found = np.full(len(rows), -1, np.int64)
+    index_of_device = np.full(len(rows), -1, np.int64)
     for index, device in reversed(list(enumerate(trace.devices))):
-        found[(numbers == device.id) | (device.id == ALL_DEVICES)] = index
-    return found
+        index_of_device[(numbers == device.id) | (device.id == ALL_DEVICES)] = index
+    return index_of_device
 
 
 def with_device(trace: Trace, name: str) -> Trace:

@@ -191,12 +191,12 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
         (int(small.sum()), f"with less than {MIN_WAVES:g} waves"),
         (int(ragged.sum()), "with most of the last wave empty"),
     ]
-    told = ", ".join(f"{counted(number, 'kernel')} {what}" for number, what in counts if number)
+    summary = ", ".join(f"{counted(number, 'kernel')} {what}" for number, what in counts if number)
     yield Finding(
         "low-waves",
         min(scope.weigh(cost), Severity.MINOR),
         "Kernels that do not fill the device",
-        f"{told}: {rounded_percent(100 * cost / max(total, 1))} of the kernels' time; the longest, "
+        f"{summary}: {rounded_percent(100 * cost / max(total, 1))} of the kernels' time; the longest, "
         f"{short_kernel(trace.name_of(example))}, has {fit.waves[worst[-1]]:.2f} waves",
         "Too few blocks for all multiprocessors, or a last wave that leaves most of them idle. A larger batch, other "
         "tile sizes (max-autotune), or split-K give the device more to do at once.",

@@ -49,9 +49,9 @@ def untrusted(scope: Scope) -> Iterator[Finding]:
     wrong = [check for check in doubtful(scope.trace) if check.severity == CheckSeverity.WRONG]
     if not wrong:
         return
-    told = [(check, doubts(scope.trace)[check.name]) for check in wrong]
-    counts = ", ".join(f"{check.name} {doubt.count:,}" for check, doubt in told if doubt is not None)
-    row = next((doubt.row for _, doubt in told if doubt is not None and doubt.row >= 0), -1)
+    results = [(check, doubts(scope.trace)[check.name]) for check in wrong]
+    counts = ", ".join(f"{check.name} {doubt.count:,}" for check, doubt in results if doubt is not None)
+    row = next((doubt.row for _, doubt in results if doubt is not None and doubt.row >= 0), -1)
     yield Finding(
         "untrusted",
         Severity.MAJOR,

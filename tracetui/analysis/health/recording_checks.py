@@ -230,11 +230,11 @@ def false_zeros(trace: Trace) -> Doubt | None:
     """Kernels whose recorded occupancy is 0 because they use more than 48 KiB of shared memory (R3.35)."""
     kernels = trace.slices.of_kind(Kind.KERNEL)
     event = trace.slices.event[kernels]
-    told = trace.work_args.number("est. achieved occupancy %", event)
-    given = int((told >= 0).sum())
+    estimates = trace.work_args.number("est. achieved occupancy %", event)
+    given = int((estimates >= 0).sum())
     if given == 0:
         return None
-    rows = kernels[(told == 0) & (trace.work_args.number("shared memory", event) > DEFAULT_SHARED)]
+    rows = kernels[(estimates == 0) & (trace.work_args.number("shared memory", event) > DEFAULT_SHARED)]
     return Doubt(len(rows), given, trace.name_of(int(rows[0])), int(rows[0])) if len(rows) else Doubt(0)
 
 

@@ -70,8 +70,8 @@ def step_exposure(trace: Trace) -> Exposure:
 def communicates(trace: Trace, rows: Int64) -> Bool:
     """Mask of the GPU activities that are kernels moving data between devices, by their names."""
     kernel = trace.slices.kind[rows] == Kind.KERNEL
-    found: Bool = kernel & is_named(trace, rows, lambda name: family(name, Kind.KERNEL) == Family.COMMUNICATION)
-    return found
+    mask: Bool = kernel & is_named(trace, rows, lambda name: family(name, Kind.KERNEL) == Family.COMMUNICATION)
+    return mask
 
 
 def _measure(trace: Trace, step: Int64, count: int) -> Exposure:

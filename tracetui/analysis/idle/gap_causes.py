@@ -90,8 +90,8 @@ def _largest(spent: Int64) -> Int64:
     used = np.flatnonzero(spent.any(axis=1))
     if len(used) == 0:
         return np.zeros(spent.shape[1], np.int64)
-    found: Int64 = used[np.argmax(spent[used], axis=0)]
-    return found
+    largest: Int64 = used[np.argmax(spent[used], axis=0)]
+    return largest
 
 
 def _late(trace: Trace, idle: Idleness) -> tuple[Int64, Bool]:

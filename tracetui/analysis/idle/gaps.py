@@ -93,26 +93,26 @@ def chain_texts(trace: Trace, rows: Int64) -> tuple[NDArray[np.int32], Strings]:
     Ops, annotations and runtime calls are listed, and Python frames where there are none of these. Steps are not.
     """
     kind = trace.slices.kind
-    told = np.isin(kind, (Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OTHER))
-    told[steps(trace).row] = False
-    levels = _levels(trace, rows, told)
+    listed = np.isin(kind, (Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OTHER))
+    listed[steps(trace).row] = False
+    levels = _levels(trace, rows, listed)
     frames = np.flatnonzero(levels[0] < 0)
     for level, names in zip(levels, _levels(trace, rows[frames], kind == Kind.PYTHON), strict=True):
         level[frames] = names
     return _joined(trace, levels)
 
 
-def _levels(trace: Trace, rows: Int64, told: Bool) -> list[Int64]:
+def _levels(trace: Trace, rows: Int64, listed: Bool) -> list[Int64]:
     """Name ids of the innermost `told` slice at or above each row, of the next one, and so on; -1 for none."""
     parent, names = trace.slices.parent, trace.slices.name
     rows, levels = rows.copy(), []
     for _ in range(MAX_NAMED_SLICES):
         hidden = np.flatnonzero(rows >= 0)
-        hidden = hidden[~told[rows[hidden]]]
+        hidden = hidden[~listed[rows[hidden]]]
         while len(hidden):
             rows[hidden] = parent[rows[hidden]]
             hidden = hidden[rows[hidden] >= 0]
-            hidden = hidden[~told[rows[hidden]]]
+            hidden = hidden[~listed[rows[hidden]]]
         levels.append(np.where(rows >= 0, names[rows], -1).astype(np.int64) if len(names) else rows)
         rows = np.where(rows >= 0, parent[rows], -1).astype(np.int64) if len(names) else rows
     return levels
@@ -212,7 +212,7 @@ def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     after, slices = idle.after[kept], trace.slices
     lane = lane_numbers(trace)
     unknown = ~idle.known[kept]
-    told, chains = _cpu_doing(trace)
+    doing_ids, chains = _cpu_doing(trace)
     return Table(
         (
             numbers(col.INDEX, count_within(step_index(trace, after))),
@@ -221,7 +221,7 @@ def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
             micros(col.START_US, idle.start[kept]),
             micros(col.DUR_US.but(help="For how long the device ran nothing."), idle.dur[kept]),
             coded(col.CAUSE, causes.cause[kept], WORDS),
-            coded(col.CPU_DOING, told[kept], chains),
+            coded(col.CPU_DOING, doing_ids[kept], chains),
             coded(col.BEFORE, names_of(trace, idle.before[kept]), trace.names),
             coded(col.AFTER, names_of(trace, after), trace.names),
             micros(col.CPU_LATE_US, idle.cpu_late[kept], null=unknown),
@@ -268,9 +268,9 @@ def doing(trace: Trace) -> Int64:
         low = np.select([cause < Cause.LAUNCH, cause < Cause.LATENCY], [idle.start, late], launched)
         high = np.select([cause < Cause.LAUNCH, cause < Cause.LATENCY], [late, launched], idle.end)
         lane = trace.slices.lane[idle.launch] if len(idle) else idle.launch
-        for sort, told in sorts_of(trace, [Cause(number) for number in np.unique(cause) if number in SAMPLED]):
+        for sort, rows_of_cause in sorts_of(trace, [Cause(number) for number in np.unique(cause) if number in SAMPLED]):
             mine = np.flatnonzero(cause == sort)
-            low[mine], high[mine] = longest(trace, told, lane[mine], low[mine], high[mine])
+            low[mine], high[mine] = longest(trace, rows_of_cause, lane[mine], low[mine], high[mine])
         rows = np.full(len(idle), -1, np.int64)
         known = np.flatnonzero(idle.known)
         rows[known] = open_at(trace, lane[known], (low[known] + high[known]) // 2)

@@ -172,8 +172,8 @@ class Verdict:
     def text(self) -> str:
         """The verdict with the numbers behind it, in one line."""
         shares = ((self.cpu_late, "CPU late"), (self.in_launch, "in the launch call"), (self.waiting, "waiting"))
-        told = [*shares, (self.unknown, "unknown")] if _pct(self.unknown, self.idle) >= 1 else list(shares)
-        split = ", ".join(f"{rounded_percent(_pct(time, self.idle))} {word}" for time, word in told)
+        parts = [*shares, (self.unknown, "unknown")] if _pct(self.unknown, self.idle) >= 1 else list(shares)
+        split = ", ".join(f"{rounded_percent(_pct(time, self.idle))} {word}" for time, word in parts)
         line = f"{self.words}: idle {rounded_percent(self.idle_pct)}"
         line += f" ({split})" if self.idle else ""
         return f"{line}, {rounded_percent(self.late_pct)} of the kernels launched late"

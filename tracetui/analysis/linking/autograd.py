@@ -169,18 +169,18 @@ def _innermost(trace: Trace, ops: _Ops, lane: Int32, moment: Int64) -> Int64:
     """Index of the op with the latest start that is open at each time on a lane, -1 for none."""
     start, end = trace.slices.start[ops.row], trace.slices.end[ops.row]
     bounds = np.searchsorted(trace.slices.lane[ops.row], np.arange(len(trace.lanes) + 1))
-    found = np.full(len(moment), -1, np.int64)
+    innermost = np.full(len(moment), -1, np.int64)
     for number in distinct(lane).tolist():
         low, high = bounds[number], bounds[number + 1]
         here = lane == number
         index = low + np.searchsorted(start[low:high], moment[here], side="right") - 1
-        found[here] = np.where(index >= low, index, -1)
-    ended = found >= 0
+        innermost[here] = np.where(index >= low, index, -1)
+    ended = innermost >= 0
     while ended.any():
-        over = (end[found] <= moment) & (start[found] < moment)
-        ended = (found >= 0) & over
-        found[ended] = ops.parent[found[ended]]
-    return found
+        over = (end[innermost] <= moment) & (start[innermost] < moment)
+        ended = (innermost >= 0) & over
+        innermost[ended] = ops.parent[innermost[ended]]
+    return innermost
 
 
 def _by_arrow(ops: _Ops, pairs: tuple[Int64, Int64], made_by: Int64) -> None:

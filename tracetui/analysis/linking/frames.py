@@ -116,8 +116,8 @@ def _endless(trace: Trace, python: Int64) -> Int64:
     last = np.full(len(trace.lanes), np.iinfo(np.int64).min)
     np.maximum.at(last, slices.lane[python], slices.end[python])
     ending = python[slices.end[python] == last[slices.lane[python]]]
-    found: Int64 = ending[is_named(trace, ending, lambda name: name.startswith(_C_CALL))]
-    return found
+    mask: Int64 = ending[is_named(trace, ending, lambda name: name.startswith(_C_CALL))]
+    return mask
 
 
 def _from_forward(trace: Trace, found: Int32) -> tuple[Int32, Bool]:

@@ -85,8 +85,8 @@ def around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
     is_outer = mask[rows]
     above = nearest(forest(trace, rows), is_outer)
     result = np.full(len(trace.slices), -1, np.int32)
-    found = row_of(rows, above)
-    result[rows[~is_outer]] = found[~is_outer]
+    enclosing = row_of(rows, above)
+    result[rows[~is_outer]] = enclosing[~is_outer]
     return result
 
 

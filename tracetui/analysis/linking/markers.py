@@ -49,8 +49,8 @@ def markers(trace: Trace) -> list[Marker]:
     def find() -> list[Marker]:
         if len(trace.slices.of_kind(Kind.ANNOTATION)) == 0 or len(steps(trace)):
             return []
-        found = [marker for name, rows in _repeated(trace).items() if (marker := _marker(trace, name, rows))]
-        return sorted(found, key=lambda marker: -marker.total)
+        candidates = [marker for name, rows in _repeated(trace).items() if (marker := _marker(trace, name, rows))]
+        return sorted(candidates, key=lambda marker: -marker.total)
 
     return trace.remember("markers", find)
 

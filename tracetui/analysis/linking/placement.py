@@ -103,9 +103,9 @@ def chosen(trace: Trace, step: int | None) -> Int64:
     every = steps(trace)
     if step is None:
         return np.arange(len(every))
-    found = every.labelled(step)
-    if len(found):
-        return found
+    matching = every.labelled(step)
+    if len(matching):
+        return matching
     if len(every) == 0:
         raise UsageError("This trace has no steps: call prof.step() in the loop to record them.")
     known = ", ".join(map(str, np.unique(every.number)[:8])) + (" ..." if len(every) > 8 else "")

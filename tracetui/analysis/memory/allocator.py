@@ -37,9 +37,9 @@ def memory_curves(trace: Trace) -> tuple[Counter, ...]:
         prefix = f"{label} " if len(devices) > 1 else ""
         mine = (allocations.device == device) & ~allocations.failed
         time, reserved = allocations.time[mine], allocations.reserved[mine]
-        told = bool((allocations.total[mine] != NULL).all())
+        has_totals = bool((allocations.total[mine] != NULL).all())
         level = allocations.level[mine].astype(np.float64)
-        curves.append(Counter(label, f"{prefix}{'mem' if told else 'Δmem'}", "", time, level, "bytes"))
+        curves.append(Counter(label, f"{prefix}{'mem' if has_totals else 'Δmem'}", "", time, level, "bytes"))
         if len(distinct(reserved)) > 1 and (reserved != NULL).all():
             curves.append(Counter(label, f"{prefix}res", "", time, reserved.astype(np.float64), "bytes"))
     return tuple(curves)
@@ -111,12 +111,12 @@ class Allocator:
     def peak(self, events: Int64) -> dict[int, int]:
         """For each device of the events, which are in order, the first event with the highest level."""
         level, device = self.level[events], self.device[events]
-        found = {}
+        peaks = {}
         for number in range(len(self.devices)):
             mine = np.flatnonzero((device == number) & ~self.failed[events])
             if len(mine):
-                found[number] = int(events[mine[np.argmax(level[mine])]])
-        return found
+                peaks[number] = int(events[mine[np.argmax(level[mine])]])
+        return peaks
 
 
 def allocator(trace: Trace) -> Allocator:
@@ -163,13 +163,13 @@ def enclosing(trace: Trace, rows: Int64, lane: NDArray[np.integer], moment: Int6
     start, end = slices.start[rows], slices.end[rows]
     axis = Axis.around(np.append(start, moment), np.append(end, moment))
     parent = forest(trace, rows)
-    found = np.searchsorted(axis.position(slices.lane[rows], start), axis.position(lane, moment), side="right") - 1
-    found[slices.lane[rows[found]] != lane] = -1
-    over = np.flatnonzero((found >= 0) & (end[found] <= moment))
+    innermost = np.searchsorted(axis.position(slices.lane[rows], start), axis.position(lane, moment), side="right") - 1
+    innermost[slices.lane[rows[innermost]] != lane] = -1
+    over = np.flatnonzero((innermost >= 0) & (end[innermost] <= moment))
     while len(over):
-        found[over] = parent[found[over]]
-        over = over[(found[over] >= 0) & (end[found[over]] <= moment[over])]
-    return found
+        innermost[over] = parent[innermost[over]]
+        over = over[(innermost[over] >= 0) & (end[innermost[over]] <= moment[over])]
+    return innermost
 
 
 def _make(trace: Trace) -> Allocator:

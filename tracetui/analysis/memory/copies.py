@@ -53,7 +53,7 @@ def copies(trace: Trace, step: int | None = None) -> Table:
     kinds = group(trace.slices.name[rows])
     known = size != NULL
     amount = kinds.sum(np.where(known, size, 0))
-    told = kinds.sum(known) > 0
+    has_bytes = kinds.sum(known) > 0
     timed = known & (dur > 0)
     spent = kinds.sum(np.where(timed, dur, 0))
     rated = spent > 0
@@ -63,7 +63,7 @@ def copies(trace: Trace, step: int | None = None) -> Table:
         (
             coded(col.COPY, kinds.key, trace.names),
             numbers(col.CALLS.but(help="How often."), kinds.calls),
-            numbers(col.BYTES, np.where(told, amount, np.nan)),
+            numbers(col.BYTES, np.where(has_bytes, amount, np.nan)),
             micros(col.TOTAL_US.but(help="Sum of the durations."), total),
             numbers(col.GBPS, np.where(rated, kinds.sum(np.where(timed, size, 0)) / np.maximum(spent, 1), np.nan)),
             numbers(col.MEDIAN_GBPS, _median_rate(kinds.member, size, dur, timed, len(kinds))),

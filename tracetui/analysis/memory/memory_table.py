@@ -153,8 +153,8 @@ def _peak_shares(needs: _Needs) -> tuple[Column, Column]:
 def _older(device: Int64, at_peak: np.ndarray, full: np.ndarray) -> dict[int, int]:
     """By device the bytes in use at its peak without a recorded allocation."""
     placed = device >= 0
-    told = np.bincount(device[placed], at_peak[placed], len(full))
-    rest = np.nan_to_num(full - told)
+    held = np.bincount(device[placed], at_peak[placed], len(full))
+    rest = np.nan_to_num(full - held)
     return {index: int(rest[index]) for index in np.flatnonzero(rest > 0).tolist()}
 
 

@@ -59,10 +59,10 @@ def segments(text: str, more: Set[str] = frozenset()) -> tuple[tuple[str, ...], 
 
     `more` are names of custom operators. Empty where the text is no list of known operators.
     """
-    found = _split(text, operators(), more)
-    if not found[0]:
-        found = _split(text, operators() | modules(), more)
-    return found
+    split = _split(text, operators(), more)
+    if not split[0]:
+        split = _split(text, operators() | modules(), more)
+    return split
 
 
 def _split(text: str, known: Set[str], more: Set[str]) -> tuple[tuple[str, ...], bool]:
@@ -100,15 +100,15 @@ def _shortest(best: dict[int, dict[str, _Path]], end: int) -> tuple[tuple[str, .
         return (), False
     word = min(paths, key=lambda last: paths[last].size)
     unique = sum(path.ways for path in paths.values() if path.size == paths[word].size) == 1
-    found: list[str] = []
+    words: list[str] = []
     index: int = end
     while word:
-        found.append(word)
+        words.append(word)
         step = best[index][word].previous
         if step is None:
             break
         index, word = step
-    return tuple(reversed(found)), unique
+    return tuple(reversed(words)), unique
 
 
 _FUSED = re.compile(r"(?:\w+?_)??triton_(?:(?P<category>[a-z]{3})_)?fused(?P<rest>\w*)$")

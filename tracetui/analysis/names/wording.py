@@ -241,34 +241,36 @@ def _article(words: str) -> str:
 
 def _details(decoded: Decoded) -> str:
     """All further properties of the name, as a list."""
-    told = []
+    details = []
     if decoded.fused_ops:
-        told.append(f"from {', '.join(decoded.fused_ops)}")
+        details.append(f"from {', '.join(decoded.fused_ops)}")
     if decoded.tile:
-        told.append(f"tiles of {decoded.tile[0]}x{decoded.tile[1]} {_unit(decoded)}" if len(decoded.tile) > 1 else "")
+        details.append(
+            f"tiles of {decoded.tile[0]}x{decoded.tile[1]} {_unit(decoded)}" if len(decoded.tile) > 1 else ""
+        )
         if len(decoded.tile) > 2:
-            told.append(
+            details.append(
                 f"heads of {decoded.tile[2]}" if decoded.operation == "attention" else f"{decoded.tile[2]} along K"
             )
     if decoded.head and len(decoded.tile) < 3:
-        told.append(f"heads of {decoded.head}")
+        details.append(f"heads of {decoded.head}")
     if decoded.stages:
-        told.append(f"{decoded.stages} stage{'s' if decoded.stages > 1 else ''}")
+        details.append(f"{decoded.stages} stage{'s' if decoded.stages > 1 else ''}")
     if any(size > 1 for size in decoded.cluster):
-        told.append(f"clusters of {'x'.join(map(str, decoded.cluster))}")
+        details.append(f"clusters of {'x'.join(map(str, decoded.cluster))}")
     if decoded.warps:
-        told.append(f"{decoded.warps} warp{'s' if decoded.warps > 1 else ''}")
+        details.append(f"{decoded.warps} warp{'s' if decoded.warps > 1 else ''}")
     if decoded.threads:
-        told.append(f"{decoded.threads} threads")
+        details.append(f"{decoded.threads} threads")
     if decoded.vector:
-        told.append(f"{decoded.vector} elements at once")
+        details.append(f"{decoded.vector} elements at once")
     if decoded.acc and decoded.acc != decoded.a:
-        told.append(f"accumulates in {decoded.acc}")
+        details.append(f"accumulates in {decoded.acc}")
     if decoded.instruction:
-        told.append(f"instruction {decoded.instruction}")
+        details.append(f"instruction {decoded.instruction}")
     if decoded.arch:
-        told.append(f"built for {decoded.arch}")
-    clauses = [", ".join(part for part in told if part)]
+        details.append(f"built for {decoded.arch}")
+    clauses = [", ".join(part for part in details if part)]
     clauses.extend(_clauses(decoded))
     text = "; ".join(part for part in clauses if part)
     return f": {text}" if text else ""

@@ -225,9 +225,11 @@ def self_times(trace: Trace) -> Int64:
 
     def make() -> Int64:
         rows = _synchronous(trace, counted_rows(trace))
-        found = np.zeros(len(trace.slices), np.int64)
-        found[rows] = _self_cpu(_tree(trace, rows, trace.slices.lane[rows].astype(np.int64)), trace.slices.dur[rows])
-        return found
+        self_time = np.zeros(len(trace.slices), np.int64)
+        self_time[rows] = _self_cpu(
+            _tree(trace, rows, trace.slices.lane[rows].astype(np.int64)), trace.slices.dur[rows]
+        )
+        return self_time
 
     return trace.remember("self times", make)
 

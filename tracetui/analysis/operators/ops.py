@@ -101,7 +101,7 @@ FAILURE = "[OutOfMemory]"
 def memory_outside_ops(trace: Trace, cost: Costs) -> dict[str, Int64]:
     """Times in ns of the allocator events that torch counts outside the slices of `cost`, ascending, by name."""
     instants = trace.instants
-    found = {}
+    moments = {}
     for name in (ALLOCATION, FAILURE):
         moment = np.sort(instants.time[instants.name == trace.names.find(name)])
         if name == ALLOCATION and len(moment):
@@ -111,8 +111,8 @@ def memory_outside_ops(trace: Trace, cost: Costs) -> dict[str, Int64]:
             held = (index >= 0) & (moment < np.append(ends, 0)[index])
             moment = moment[~held]
         if len(moment):
-            found[name] = moment
-    return found
+            moments[name] = moment
+    return moments
 
 
 __all__ = ["GROUPS", "HELP", "Costs", "costs", "ops", "self_times", "torch_time"]

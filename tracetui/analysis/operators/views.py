@@ -49,8 +49,8 @@ def idle_rows(trace: Trace) -> Int64:
 
     def find() -> Int64:
         rows = op_rows(trace)
-        found: Int64 = rows[inside(trace, rows, links(trace).launches) == 0]
-        return found
+        idle: Int64 = rows[inside(trace, rows, links(trace).launches) == 0]
+        return idle
 
     return trace.remember("idle rows", find)
 

@@ -143,10 +143,10 @@ def _value(values: Sequence[str], index: int) -> object:
     if not 0 <= index < len(values) or len(values[index]) > MAX_SETTING_CHARACTERS:
         return None
     try:
-        found: object = json.loads(values[index].replace("True", "true").replace("False", "false"))
+        parsed: object = json.loads(values[index].replace("True", "true").replace("False", "false"))
     except ValueError:
         return None
-    return found
+    return parsed
 
 
 @dataclass(frozen=True, slots=True)

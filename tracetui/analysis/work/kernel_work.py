@@ -76,9 +76,9 @@ def kernel_work(trace: Trace) -> KernelWork:
 def work_of(op: str, signature: Signature, values: Sequence[str] | None = None) -> Work:
     """The work of one call by its name, its inputs and, where they matter, the values of its arguments."""
     for rule in (product, convolution, attention, traffic):
-        found = rule(op, signature, values)
-        if found is not None:
-            return found
+        work = rule(op, signature, values)
+        if work is not None:
+            return work
     return NOTHING
 
 
@@ -184,7 +184,7 @@ def _values(trace: Trace, calls: Int64, ops: Int64, groups: Combinations) -> dic
     given = trace.args_of(calls[used], ["Concrete Inputs"])[0]
     result = {}
     for column, number in zip(index.reshape(3, -1).T.tolist(), member[first].tolist(), strict=True):
-        found = [given[sample] for sample in column]
-        if isinstance(found[0], list) and found[0] == found[1] == found[2]:
-            result[number] = [text if isinstance(text, str) else "" for text in found[0]]
+        samples_of_group = [given[sample] for sample in column]
+        if isinstance(samples_of_group[0], list) and samples_of_group[0] == samples_of_group[1] == samples_of_group[2]:
+            result[number] = [text if isinstance(text, str) else "" for text in samples_of_group[0]]
     return result

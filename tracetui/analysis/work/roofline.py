@@ -95,8 +95,8 @@ def _note(trace: Trace, work: KernelWork, at: Int64, known: Int64) -> str:
         return no_gpu(trace)
     if len(known) == 0 and not (work.signature >= 0).any():
         return NO_SHAPES
-    total, told = float(trace.slices.dur[work.rows[at]].sum()), float(work.span[known].sum())
-    said = f"Work is known for {duration(told)} of {duration(total)} of GPU time."
+    total, known_time = float(trace.slices.dur[work.rows[at]].sum()), float(work.span[known].sum())
+    said = f"Work is known for {duration(known_time)} of {duration(total)} of GPU time."
     return " ".join(filter(None, (said, device_note(trace))))
 
 

@@ -10,14 +10,14 @@ from tracetui.analysis.comparing.sentences.words import (
     in_brackets,
     joined,
     listed,
-    told,
+    time_sentence,
 )
 from tracetui.analysis.comparing.sides.noise import difference
 
 
 def between(a: list[float], b: list[float]) -> str:
     """The sentence on two sets of times in µs."""
-    return told("CPU time", difference(np.array(a, float), np.array(b, float)), "the steps", "one step each")
+    return time_sentence("CPU time", difference(np.array(a, float), np.array(b, float)), "the steps", "one step each")
 
 
 @pytest.mark.parametrize(

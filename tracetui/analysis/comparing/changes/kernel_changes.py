@@ -226,11 +226,16 @@ def kernel_changes(a: Side, b: Side) -> KernelChanges:
 
 def _make(a: Side, b: Side) -> KernelChanges:
     part_a, part_b = representative(a), representative(b)
-    found = match(a, part_a, b, part_b)
-    rows = change_rows(a.trace, b.trace, found)
-    halves = _KernelSide(a, found.rows_a, rows.row_a, len(rows)), _KernelSide(b, found.rows_b, rows.row_b, len(rows))
-    told = [difference(before, after) for before, after in zip(halves[0].times.T, halves[1].times.T, strict=True)]
-    table = _table(rows, *halves, told, change_bytes(a.trace, b.trace, found, rows))
+    matching = match(a, part_a, b, part_b)
+    rows = change_rows(a.trace, b.trace, matching)
+    halves = (
+        _KernelSide(a, matching.rows_a, rows.row_a, len(rows)),
+        _KernelSide(b, matching.rows_b, rows.row_b, len(rows)),
+    )
+    differences = [
+        difference(before, after) for before, after in zip(halves[0].times.T, halves[1].times.T, strict=True)
+    ]
+    table = _table(rows, *halves, differences, change_bytes(a.trace, b.trace, matching, rows))
     order = _order(table)
     behind_a, behind_b = ([half.slices[index] for index in order.tolist()] for half in halves)
     return KernelChanges(table.take(order), behind_a, behind_b, part_a, part_b)
@@ -252,12 +257,16 @@ class _KernelSide:
         return [known.known[number] for number in dict.fromkeys(known.of(self.slices[index]).tolist())]
 
 
-def _table(rows: ChangeRows, a: _KernelSide, b: _KernelSide, told: Sequence[Difference], moved: ChangeBytes) -> Table:
+def _table(
+    rows: ChangeRows, a: _KernelSide, b: _KernelSide, differences: Sequence[Difference], moved: ChangeBytes
+) -> Table:
     kinds = [(a.classes(index), b.classes(index)) for index in range(len(rows))]
-    marks = [_mark(rows, index, told[index], (int(a.calls[index]), int(b.calls[index]))) for index in range(len(rows))]
-    before = np.array([each.a.median for each in told], np.float64)
-    after = np.array([each.b.median for each in told], np.float64)
-    noise = np.array([each.noise for each in told], np.float64)
+    marks = [
+        _mark(rows, index, differences[index], (int(a.calls[index]), int(b.calls[index]))) for index in range(len(rows))
+    ]
+    before = np.array([each.a.median for each in differences], np.float64)
+    after = np.array([each.b.median for each in differences], np.float64)
+    noise = np.array([each.noise for each in differences], np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         percent = np.where(before > 0, 100 * (after - before) / before, np.nan)
     columns = (
@@ -276,7 +285,7 @@ def _table(rows: ChangeRows, a: _KernelSide, b: _KernelSide, told: Sequence[Diff
         numbers(col.SAVES_US, before - after),
         numbers(col.CHANGE_PCT, percent),
         numbers(col.NOISE_US, noise),
-        texts(col.CHANGE, [each.change.value for each in told]),
+        texts(col.CHANGE, [each.change.value for each in differences]),
         *moved.columns(),
         texts(col.NAME_A, [_names(each[0]) for each in kinds]),
         texts(col.NAME_B, [_names(each[1]) for each in kinds]),
@@ -284,12 +293,12 @@ def _table(rows: ChangeRows, a: _KernelSide, b: _KernelSide, told: Sequence[Diff
     return Table(columns, doubts=moved.doubts)
 
 
-def _mark(rows: ChangeRows, index: int, told: Difference, calls: tuple[int, int]) -> str:
+def _mark(rows: ChangeRows, index: int, change: Difference, calls: tuple[int, int]) -> str:
     if 0 in calls:
         return GONE if calls[0] else NEW
     if rows.many[index] != PAIRED and calls[0] != calls[1] and MATCH_KINDS[rows.how[index]] in TAKEN_IN:
         return FUSED_INTO if rows.many[index] == JOINED else SPLIT_INTO
-    return mark_of(told.change)
+    return mark_of(change.change)
 
 
 def _how(rows: ChangeRows, index: int, a: _KernelSide, b: _KernelSide) -> str | None:
@@ -316,9 +325,9 @@ def _family(a: list[ActivityClass], b: list[ActivityClass]) -> str:
 
 def _ops(a: list[ActivityClass], b: list[ActivityClass]) -> str | None:
     for side in (a, b):
-        found = list(dict.fromkeys(each.op for each in side if each.op))
-        if found:
-            return ", ".join(found)
+        ops = list(dict.fromkeys(each.op for each in side if each.op))
+        if ops:
+            return ", ".join(ops)
     return None
 
 

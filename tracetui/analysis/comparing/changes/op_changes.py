@@ -138,12 +138,14 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
 
 def _both_sides(a: Side, b: Side, unfold: bool) -> tuple[list[CallKey], _OpSide, _OpSide]:
     """The keys of the rows, and both sides by row."""
-    found = calls(a), calls(b)
-    renamed = _renamed(*(set(each.keys) for each in found))
+    both_calls = calls(a), calls(b)
+    renamed = _renamed(*(set(each.keys) for each in both_calls))
     rows: dict[CallKey, int] = {}
-    indices = [np.array([rows.setdefault(renamed.get(k, k), len(rows)) for k in each.keys], np.int64) for each in found]
+    indices = [
+        np.array([rows.setdefault(renamed.get(k, k), len(rows)) for k in each.keys], np.int64) for each in both_calls
+    ]
     halves = []
-    for side, each, index in zip((a, b), found, indices, strict=True):
+    for side, each, index in zip((a, b), both_calls, indices, strict=True):
         into = np.append(index, -1)[each.into]
         none = np.full_like(into, -1)
         halves.append(_OpSide(each, side, index[each.key], none if unfold else into, len(rows)))
@@ -161,18 +163,18 @@ def _renamed(left: set[CallKey], right: set[CallKey]) -> dict[CallKey, CallKey]:
 
 
 def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int, str]) -> list[str]:
-    told = [mark_of(CHANGES[code]) for code in spread_changes(left.own, right.own).tolist()]
+    marks = [mark_of(CHANGES[code]) for code in spread_changes(left.own, right.own).tolist()]
     often = spread_changes(left.calls, right.calls, exact=True).tolist()
     if is_mixed(left.side) or is_mixed(right.side):
-        told = [CANNOT_TELL] * len(told)
+        marks = [CANNOT_TELL] * len(marks)
     for row, (in_a, in_b) in enumerate(zip(left.there.tolist(), right.there.tolist(), strict=True)):
         if row in into:
-            told[row] = FUSED_INTO
+            marks[row] = FUSED_INTO
         elif in_a != in_b:
-            told[row] = (GONE if in_a else NEW) if often[row] in _BEYOND_NOISE else CANNOT_TELL
+            marks[row] = (GONE if in_a else NEW) if often[row] in _BEYOND_NOISE else CANNOT_TELL
         if row in doubts:
-            told[row] = CANNOT_TELL
-    return told
+            marks[row] = CANNOT_TELL
+    return marks
 
 
 def _doubts(a: Side, b: Side, keys: list[CallKey]) -> dict[int, str]:
@@ -204,11 +206,11 @@ def _fused_into(a: Side, b: Side, keys: list[CallKey], in_a: Bool, in_b: Bool) -
 def _fusing(a: Side, b: Side) -> dict[str, str]:
     """Operators all of whose kernels went into other kernels, and the names of these."""
     table = kernel_changes(a, b).table
-    found: dict[str, set[str]] = {}
+    kernels_of_op: dict[str, set[str]] = {}
     for mark, op, name in _texts(table, "mark", "op", "name_b"):
         for each in (op or "").split(", "):
-            found.setdefault(each, set()).add(name if mark == FUSED_INTO and name else "")
-    return {op: sorted(names)[0] for op, names in found.items() if "" not in names}
+            kernels_of_op.setdefault(each, set()).add(name if mark == FUSED_INTO and name else "")
+    return {op: sorted(names)[0] for op, names in kernels_of_op.items() if "" not in names}
 
 
 def _texts(table: Table, *names: str) -> Iterable[tuple[str | None, ...]]:

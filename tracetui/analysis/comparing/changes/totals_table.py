@@ -71,18 +71,18 @@ def paired(
     left, right = measures(a), measures(b)
     mixed = _mixed(a, b, names)
     gaps = "; ".join(f"{name}: {gap}" for name, side in zip(names, (a, b), strict=True) if (gap := launch_gap(side)))
-    found = {}
+    result = {}
     for name, known in (every or merged(left, right)).items():
         made = difference(_values(a, name, left), _values(b, name, right), known.is_count)
         if len(made.a.values) or len(made.b.values):
             gap = gaps if rests_on_launches(name) else ""
-            found[name] = Total(name, known.unit, known.help, made, mixed, gap)
-    share = found.get("moved_known_pct")
+            result[name] = Total(name, known.unit, known.help, made, mixed, gap)
+    share = result.get("moved_known_pct")
     shares = (share.difference.a.median, share.difference.b.median) if share else (MIN_KNOWN_PERCENT, MIN_KNOWN_PERCENT)
     if min(shares) < MIN_KNOWN_PERCENT:
         reason = f"known of {rounded_percent(shares[0])} and {rounded_percent(shares[1])} of the GPU time"
-        found |= {name: replace(found[name], doubt=reason) for name in SHAPE_MEASURES if name in found}
-    return found
+        result |= {name: replace(result[name], doubt=reason) for name in SHAPE_MEASURES if name in result}
+    return result
 
 
 def _mixed(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> str:
@@ -94,17 +94,17 @@ def _mixed(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> str:
 def totals(a: Side, b: Side) -> Table:
     """One row per measure: medians, noise and change."""
     rows = list(paired(a, b).values())
-    told = [row.difference for row in rows]
+    differences = [row.difference for row in rows]
     return Table(
         (
             texts(col.MEASURE, [row.name for row in rows]),
             texts(col.UNIT.but(help="Unit of the numbers; empty for counts."), [row.unit for row in rows]),
-            numbers(col.A, [each.a.median for each in told]),
-            numbers(col.A_SCATTER.but(help=_SCATTER.format("A")), [each.a.scatter for each in told]),
-            numbers(col.B, [each.b.median for each in told]),
-            numbers(col.B_SCATTER.but(help=_SCATTER.format("B")), [each.b.scatter for each in told]),
-            numbers(col.DIFFERENCE, [each.amount for each in told]),
-            numbers(col.RATIO, [each.ratio for each in told]),
+            numbers(col.A, [each.a.median for each in differences]),
+            numbers(col.A_SCATTER.but(help=_SCATTER.format("A")), [each.a.scatter for each in differences]),
+            numbers(col.B, [each.b.median for each in differences]),
+            numbers(col.B_SCATTER.but(help=_SCATTER.format("B")), [each.b.scatter for each in differences]),
+            numbers(col.DIFFERENCE, [each.amount for each in differences]),
+            numbers(col.RATIO, [each.ratio for each in differences]),
             texts(col.CHANGE.but(help="What noise lets one say of B beside A."), [row.change.value for row in rows]),
             texts(col.REMARK.but(help="What stands in the way of saying more."), [row.remark or None for row in rows]),
             texts(col.ABOUT, [row.help for row in rows]),

@@ -196,8 +196,8 @@ def in_place_of(given: Unmatched, others: Unmatched) -> Int64:
         replaced, host = mine[low:high], others.known[others.number[hosts[index]]]
         if 0 < len(replaced) <= MAX_REPLACED_ACTIVITIES:
             numbers, often = np.unique(given.number[replaced], return_counts=True)
-            found = [given.known[number] for number in numbers.tolist()]
-            if _is_one_product(host, found, often.tolist()) and all(_may_replace(host, each) for each in found):
+            members = [given.known[number] for number in numbers.tolist()]
+            if _is_one_product(host, members, often.tolist()) and all(_may_replace(host, each) for each in members):
                 into[replaced] = hosts[index]
     return into
 

@@ -63,7 +63,7 @@ class Renamed:
 
 
 def renamed(
-    found: Iterable[tuple[ActivityClass, ActivityClass, int]],
+    pairs_of_classes: Iterable[tuple[ActivityClass, ActivityClass, int]],
     often_a: Iterable[tuple[ActivityClass, int]],
     often_b: Iterable[tuple[ActivityClass, int]],
 ) -> Renamed:
@@ -72,7 +72,7 @@ def renamed(
     `often_a` and `often_b` count all activities by class: a pair of names counts only where it is not a rare exception.
     """
     pairs, here, there = Counter[tuple[KernelAndOp, KernelAndOp]](), Counter[KernelAndOp](), Counter[KernelAndOp]()
-    for before, after, count in found:
+    for before, after, count in pairs_of_classes:
         one, two = _name(before), _name(after)
         pairs[one, two] += count
         here[one] += count
@@ -88,10 +88,10 @@ def renamed(
 
 
 def _counted(often: Iterable[tuple[ActivityClass, int]]) -> Counter[KernelAndOp]:
-    found = Counter[KernelAndOp]()
+    counts = Counter[KernelAndOp]()
     for work, count in often:
-        found[_name(work)] += count
-    return found
+        counts[_name(work)] += count
+    return counts
 
 
 def _name(work: ActivityClass) -> KernelAndOp:
@@ -259,11 +259,11 @@ class _Table:
         mine = mine[np.isin(self.a.how[mine], _BY_OP)]
         pairs, count = np.unique(self._classes(mine), return_counts=True)
         size = len(self.b.known)
-        found = (
+        pairs_of_classes = (
             (self.a.known[pair // size], self.b.known[pair % size], often)
             for pair, often in zip(pairs.tolist(), count.tolist(), strict=True)
         )
-        return renamed(found, self.a.often(), self.b.often())
+        return renamed(pairs_of_classes, self.a.often(), self.b.often())
 
     def is_related(self) -> bool:
         """Whether both parts have enough in common for positions to mean anything."""
@@ -364,5 +364,5 @@ def _partners(row: int, rows: Int64, partner: Int64, others: Int64, back: Int64)
     if len(index) == 0 or partner[index[0]] < 0:
         return np.empty(0, np.int64)
     # All of a group lead to its first activity on the other side, and that one leads back to the first on this.
-    found: Int64 = others[back == back[partner[index[0]]]]
-    return found
+    partners: Int64 = others[back == back[partner[index[0]]]]
+    return partners

@@ -204,7 +204,7 @@ def _in_the_dispatcher(a: Side, b: Side) -> tuple[str, frozenset[int]]:
     after: dict[int, list[int]] = {}
     for row in np.concatenate([np.empty(0, np.int64), *changes.rows_b]).tolist():
         after.setdefault(links(b.trace).owner_of(row), []).append(row)
-    said, told = "", list[int]()
+    said, copy_rows = "", list[int]()
     for owner, rows in after.items():
         name = b.trace.name_of(owner) if owner >= 0 else ""
         if name not in _SUMS or name in before:
@@ -214,8 +214,8 @@ def _in_the_dispatcher(a: Side, b: Side) -> tuple[str, frozenset[int]]:
             us = float(b.trace.slices.dur[copies[0]]) / 1000
             copy = in_brackets(_plain(b.trace.name_of(copies[0])), time_scale((us,)).one(us))
             said = said or f"{bare(name)} copies first{copy}, then runs the same GEMM: fused in the dispatcher only."
-            told += copies
-    return said, frozenset(told)
+            copy_rows += copies
+    return said, frozenset(copy_rows)
 
 
 def _owner(side: Side, row: int) -> str:

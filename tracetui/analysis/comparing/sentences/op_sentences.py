@@ -172,14 +172,14 @@ def _untold(fusions: OpFusions, names: Sequence[str], number: int) -> tuple[list
 
     That time includes the view ops folded into them.
     """
-    calls, told = (fusions.a, fusions.b)[number], (fusions.fused_a, fusions.fused_b)[number]
-    free = calls.of(names) & ~told
+    calls, fused = (fusions.a, fusions.b)[number], (fusions.fused_a, fusions.fused_b)[number]
+    free = calls.of(names) & ~fused
     found, spent = calls.calls, dict[str, float]()
     for index in np.unique(found.key[free]).tolist():
         spent[found.keys[index].name] = float(found.self_cpu[free & (found.key == index)].sum())
     into = np.where(found.into >= 0, found.into, found.key)
     wanted = np.array([key.kind == OP and key.name in spent for key in found.keys], bool)
-    mask = ~told & wanted[into] if spent else told & ~told
+    mask = ~fused & wanted[into] if spent else fused & ~fused
     return sorted(spent, key=lambda name: -spent[name]), float(np.median(calls.self_us(mask)))
 
 
@@ -207,8 +207,8 @@ def op_sentences(a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Tot
     fusions = op_fusions(a, b, rows)
     counts = OpCounts(a, b, rows, fusions)
     yield from counts.sentences()
-    told = [*counts.named, *(name for each in fusions.fusions for name in (*each.before, *each.after))]
-    costs = _costs([row for row in rows if row["name"] not in told], rows, totals)
+    named = [*counts.named, *(name for each in fusions.fusions for name in (*each.before, *each.after))]
+    costs = _costs([row for row in rows if row["name"] not in named], rows, totals)
     yield from _cost_sentence(costs, totals)
     if counts.is_change and not any(row["kind"] == OP for row in costs):
         yield from _main(rows, totals)
@@ -216,7 +216,7 @@ def op_sentences(a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Tot
 
 
 def op_sentences_of_gpu(
-    a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Total], told: Iterable[str]
+    a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Total], named: Iterable[str]
 ) -> Iterator[str]:
     """The explanation of the CPU time of sides with GPU activity; kernel sentences mention the operators `told`."""
     launches = {name for side in (a, b) for name in _names(side.trace, links(side.trace).launches)}
@@ -224,7 +224,7 @@ def op_sentences_of_gpu(
     costs = _costs([*_launches(totals), *others], [*_launches(totals), *others], totals)
     yield from _cost_sentence(costs, totals)
     yield from _compile(a, b, rows)
-    yield from names_alone(a, b, [row for row in rows if row["name"] not in {*told} and not is_generated(row["name"])])
+    yield from names_alone(a, b, [row for row in rows if row["name"] not in {*named} and not is_generated(row["name"])])
 
 
 def _names(trace: Trace, rows: Int64) -> list[str]:
@@ -262,7 +262,7 @@ def _costs(left: Sequence[Row], rows: Sequence[Row], totals: Mapping[str, Total]
         return []
     saved = -whole.difference.amount
     least = MIN_CHANGE_SHARE * max(abs(sum(row["saves_us"] for row in rows if row["kind"] != WAIT)), abs(saved))
-    told = [
+    main_costs = [
         row
         for row in left
         if row["kind"] != WAIT
@@ -271,7 +271,7 @@ def _costs(left: Sequence[Row], rows: Sequence[Row], totals: Mapping[str, Total]
         and row["saves_us"] * saved > 0
         and abs(row["saves_us"]) > least
     ]
-    return sorted(told, key=lambda row: -abs(row["saves_us"]))[:MAX_NAMED_OPS]
+    return sorted(main_costs, key=lambda row: -abs(row["saves_us"]))[:MAX_NAMED_OPS]
 
 
 def _cost_sentence(costs: Sequence[Row], totals: Mapping[str, Total]) -> Iterator[str]:

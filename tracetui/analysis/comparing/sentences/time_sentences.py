@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from tracetui.analysis.comparing.changes.totals_table import Total
-from tracetui.analysis.comparing.sentences.words import in_brackets, joined, listed, noise, per, told
+from tracetui.analysis.comparing.sentences.words import in_brackets, joined, listed, noise, per, time_sentence
 from tracetui.analysis.comparing.sides.composition import PartGroup, groups_of_parts, is_mixed
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.noise import Change, Difference
@@ -95,10 +95,10 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
         return [_beside(a, b, what, each, names) for what, each in times.items() if each]
     aside, parts = _one_each(a, b), _parts(a)
     if gpu is None or cpu is None:
-        return [f"{told(f'CPU time{per(a, b)}', cpu, parts, aside)}."] if cpu else []
+        return [f"{time_sentence(f'CPU time{per(a, b)}', cpu, parts, aside)}."] if cpu else []
     if gpu.change is Change.SAME and cpu.change in BEYOND_NOISE:
         return [_cpu_alone(gpu, cpu, per(a, b), aside)]
-    return [_gpu(totals, gpu, per(a, b), parts, aside), f"{told(f'CPU time{per(a, b)}', cpu, parts)}."]
+    return [_gpu(totals, gpu, per(a, b), parts, aside), f"{time_sentence(f'CPU time{per(a, b)}', cpu, parts)}."]
 
 
 def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> Iterator[str]:
@@ -107,7 +107,7 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
     `saved` is the number of bytes that fusions are already said to save.
     """
     if _waits(totals):
-        whole = told(
+        whole = time_sentence(
             f"The {a.part_kind} as a whole, waits for the GPU included,", totals["dur_us"].difference, _parts(a)
         )
         yield f"{whole}."
@@ -165,9 +165,9 @@ def _gpu_measure(totals: TotalsByName) -> str:
 
 def _gpu(totals: TotalsByName, gpu: Difference, per: str, parts: str, aside: str) -> str:
     if _gpu_measure(totals) == "gpu_busy_us":
-        return f"{told(f'GPU time{per}', gpu, parts, aside)}."
+        return f"{time_sentence(f'GPU time{per}', gpu, parts, aside)}."
     busy = totals["gpu_busy_us"].difference
-    first = told(f"GPU{per}, from the first kernel to the last,", gpu, parts, aside)
+    first = time_sentence(f"GPU{per}, from the first kernel to the last,", gpu, parts, aside)
     scale = time_scale((gpu.a.median, gpu.b.median))
     return f"{first}; busy for {scale.change(busy.a.median, busy.b.median)} of that."
 
@@ -215,14 +215,14 @@ def _cause(totals: TotalsByName) -> Total | None:
             return None
     whole = totals["gpu_idle_us"].difference.amount
     low, high = (share * abs(whole) for share in MAIN_CAUSE_SHARES)
-    told = [
+    main_causes = [
         each
         for each in causes.values()
         if each.change in BEYOND_NOISE
         and each.difference.amount * whole > 0
         and low <= abs(each.difference.amount) <= high
     ]
-    return max(told, key=lambda each: abs(each.difference.amount), default=None)
+    return max(main_causes, key=lambda each: abs(each.difference.amount), default=None)
 
 
 def _traffic(totals: TotalsByName, per: str, saved: float) -> Iterator[str]:

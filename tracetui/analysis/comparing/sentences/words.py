@@ -13,7 +13,7 @@ _NODE = "autograd::engine::evaluate_function: "
 """What the name of a node of the backward graph begins with, around an operator of the rest of its name."""
 
 
-def told(subject: str, each: Difference, parts: str, aside: str = "") -> str:
+def time_sentence(subject: str, each: Difference, parts: str, aside: str = "") -> str:
     """A sentence about a time in µs, without its end: what it was, what it is, and whether that is more than noise.
 
     `parts` is what the parts of a side are called, `aside` stands in place of the noise where that is not known.
@@ -30,9 +30,9 @@ def told(subject: str, each: Difference, parts: str, aside: str = "") -> str:
     return f"{change}: {how_fast(before, after)}{in_brackets(noise(each, scale) or aside)}"
 
 
-def noise(told: Difference, scale: Scale) -> str:
+def noise(each: Difference, scale: Scale) -> str:
     """By how much the parts of a side differ: `noise 2.21 ms`; empty where it is not known."""
-    return f"noise {scale.roughly(told.noise)}" if told.noise == told.noise else ""
+    return f"noise {scale.roughly(each.noise)}" if each.noise == each.noise else ""
 
 
 def in_brackets(*some: str) -> str:
