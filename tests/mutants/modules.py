@@ -14,7 +14,7 @@ class Mutated:
     tests: tuple[str, ...]
     """Files of tests or tests in them, those that notice most first."""
     indifferent: tuple[str, ...] = ()
-    """Lines that decide how fast or by which of two equal ways a result is reached: they are not mutated."""
+    """What stands in lines that decide how fast or by which of two equal ways a result is reached: not mutated."""
 
 
 WRITERS = (
@@ -39,19 +39,21 @@ MODULES = {
         ),
         (
             # Whether the buffer grows here or in `_loosely`.
-            "if self._fill < MAX_EVENT and _LOOSE_SEPARATOR.search(self._buffer, 1, self._fill) is None:",
+            "and _LOOSE_SEPARATOR.search(",
             # When what was read is moved out of the buffer.
             "low = behind - 1",
             "if behind - 1 > low:",
+            "behind, low = 1, 0",
             # By which way the last two blocks are read.
-            "if rest is not None or self._fill - start <= 2 * self._block:",
+            "if rest is not None or ",
             # How many commas are tried, and where first: a cut verifies itself.
-            "for _ in range(3 if self._separator else 0):",
-            "for low in (max(start, self._fill - (1 << 16)), start):",
+            "3 if self._separator else 0",
+            "for low in (max(start, ",
+            "reversed(matches[-8:])",
             # Which of two ends of a block is taken: the next block begins behind it.
-            "if parsed.open_at is None or parsed.events or parsed.dropped:",
+            "or parsed.events or parsed.dropped:",
             # No event ends at the bracket or in front of it.
-            "for match in _LOOSE_SEPARATOR.finditer(self._buffer, start + 1, self._fill):",
+            "_LOOSE_SEPARATOR.finditer(",
         ),
     ),
     "intervals": Mutated(

@@ -105,7 +105,9 @@ def every_mutant(module: Mutated) -> list[Any]:
     init([module.path], database, {})
     text = Path(module.path).read_text()
     unread = list(unread_parts(text))
-    left_out = {number for number, line in enumerate(text.splitlines(), 1) if line.strip() in module.indifferent}
+    left_out = {
+        number for number, line in enumerate(text.splitlines(), 1) if any(part in line for part in module.indifferent)
+    }
     mutations = [item.mutations[0] for item in database.work_items]
     database.close()
     kept = [
