@@ -40,6 +40,8 @@ MAX_SCREENS = 6
 class TraceApp(CrashSafeApp):
     """One or several traces, one on screen at a time."""
 
+    HELP_WHERE = "everywhere"
+
     TITLE = "tracetui"
     CSS_PATH = [Path(__file__).with_name(name) for name in ("tracetui.tcss", "ansi.tcss")]
     COMMANDS: ClassVar[set[type[Provider]]] = {CommandProvider}  # type: ignore[assignment]

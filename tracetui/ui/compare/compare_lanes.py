@@ -18,6 +18,8 @@ from tracetui.ui.widgets.lanes import LanesView
 class CompareLanes(LanesView):
     """The lanes of A, with the axis, or those of B below it."""
 
+    HELP_WHERE = "timelines"
+
     DEFAULT_CSS = """
     CompareLanes { height: auto; min-height: 1; }
     """

@@ -30,6 +30,8 @@ ROOFLINE_LINES = 16
 class Details(Scroller, can_focus=True):
     """Scrolling text about one slice; while focused, a cursor walks over the links in it."""
 
+    HELP_WHERE = "details"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         command("j,down", "move(1)", "Next link or line"),
         command("k,up", "move(-1)", "Previous link or line"),

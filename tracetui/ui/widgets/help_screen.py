@@ -21,22 +21,8 @@ _DOES = ColumnSpec("does", "does", width=30)
 _MORE = ColumnSpec("help", "more", width=24, grow=1)
 _WHERE = ColumnSpec("where", "where", width=11)
 
-_PART_NAMES = {
-    "TableView": "list",
-    "PaneList": "list",
-    "LanesView": "lanes",
-    "Details": "details",
-    "CompareList": "list",
-    "CompareLanes": "timelines",
-    "CompareView": "everywhere",
-    "CompareScreen": "everywhere",
-    "TraceView": "everywhere",
-    "TraceScreen": "everywhere",
-    "TraceApp": "everywhere",
-}
-
 HelpRow = tuple[str, str, str, str]
-"""Keys, title, where, and what it does."""
+"""Keys, title, where they work (`HELP_WHERE` of the widget), and what they do."""
 
 
 class HelpScreen(Overlay[None]):
@@ -87,7 +73,7 @@ def help_rows(screen: Screen[Any], table: Table | None) -> list[HelpRow]:
     rows: list[HelpRow] = []
     taken: set[str] = set()
     for node, commands in commands_in_focus(screen):
-        where = _PART_NAMES.get(type(node).__name__, "")
+        where = getattr(node, "HELP_WHERE", "")
         for each in commands:
             title = each.binding.description + ("" if each.available else "  (n/a)")
             keys = [key for key in each.keys if key not in taken]

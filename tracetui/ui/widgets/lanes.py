@@ -46,6 +46,8 @@ MAX_REVEALED = 8
 class LanesView(Surface, can_focus=True):
     """The lanes of one trace."""
 
+    HELP_WHERE = "lanes"
+
     DEFAULT_CSS = """
     LanesView { height: 1fr; min-height: 3; }
     """

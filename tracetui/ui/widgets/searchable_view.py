@@ -22,6 +22,8 @@ def too_small(screen: Screen[Any]) -> bool:
 class SearchableView(Widget):
     """Base of what fills a screen: the parts that both views have, and the commands about them."""
 
+    HELP_WHERE = "everywhere"
+
     panes: TabbedList
     """The tabs and their list."""
     finder: ListFinder

@@ -20,6 +20,8 @@ TOO_SMALL = "This terminal is too small: the app needs 60 columns and 12 lines."
 class SizedScreen(Screen[None]):
     """A view, or the sentence where the terminal is too small for it."""
 
+    HELP_WHERE = "everywhere"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         command("question_mark", "help", "Help", "Keys and columns of what has the focus.", "help"),
     ]

@@ -70,6 +70,8 @@ def arrange(table: Table, arrangement: ListArrangement) -> NDArray[np.int64]:
 class TabbedList(Widget):
     """Tabs, below them the list of the current tab, and details beside it."""
 
+    HELP_WHERE = "list"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         command(
             "s", "sort(1)", "Sort by the next column", "Numbers from the largest; an arrow marks the column.", "sort"

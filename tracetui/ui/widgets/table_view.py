@@ -32,6 +32,8 @@ _TONES = {"+": "better", "-": "worse"}
 class TableView(Scroller, can_focus=True):
     """A scrolling list with a header line."""
 
+    HELP_WHERE = "list"
+
     BINDINGS: ClassVar[list[BindingType]] = [
         command("j,down", "move(1)", "Next row"),
         command("k,up", "move(-1)", "Previous row"),
