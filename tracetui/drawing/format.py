@@ -27,16 +27,17 @@ def cell(column: Column, value: Cell) -> str:
 
 
 def _number(column: Column, value: float) -> str:
-    match column.unit:
-        case "us":
-            return moment(value) if column.spec.is_moment else duration(1000 * value)
-        case "bytes":
-            return size(value)
-        case "flop":
-            return operations(value)
-        case "%":
-            return share(value)
+    spec = column.spec
+    unit = spec.unit
+    if unit == "us":
+        return moment(value) if spec.is_moment else duration(1000 * value)
+    if unit == "bytes":
+        return size(value)
+    if unit == "flop":
+        return operations(value)
+    if unit == "%":
+        return share(value)
     if isinstance(value, float):
         return count(value) if value.is_integer() else f"{value:,.2f}" if abs(value) >= 1 else f"{value:.3g}"
     # Identifiers, such as a step's number or a correlation, are copied more than they are compared.
-    return count(value) if column.unit or column.name.endswith(("s", "count", "_total")) else str(value)
+    return count(value) if unit or spec.name.endswith(("s", "count", "_total")) else str(value)

@@ -26,8 +26,6 @@ FACTOR_FROM = 1.5
 MAX_DIGITS = 15
 """Significant digits after which a number is written with an exponent."""
 
-_TIMES = (("µs", 1e3, 1), ("ms", 1e6, 2), ("s", 1e9, 3))
-"""Units of time from a microsecond on: ns per unit, decimals."""
 _LONG_SECONDS = 100
 """Seconds from which one decimal is enough."""
 _BINARY = ("KiB", "MiB", "GiB", "TiB", "PiB")
@@ -45,12 +43,15 @@ _LADDERS: dict[str, tuple[tuple[float, str], ...]] = {
 def duration(nanoseconds: float) -> str:
     """A length of time: `961 ns`, `48.9 µs`, `12.34 ms`, `1.203 s`, `947.6 s`."""
     length = abs(nanoseconds)
+    # A list on the screen writes some hundred of these for every line that it scrolls. What would be rounded to a
+    # thousand of a unit is one of the next.
     if length < 999.5:
         return f"{_positive_zero(f'{nanoseconds:.0f}')} ns"
-    unit, scale, decimals = next(each for each in _TIMES if each[0] == "s" or round(length / each[1], each[2]) < 1000)
-    if unit == "s" and length / scale >= _LONG_SECONDS:
-        decimals = 1
-    return f"{nanoseconds / scale:,.{decimals}f} {unit}"
+    if length < 999_950:
+        return f"{nanoseconds / 1e3:.1f} µs"
+    if length < 999_995_000:
+        return f"{nanoseconds / 1e6:.2f} ms"
+    return f"{nanoseconds / 1e9:.3f} s" if length < _LONG_SECONDS * 1e9 else f"{nanoseconds / 1e9:,.1f} s"
 
 
 def moment(us: float) -> str:

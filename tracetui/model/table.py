@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -221,13 +222,15 @@ class Table:
         return words if words in self else headings.get(words.casefold())
 
     def __getitem__(self, name: str) -> Column:
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(name)
+        return self._by_name[name]
 
     def __contains__(self, name: object) -> bool:
-        return any(column.name == name for column in self.columns)
+        return name in self._by_name
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        # A list on the screen looks up every cell; of two columns of one name the first is meant.
+        return {column.name: column for column in reversed(self.columns)}
 
     def row(self, index: int) -> dict[str, Cell]:
         """One row as a dictionary."""

@@ -19,6 +19,10 @@ ESSENTIAL = 6
 """So many columns are kept for as long as they fit at all."""
 
 
+_KERNEL, _DECODED = TextKind.KERNEL, TextKind.DECODED
+# Looking a member of an enumeration up takes as long as writing a short cell.
+
+
 @dataclass(frozen=True)
 class ShownColumn:
     """A column on the screen."""
@@ -107,16 +111,16 @@ def placed(text: str, width: int, right: bool, middle: bool = False) -> str:
 def cell_text(column: Column, row: int) -> str:
     """A cell as it is shown, not yet cut to a width."""
     text = cell(column, column.cell(row))
-    return short_kernel(text) if column.spec.text is TextKind.KERNEL else text
+    return short_kernel(text) if column.spec.text is _KERNEL else text
 
 
 def row_text(table: Table, row: int, columns: list[tuple[ShownColumn, int]]) -> str:
     """One row of a table as the text of its columns."""
     parts = []
     for shown, width in columns:
-        column = table[shown.name]
-        text = column.spec.text
-        in_middle = text is TextKind.KERNEL or text is TextKind.DECODED
+        spec = shown.spec
+        column = table[spec.name]
+        in_middle = spec.text is _KERNEL or spec.text is _DECODED
         parts.append(placed(cell_text(column, row), width, column.is_number, in_middle))
     return (" " * GAP).join(parts)
 
