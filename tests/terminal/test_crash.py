@@ -16,7 +16,7 @@ from tracetui.drawing.text import crash_report as crash
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 PROGRAM = """
 import sys
-from tracetui.ui.base import driver
+from tracetui.ui.base import terminal_driver
 from tracetui.ui.opening import loading_screen
 from tracetui.ui.trace import trace_view
 from tracetui.cli.main import main
@@ -34,7 +34,7 @@ PLACES = {
     "composing": ("trace_view.TraceView.compose", ""),
     "a thread": ("loading_screen.Picture", ""),
     "leaving": ("trace_view.TraceView.on_unmount", "q"),
-    "reading keys": ("driver.TidyDriver.process_message", "j"),
+    "reading keys": ("terminal_driver.TerminalDriver.process_message", "j"),
 }
 """What fails, and the key that brings it about."""
 
