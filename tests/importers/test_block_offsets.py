@@ -13,7 +13,7 @@ import pytest
 from tracetui.errors import NotATrace
 from tracetui.importers import blocks
 from tracetui.importers.blocks import Block, BlockReader
-from tracetui.importers.layout import Layout
+from tracetui.importers.layout import FileLayout
 from tracetui.importers.source import open_source
 
 BLOCKS = (64, 200, 1 << 20)
@@ -32,7 +32,7 @@ HEADER, TRAILER = '{"schemaVersion": 1, "traceEvents": ', ', "traceName": "x"}'
 def read(tmp_path):
     """A function from bytes and the size of a block to the blocks and the layout."""
 
-    def read_blocks(data: bytes | str, block: int) -> tuple[list[Block], Layout]:
+    def read_blocks(data: bytes | str, block: int) -> tuple[list[Block], FileLayout]:
         path = tmp_path / "t.json"
         path.write_bytes(data.encode() if isinstance(data, str) else data)
         with closing(open_source(str(path))) as source:

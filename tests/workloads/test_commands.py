@@ -18,7 +18,7 @@ from tracetui.cli import run as run_command
 from tracetui.cli.main import build_parser, main
 from tracetui.cli.progress import RecordingProgress, stage_index
 from workloads.recording import launcher
-from workloads.recording.launcher import Device, LogLine, Note, Outcome, Progress, Stage
+from workloads.recording.launcher import DeviceChosen, LogLine, Note, Outcome, Progress, Stage
 from workloads.recording.options import OPTIONS, Options
 
 
@@ -42,7 +42,7 @@ def launched(monkeypatch, tmp_path):
 
     def record_now(request, on_event, **more):
         asked.append((request, more))
-        on_event(Device("cpu", "x", "2.13"))
+        on_event(DeviceChosen("cpu", "x", "2.13"))
         on_event(Note("info", "No GPU \x1b[31mhere"))
         path = tmp_path / "x.json"
         return Outcome(path, launched_failure[0], 12, {"workload": request.workload}, "cpu", ("note",), 1.5)

@@ -20,7 +20,7 @@ from workloads.api import BadRequest
 from workloads.recording import events, trace_file
 from workloads.recording import reporter as reporter_module
 from workloads.recording.events import (
-    Device,
+    DeviceChosen,
     Event,
     Failed,
     Heartbeat,
@@ -40,7 +40,7 @@ from workloads.recording.request import Request, file_name, tag
 
 SAID: list[Event] = [
     events.Hello(42, "3.11.7"),
-    Device("cuda:0", "GPU", "2.13.0", ["CPU", "CUDA"], 8),
+    DeviceChosen("cuda:0", "GPU", "2.13.0", ["CPU", "CUDA"], 8),
     Stage("recording", 5),
     events.StageDone("recording", 0.5),
     Progress("recording", 1, 5),

@@ -10,7 +10,7 @@ import pytest
 from tests.support.workloads.children import content_of, events_of, followed, is_gone, needs_torch, ops_per_step
 from tests.support.workloads.sizes import ATTENTION, SMALL
 from workloads import registry
-from workloads.recording.launcher import Device, Options, Progress, Stage, StageDone, plan
+from workloads.recording.launcher import DeviceChosen, Options, Progress, Stage, StageDone, plan
 
 pytestmark = [pytest.mark.full, needs_torch]
 
@@ -197,7 +197,7 @@ def test_stages_come_in_their_order(recorded):
         "writing trace",
     ]
     assert [event.name for event in events if isinstance(event, StageDone)] == stages
-    assert [event.device for event in events if isinstance(event, Device)] == [recorded["mlp"].outcome.device]
+    assert [event.device for event in events if isinstance(event, DeviceChosen)] == [recorded["mlp"].outcome.device]
     assert not [event for event in events if isinstance(event, Progress)], "fast stages are silent"
 
 

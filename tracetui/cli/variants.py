@@ -58,7 +58,7 @@ class RecordedVariant:
 
 
 @dataclass(frozen=True)
-class Operands:
+class SharedOperands:
     """Which weights and inputs the variants have in common, by name."""
 
     same: Sequence[str]
@@ -138,12 +138,12 @@ def ends(outcome: Outcome) -> bool:
     return outcome.is_cancelled or outcome.exit_code == UsageError.exit_code
 
 
-def operands(recorded: Sequence[RecordedVariant]) -> Operands:
+def operands(recorded: Sequence[RecordedVariant]) -> SharedOperands:
     """Which weights and inputs the variants share, by the digests in their traces."""
     known = [dict(variant.outcome.metadata.get("operands") or {}) for variant in recorded]
     names = sorted({name for each in known for name in each})
     same = [name for name in names if len({each.get(name) for each in known}) == 1]
-    return Operands(same, [name for name in names if name not in same])
+    return SharedOperands(same, [name for name in names if name not in same])
 
 
 def operands_sentence(recorded: Sequence[RecordedVariant]) -> str:
@@ -199,7 +199,7 @@ def table_lines(recorded: Sequence[RecordedVariant]) -> list[str]:
 def document(variants: Sequence[RecordedVariant], compared: Sequence[Statement]) -> dict[str, object]:
     """Everything for a script: each variant with its outcome, what they share, and each beside the one before it."""
     recorded = [variant for variant in variants if variant.outcome.path]
-    common = operands(recorded) if len(recorded) > 1 else Operands((), ())
+    common = operands(recorded) if len(recorded) > 1 else SharedOperands((), ())
     return {
         "variants": [_document(variant) for variant in variants],
         "operands": {"same": list(common.same), "different": list(common.different)},

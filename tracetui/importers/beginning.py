@@ -6,11 +6,11 @@ import re
 
 from tracetui.errors import NotATrace
 from tracetui.importers import tolerant
-from tracetui.importers.layout import Layout
+from tracetui.importers.layout import FileLayout
 from tracetui.importers.oddities import Found, Oddity
 from tracetui.importers.source import Source, refuse_other_content
 from tracetui.importers.top_level import EVENTS_KEY, first_events
-from tracetui.importers.window import Window
+from tracetui.importers.window import ByteWindow
 from tracetui.model.trace import BEGINNING
 
 MAX_HEADER = 1 << 28
@@ -21,7 +21,7 @@ MAX_FOREIGN_HEAD = 1 << 23
 """Bytes in which events are looked for where a file does not begin like a trace."""
 
 
-def find_events(window: Window, layout: Layout, source: Source) -> int:
+def find_events(window: ByteWindow, layout: FileLayout, source: Source) -> int:
     """Read until the events begin, and return the index of their bracket.
 
     Raises: NotATrace.
@@ -48,7 +48,7 @@ def find_events(window: Window, layout: Layout, source: Source) -> int:
         window.grow()
 
 
-def _find_later(window: Window, layout: Layout, source: Source, body: bytes) -> int:
+def _find_later(window: ByteWindow, layout: FileLayout, source: Source, body: bytes) -> int:
     """The same in a file that does not begin like a trace, which `body` is the beginning of.
 
     Raises: NotATrace.

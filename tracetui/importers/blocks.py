@@ -22,11 +22,11 @@ import orjson
 from tracetui.importers import tolerant
 from tracetui.importers.beginning import MAX_HEADER, find_events
 from tracetui.importers.decode import Event, Malformed, decode_strict, straighten
-from tracetui.importers.layout import Layout
+from tracetui.importers.layout import FileLayout
 from tracetui.importers.oddities import Found, Oddity
 from tracetui.importers.source import Source
 from tracetui.importers.top_level import Stop, TopLevel
-from tracetui.importers.window import Stopped, Window
+from tracetui.importers.window import ByteWindow, Stopped
 from tracetui.model.trace import BEGINNING, UNREADABLE
 
 BLOCK = 1 << 20
@@ -62,7 +62,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Cut:
+class CutBlock:
     """A block, and where to go on in the buffer."""
 
     block: Block
@@ -78,10 +78,10 @@ class BlockReader:
     """
 
     def __init__(self, source: Source, block: int = BLOCK, cancelled: Callable[[], bool] = lambda: False) -> None:
-        self.layout = Layout()
+        self.layout = FileLayout()
         self._source = source
         self._block = block
-        self._window = Window(source, block, cancelled)
+        self._window = ByteWindow(source, block, cancelled)
         self._separator = b""
 
     def __iter__(self) -> Iterator[Block]:
@@ -175,7 +175,7 @@ class BlockReader:
         for each in found:
             layout.note(each)
 
-    def _next(self, start: int) -> Cut | None:
+    def _next(self, start: int) -> CutBlock | None:
         """A block from `start`; None if the file ends in it."""
         self._window.read_more()
         cut = None if self._window.eof else self._cut(start)
@@ -186,29 +186,29 @@ class BlockReader:
             return rest
         return self._cut(start)
 
-    def _rest(self, start: int) -> Cut | None:
+    def _rest(self, start: int) -> CutBlock | None:
         """All that is left once the source has ended, None where that is not whole."""
         try:
-            return Cut(self._strict(start, self._window.fill), self._window.fill, has_ended=True)
+            return CutBlock(self._strict(start, self._window.fill), self._window.fill, has_ended=True)
         except Malformed as error:
             return None if error.end is None else self._ended(start, start + error.end)
 
-    def _ended(self, start: int, end: int) -> Cut | None:
+    def _ended(self, start: int, end: int) -> CutBlock | None:
         """The block of an array that ends before `end`; brackets that stand close are left to the tolerant path."""
         if end - start >= FEW or not _STRAY_BRACKET.match(self._window.data, end, self._window.fill):
             # What ends there may be an array of arrays.
             with contextlib.suppress(Malformed):
-                return Cut(self._strict(start, end), end, has_ended=True)
+                return CutBlock(self._strict(start, end), end, has_ended=True)
         return None if self._window.eof else self._cut_loosely(start)
 
-    def _cut(self, start: int) -> Cut | None:
+    def _cut(self, start: int) -> CutBlock | None:
         """The events that are whole in the buffer, None when the first does not end before the file."""
         unclosed, is_tried = True, False
         for comma in self._commas(start):
             is_tried = True
             self._window.data[comma] = _CLOSE
             try:
-                return Cut(self._strict(start, comma + 1), comma)
+                return CutBlock(self._strict(start, comma + 1), comma)
             except Malformed as error:
                 self._window.data[comma] = ord(",")
                 if error.end is not None:
@@ -216,7 +216,7 @@ class BlockReader:
                 unclosed = unclosed and error.unclosed
         if not is_tried:
             try:
-                return Cut(self._strict(start, self._window.fill), self._window.fill, has_ended=True)
+                return CutBlock(self._strict(start, self._window.fill), self._window.fill, has_ended=True)
             except Malformed as error:
                 if error.end is not None:
                     return self._ended(start, start + error.end)
@@ -268,7 +268,7 @@ class BlockReader:
             return self._noted(tolerant.parse(data, self._window.check), data, start)
         return Block(events, data.rstrip(), self._window.base + start)
 
-    def _cut_loosely(self, start: int) -> Cut | None:
+    def _cut_loosely(self, start: int) -> CutBlock | None:
         """What the tolerant path makes of the events that are whole in the buffer."""
         cut = self._loosely(start)
         if cut is None or cut.has_ended:
@@ -278,7 +278,7 @@ class BlockReader:
         cut.end = comma.end() - 1 if comma else cut.end - 1
         return cut
 
-    def _loosely(self, start: int) -> Cut | None:
+    def _loosely(self, start: int) -> CutBlock | None:
         """A block for the tolerant path, which ends at the index behind it.
 
         It goes up to the last index that looks like the end of an event. Where that turns out to be inside of one,
@@ -293,12 +293,12 @@ class BlockReader:
                     break
             if parsed.ended_at is not None:
                 end = start + parsed.ended_at + 1
-                return Cut(self._taken(parsed, data[: end - start], start), end, has_ended=True)
+                return CutBlock(self._taken(parsed, data[: end - start], start), end, has_ended=True)
             if parsed.open_at is not None and (parsed.events or parsed.dropped):
                 end = start + parsed.open_at
                 data, parsed.open_at = data[: parsed.open_at], None
             if parsed.open_at is None or ended or self._window.fill >= MAX_DAMAGED * self._block:
-                return Cut(self._taken(parsed, data, start), end)
+                return CutBlock(self._taken(parsed, data, start), end)
             if self._window.eof:
                 return None
             self._window.grow()

@@ -9,7 +9,7 @@ from tracetui.model.trace import UNREADABLE
 
 
 @dataclass
-class Layout:
+class FileLayout:
     """How a file is laid out around its events, and what was wrong with them."""
 
     container: str = "object"

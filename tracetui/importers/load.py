@@ -13,7 +13,7 @@ from tracetui.importers.blocks import BlockReader
 from tracetui.importers.chrome import TraceParts, assemble
 from tracetui.importers.columns import Collector
 from tracetui.importers.garbage import collector_off
-from tracetui.importers.layout import Layout
+from tracetui.importers.layout import FileLayout
 from tracetui.importers.notes import no_events, note_layout
 from tracetui.importers.source import Source, open_source
 from tracetui.importers.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store
@@ -95,7 +95,7 @@ def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: C
 
 def _trace(
     source: Source,
-    layout: Layout,
+    layout: FileLayout,
     metadata: dict[str, Any],
     collector: Collector,
     quality: Quality,

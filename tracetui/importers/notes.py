@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracetui.importers.columns import Collector
-from tracetui.importers.layout import Layout
+from tracetui.importers.layout import FileLayout
 from tracetui.importers.oddities import Oddity
 from tracetui.importers.source import Source
 from tracetui.model.trace import EXAMPLES, UNREADABLE, Quality
@@ -17,7 +17,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def note_layout(quality: Quality, layout: Layout, source: Source) -> None:
+def note_layout(quality: Quality, layout: FileLayout, source: Source) -> None:
     """Put counts and sentences about the file into the quality of its trace."""
     quality.dropped += layout.dropped
     quality.unreadable = layout.dropped
@@ -44,7 +44,7 @@ def note_layout(quality: Quality, layout: Layout, source: Source) -> None:
     quality.notes += filter(None, notes)
 
 
-def _damaged(layout: Layout, damage: str | None) -> str:
+def _damaged(layout: FileLayout, damage: str | None) -> str:
     if damage:
         is_cut = damage.endswith("stops before its end")
         return f"The file is {'cut off' if is_cut else 'damaged'}: {damage}; everything before that is shown."
@@ -56,7 +56,7 @@ def _damaged(layout: Layout, damage: str | None) -> str:
     return f"{at}, behind its last event: what should follow is missing."
 
 
-def _further_arrays(layout: Layout, count: int) -> str:
+def _further_arrays(layout: FileLayout, count: int) -> str:
     if count == 0:
         return ""
     first = next(each for each in layout.oddities if each.kind in _ARRAYS)
@@ -70,7 +70,7 @@ def _further_arrays(layout: Layout, count: int) -> str:
     return f"Several writers put {arrays} into one file, the second at {at}: the events of all are shown together."
 
 
-def _brackets(layout: Layout, count: int) -> str:
+def _brackets(layout: FileLayout, count: int) -> str:
     if count == 0:
         return ""
     first = next(each for each in layout.oddities if each.kind is Oddity.BRACKET)
@@ -78,7 +78,7 @@ def _brackets(layout: Layout, count: int) -> str:
     return f"A closing bracket stands between events at byte {first.offset:,}{more}: what follows it was read too."
 
 
-def _unreadable(layout: Layout) -> str:
+def _unreadable(layout: FileLayout) -> str:
     if layout.dropped == 0:
         return ""
     first = min((byte for byte, what in layout.examples if what.startswith(UNREADABLE)), default=None)
@@ -87,7 +87,7 @@ def _unreadable(layout: Layout) -> str:
     return f"{counted(layout.dropped, 'piece')} of the file could not be read{at}."
 
 
-def no_events(source: Source, collector: Collector, layout: Layout) -> str:
+def no_events(source: Source, collector: Collector, layout: FileLayout) -> str:
     """Why a file has nothing to show, as a sentence."""
     if collector.quality.partial:
         return f"Loading {source.label} was stopped before anything could be shown."

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tracetui.importers.decode import decoded
-from tracetui.importers.layout import Layout
+from tracetui.importers.layout import FileLayout
 from tracetui.importers.tolerant import parse_value, readable
 from tracetui.model.trace import Quality
 
@@ -18,7 +18,7 @@ _TOP_KEY = re.compile(r'"([A-Za-z_]+)"\s*:\s*')
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def top_keys(layout: Layout, quality: Quality) -> dict[str, Any]:
+def top_keys(layout: FileLayout, quality: Quality) -> dict[str, Any]:
     """The keys around the events; one by one where they are not valid JSON together."""
     if layout.container != "object":
         return {}
@@ -34,7 +34,7 @@ def top_keys(layout: Layout, quality: Quality) -> dict[str, Any]:
     return found
 
 
-def _whole(layout: Layout, quality: Quality) -> dict[str, Any] | None:
+def _whole(layout: FileLayout, quality: Quality) -> dict[str, Any] | None:
     """The keys of the object if it is valid JSON."""
     try:
         fields = _fields.decode(layout.header + b"[]" + layout.trailer)

@@ -14,7 +14,7 @@ import msgspec
 from tracetui.importers.decode import end_of_value
 from tracetui.importers.mending import EVENT_KEYS
 from tracetui.importers.oddities import Found, Oddity
-from tracetui.importers.window import Window
+from tracetui.importers.window import ByteWindow
 from tracetui.model.trace import BEGINNING
 
 EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -57,7 +57,7 @@ class TopLevel:
         self._foreign: tuple[int, bytes] | None = None
         """Where something that has no meaning here begins, and how."""
 
-    def look(self, window: Window, index: int) -> tuple[Stop, int, list[Found]]:
+    def look(self, window: ByteWindow, index: int) -> tuple[Stop, int, list[Found]]:
         """Go on from an index of a window; returns why it stopped, where, and what was odd on the way."""
         buffer, fill, base, is_all = window.data, window.fill, window.base, window.eof
         if self._foreign is not None:

@@ -11,7 +11,7 @@ class Stopped(Exception):
     """The user stopped the loading."""
 
 
-class Window:
+class ByteWindow:
     """The bytes of a source from some offset on, in a buffer that is used again and again."""
 
     def __init__(self, source: Source, size: int, cancelled: Callable[[], bool]) -> None:

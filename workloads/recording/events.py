@@ -39,7 +39,7 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class DeviceChosen:
     """The device of the recording."""
 
     device: str
@@ -117,11 +117,11 @@ class LogLine:
     text: str
 
 
-Event = Hello | Device | Stage | StageDone | Progress | Note | Heartbeat | Result | Failed | LogLine
+Event = Hello | DeviceChosen | Stage | StageDone | Progress | Note | Heartbeat | Result | Failed | LogLine
 
 _EVENT_TYPES: dict[str, type[Event]] = {
     "hello": Hello,
-    "device": Device,
+    "device": DeviceChosen,
     "stage": Stage,
     "stage_done": StageDone,
     "progress": Progress,

@@ -23,7 +23,7 @@ from workloads.recording.child import Child, Listener, kill_all
 from workloads.recording.events import (
     STAGES,
     STARTING,
-    Device,
+    DeviceChosen,
     Event,
     Failed,
     Heartbeat,
@@ -44,7 +44,7 @@ __all__ = [
     "OPTIONS",
     "STAGES",
     "BadRequest",
-    "Device",
+    "DeviceChosen",
     "Event",
     "Failed",
     "Failure",
@@ -186,7 +186,7 @@ class _RecordingState:
                 self._is_running = True
             case Stage(name):
                 self._stage = name
-            case Device(device):
+            case DeviceChosen(device):
                 self._device = device
             case Note(_, text):
                 self._notes.append(text)

@@ -21,7 +21,7 @@ from workloads import machine
 from workloads.api import BadRequest, Prepared, Value, Workload
 from workloads.recording import devices, profiling, supervisor, trace_file
 from workloads.recording.digests import digests
-from workloads.recording.events import Device, Failed, Hello, Result
+from workloads.recording.events import DeviceChosen, Failed, Hello, Result
 from workloads.recording.exceptions import (
     Incomplete,
     MissingCompiler,
@@ -150,7 +150,7 @@ class Recording:
         self._target = target = devices.choose(self._options.device)
         activities = [activity.name for activity in target.activities]
         self._reporter.send(
-            Device(target.device, target.name, torch.__version__, activities, torch.get_num_threads()),
+            DeviceChosen(target.device, target.name, torch.__version__, activities, torch.get_num_threads()),
         )
         if target.note:
             self._reporter.note(target.note)
