@@ -290,3 +290,15 @@ def test_a_stray_bracket_behind_few_and_many_events_is_told_at_its_byte(read, bl
     assert (layout.is_closed, layout.truncated_at, layout.dropped) == (True, None, 0)
     for piece in found:
         assert piece.data[1:-1] == text[piece.offset + 1 : piece.offset + len(piece.data) - 1].encode()
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("number", [0, 18])
+def test_keys_behind_a_damaged_array_begin_at_its_bracket(read, block, number):
+    """The tolerant path says where the array ends: not a byte of what follows is lost, and the bracket is none of it."""
+    damaged = EVENTS.copy()
+    damaged[number] = damaged[number].replace('"n"', '"n ')
+    found, layout = read(HEADER + "[" + ",\n".join(damaged) + "]" + TRAILER, block)
+    assert times(found) == [other for other in range(20) if other != number]
+    assert (layout.header.decode(), layout.trailer.decode()) == (HEADER, TRAILER)
+    assert (layout.is_closed, layout.truncated_at, layout.dropped, layout.oddities) == (True, None, 1, [])
