@@ -295,7 +295,7 @@ def test_a_stray_bracket_behind_few_and_many_events_is_told_at_its_byte(read, bl
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("number", [0, 18])
 def test_keys_behind_a_damaged_array_begin_at_its_bracket(read, block, number):
-    """The tolerant path says where the array ends: not a byte of what follows is lost, and the bracket is none of it."""
+    """The tolerant path says where the array ends: no byte behind it is lost."""
     damaged = EVENTS.copy()
     damaged[number] = damaged[number].replace('"n"', '"n ')
     found, layout = read(HEADER + "[" + ",\n".join(damaged) + "]" + TRAILER, block)

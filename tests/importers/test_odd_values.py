@@ -211,3 +211,8 @@ def test_a_legacy_export_of_autograd_is_a_trace_of_pytorch_with_a_device(panes: 
         ("GPU 0", LaneKind.GPU),
     ]
     assert trace.slices.kind[np.argsort(trace.slices.start)].tolist() == [Kind.CPU_OP, Kind.KERNEL]
+
+
+def test_an_escape_behind_a_colon_is_no_path():
+    r"""`"A:\u001f"` is JSON for a letter, a colon and a control sign; `"D:\new"` can only be a path."""
+    assert literal_paths(r'"A:\u001f" "D:\new\u00.py"') == r'"A:\u001f" "D:\\new\\u00.py"'

@@ -206,7 +206,7 @@ IDLE_PCT = ColumnSpec(
 )
 IDLE_US = ColumnSpec("idle_us", "idle", help="Time between them in which the stream ran nothing.", unit="us")
 IN_LAUNCH_US = ColumnSpec("in_launch_us", "in call", help="Of it: inside the launch call.", unit="us")
-INDEX = ColumnSpec("index", "index", help="Place in the step, by start.")
+INDEX = ColumnSpec("index", "#", help="Index within the step, by start.")
 INPUT_SHAPES = ColumnSpec(
     "input_shapes",
     "shapes",

@@ -28,8 +28,10 @@ _NAME_BEGINS = re.compile(r'"name"\s*:\s*"')
 _NAME_ENDS = re.compile(r'"\s*[,}]\s*(?:"(?:' + EVENT_KEYS + r')"\s*:|$)')
 _QUOTE = re.compile(r'(\\.)|"', re.DOTALL)
 """A quote, or as the group what a backslash keeps from being one."""
-_PATH = re.compile(r"""(?<=["';(=,<])[A-Za-z]:(?=\\[^\\/"\s:*?<>|])""")
-"""The drive of a path whose backslashes are not escaped; the words `a:` and a new line stand behind a blank."""
+_PATH = re.compile(r"""(?<=["';(=,<])[A-Za-z]:(?=\\(?!u[0-9a-fA-F]{4})[^\\/"\s:*?<>|])""")
+"""The drive of a path whose backslashes are not escaped; the words `a:` and a new line stand behind a blank.
+
+Four hexadecimal digits behind `\\u` are an escape."""
 _REST_OF_TEXT = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _BACKSLASHES = re.compile(r'(\\[\\"])|\\')
 

@@ -178,7 +178,7 @@ def test_calls_alike_are_one_row_of_the_pane():
     assert first["above_us"] == pytest.approx(5_000 - 2 * 2 * 8192**3 / 989.4e12 * 1e6)
     assert (second["op"], second["bound"]) == ("aten::add", "memory")
     assert len(PANES["roofline"].build(trace, step=2)) == 0
-    assert "5,500.0 of 5,500.0 µs" in table.note
+    assert "5.50 ms of 5.50 ms" in table.note
     assert "record_shapes" in PANES["roofline"].build(make_trace([kernel("k", 0, 1)])).note
 
 
@@ -286,11 +286,11 @@ def test_the_details_say_it_in_words():
     facts = {fact.label: fact.value for fact in kernel_facts(trace, main)}
     normal = "low is normal for matrix and attention kernels"
     assert facts["occupancy"] == f"37.5 % at most (3 blocks per SM), limited by registers; {normal}"
-    assert facts["to raise it"] == "8 registers fewer: 4 blocks per SM instead of 3"
+    assert facts["to raise it"] == "8 fewer registers: 4 blocks per SM instead of 3"
     assert facts["waves"].startswith("25.3; 2.9 %")
-    assert facts["work"] == "1,100 GFLOP at 549 TFLOP/s, 384.0 MiB at 201 GB/s"
+    assert facts["operations"] == "1.1 TFLOP at 549 TFLOP/s, 384.0 MiB at 201 GB/s"
     assert facts["bound"] == "compute: 55.5 % of 989 TFLOP/s"
-    assert [fact.row for fact in kernel_facts(trace, helper) if fact.label == "work"] == [main]
+    assert [fact.row for fact in kernel_facts(trace, helper) if fact.label == "operations"] == [main]
     assert list(kernel_facts(trace, 0)) == []
 
 

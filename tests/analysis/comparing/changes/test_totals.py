@@ -123,7 +123,7 @@ def test_each_number_says_what_it_is():
 
 def test_one_part_each_is_noted_and_so_is_a_step_left_out():
     trace = tutorial.mlp()
-    assert "noise is not known" in totals(side(trace, "2"), side(trace, "3")).note
+    assert "noise is unknown" in totals(side(trace, "2"), side(trace, "3")).note
     assert totals(side(trace), side(trace)).note == ""
 
 
