@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := sorted(set(options.names) - set(MODULES)):
         parser.error(f"no module is called {', '.join(unknown)}")
+    if find_spec("cosmic_ray") is None:
+        parser.error("Cosmic Ray is not installed: pip install -e '.[mutants]'")
     names = options.names or list(MODULES)
     with ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(lambda name: tried(name, options.sample, options.seed), names))
