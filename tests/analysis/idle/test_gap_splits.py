@@ -58,6 +58,7 @@ def test_small_traces_split_as_moment_by_moment(made: list[Event]) -> None:
     idle, causes = idleness(trace), gap_causes(trace)
     expected = slow_gaps(trace)
     assert found_gaps(trace) == Counter(gap.key for gap in expected)
+    assert np.array_equal(sum(causes.spent.values(), np.zeros(len(idle), np.int64)), idle.dur)
     sums = Counter[Cause]()
     for gap in expected:
         sums.update(gap.late_by_sort)

@@ -49,6 +49,8 @@ class GapCauses:
     texts: Strings
     by_step: Int64
     """Sum in ns of each cause in the gaps of each step of `steps(trace)`; the last row is for gaps in no step."""
+    spent: dict[Cause, Int64]
+    """Time in ns of every gap that each cause explains; without the causes that explain nothing. Adds up to the gap."""
 
 
 def gap_causes(trace: Trace) -> GapCauses:
@@ -74,7 +76,8 @@ def _explain(trace: Trace, idle: Idleness) -> GapCauses:
     late = (idle.cpu_late >= idle.in_launch) & (idle.cpu_late >= idle.waiting)
     cause = np.select([~idle.known, late, idle.in_launch >= idle.waiting], [Cause.UNKNOWN, sort, launch], waiting)
     shares, texts = _share_texts(spent, idle.dur)
-    return GapCauses(cause.astype(np.int8), after_sync, shares, texts, _by_step(trace, idle, spent))
+    parts = {Cause(number): spent[number] for number in np.flatnonzero(spent.any(axis=1)).tolist()}
+    return GapCauses(cause.astype(np.int8), after_sync, shares, texts, _by_step(trace, idle, spent), parts)
 
 
 def _by_step(trace: Trace, idle: Idleness, spent: Int64) -> Int64:
