@@ -10,16 +10,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tracetui.analysis import columns as col
-from tracetui.analysis.findings.finding import Finding, Scope, Severity
+from tracetui.analysis.findings.finding import Finding, Severity
+from tracetui.analysis.findings.headline import headline
 from tracetui.analysis.findings.host import (
     cold_step,
     compile_overhead,
-    occupancy_queries,
     profiler_events,
     recompilation,
     stack_inflation,
     stalled_thread,
-    view_tax,
 )
 from tracetui.analysis.findings.kernels import (
     far_from_roofline,
@@ -29,6 +28,7 @@ from tracetui.analysis.findings.kernels import (
     uneven_kernels,
 )
 from tracetui.analysis.findings.overall import exposed_communication, idle_gpu, untrusted
+from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.findings.waiting import host_sync, pageable_copy
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
@@ -51,16 +51,12 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     misaligned_products,
     uneven_kernels,
     stalled_thread,
-    view_tax,
-    occupancy_queries,
     recompilation,
     compile_overhead,
     stack_inflation,
     profiler_events,
 )
 """All rules; among findings of equal severity and cost the earlier rule comes first."""
-
-NO_FINDINGS = "No rule found anything to report."
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
@@ -69,7 +65,7 @@ def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
     def make() -> list[Finding]:
         scope = Scope(trace, step)
         every = [finding for rule in RULES for finding in rule(scope)]
-        return sorted(every, key=lambda finding: (finding.id != "untrusted", -finding.severity, -(finding.cost or 0)))
+        return sorted(every, key=lambda finding: (-finding.severity, finding.id != "untrusted", -(finding.cost or 0)))
 
     return trace.remember(("findings", step), make)
 
@@ -93,7 +89,7 @@ def findings(trace: Trace, step: int | None = None, by: str | None = None) -> Ta
             texts(col.JUMP, _jumps(trace, rows, number)),
         ),
         rows,
-        "" if every else NO_FINDINGS,
+        headline(Scope(trace, step), every),
     )
 
 

@@ -9,14 +9,14 @@ import numpy as np
 
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import is_named
-from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest, most_common
+from tracetui.analysis.findings.finding import Finding, Severity
+from tracetui.analysis.findings.scope import Scope, longest, most_common
 from tracetui.analysis.health.time_checks import stack_cost
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import Steps, steps
-from tracetui.analysis.occupancy import queries
 from tracetui.analysis.operators.ops import self_times
 from tracetui.analysis.operators.views import idle_view_rows
 from tracetui.model.intervals import Int64, covered
@@ -45,15 +45,14 @@ def cold_step(scope: Scope) -> Iterator[Finding]:
         evidence += f"; {duration(extra)} more of it in {trace.name_of(culprit)}"
     if dead:
         evidence += f"; {dead}"
-    yield Finding(
+    yield from scope.priced(
         "cold-step",
-        Severity.MINOR,
+        cost,
         "The first step is cold",
         evidence,
         "Modules are loaded, libraries initialised and memory allocated the first time. Leave it out of every average, "
         "and give the profiler's schedule a warm-up step or two.",
         culprit if culprit >= 0 else int(every.row[0]),
-        cost,
     )
 
 
@@ -100,28 +99,6 @@ MIN_STALL_RATIO = 100
 """Minimum self time of a stalled view, relative to the median of all views."""
 
 
-def view_tax(scope: Scope) -> Iterator[Finding]:
-    """Views of tensors cost CPU time and launch nothing (R3.20)."""
-    rows, own, stalled = _views(scope)
-    rows, own = rows[~stalled], own[~stalled]
-    if len(rows) == 0:
-        return
-    cost = int(own.sum())
-    # Without a GPU the CPU is not what holds it up.
-    severity = scope.weigh(cost) if len(links(scope.trace).gpu) else min(scope.weigh(cost), Severity.MINOR)
-    yield Finding(
-        "view-ops",
-        severity,
-        "Views cost CPU time and launch nothing",
-        f"{scope.per_step(len(rows), 'call')}, {duration(cost)} of self time, {scope.share(cost)}; most often "
-        f"{most_common(scope.trace, rows)}",
-        "t, view, transpose and the like only write new sizes and strides. They matter where the CPU is the "
-        "bottleneck; torch.compile removes them.",
-        int(rows[np.argmax(own)]),
-        cost,
-    )
-
-
 def stalled_thread(scope: Scope) -> Iterator[Finding]:
     """Views that took so long that their thread was not running."""
     rows, own, stalled = _views(scope)
@@ -130,16 +107,15 @@ def stalled_thread(scope: Scope) -> Iterator[Finding]:
         return
     cost = int(own.sum())
     worst = int(rows[np.argmax(own)])
-    yield Finding(
+    yield from scope.priced(
         "stalled-thread",
-        scope.weigh(cost),
+        cost,
         "A CPU thread was not running",
         f"{counted(len(rows), 'call')} of views took {duration(cost)}, {scope.share(cost)}; the longest, "
         f"{scope.trace.name_of(worst)}, {duration(int(own.max()))}",
         "A view takes a microsecond. Here the thread was not running: another thread held the GIL, the process was "
         "given no processor, or the profiler wrote its buffers. Look for other work on the machine.",
         worst,
-        cost,
     )
 
 
@@ -158,26 +134,6 @@ _COMPILING = re.compile(
 )
 
 
-def occupancy_queries(scope: Scope) -> Iterator[Finding]:
-    """cuBLAS queries how many blocks of a kernel fit before it launches the kernel (R3.26)."""
-    trace = scope.trace
-    rows = scope.inside(queries(trace))
-    if len(rows) == 0:
-        return
-    cost = int(trace.slices.dur[rows].sum())
-    yield Finding(
-        "occupancy-queries",
-        scope.weigh(cost),
-        "Libraries ask for the occupancy of kernels before launching them",
-        f"{scope.per_step(len(rows), 'query')}, {duration(cost)}, {scope.share(cost)}",
-        "Each marks a launch that was sized on the spot, mostly a matrix product: cuBLAS asks how many blocks of a "
-        "candidate fit on a multiprocessor. They cost about a microsecond and no GPU time; nothing to do unless they "
-        "are many.",
-        longest(trace, rows),
-        cost,
-    )
-
-
 def profiler_events(scope: Scope) -> Iterator[Finding]:
     """The profiler's own cost, which is part of the trace."""
     trace = scope.trace
@@ -193,15 +149,14 @@ def profiler_events(scope: Scope) -> Iterator[Finding]:
     )
     if len(final):
         evidence.append(f"{trace.name_of(int(final[0]))} at the end, {duration(trace.slices.dur[final[0]])}")
-    yield Finding(
+    yield from scope.priced(
         "profiler",
-        Severity.NOTE,
+        cost,
         "Part of the recorded time is the profiler's own",
         "; ".join(evidence),
         "It flushes its buffers and loads modules while it records, and waits for the device at the end. Leave these "
         "out when you add up; a warm-up step or two in the schedule keeps the first of them out of the trace.",
         longest(trace, rows) if len(rows) else int(final[0]),
-        cost,
     )
 
 
@@ -228,16 +183,15 @@ def compile_overhead(scope: Scope) -> Iterator[Finding]:
     if len(rows) == 0:
         return
     cost = covered(trace.slices.start[rows], trace.slices.end[rows])
-    yield Finding(
+    yield from scope.priced(
         "compile-preamble",
-        scope.weigh(cost),
+        cost,
         "Compiled functions check their guards before each call",
         f"{scope.per_step(len(rows), 'slice')}, {duration(cost)}, {scope.share(cost)}; most often "
         f"{most_common(trace, rows)}",
         "This is what a compiled call costs before its first kernel. It pays for itself by the launches that it saves; "
         "compile a larger region, or use mode='reduce-overhead', where it does not.",
         longest(trace, rows),
-        cost,
     )
 
 
@@ -248,15 +202,14 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
     if len(rows) == 0:
         return
     cost = covered(trace.slices.start[rows], trace.slices.end[rows])
-    yield Finding(
+    yield from scope.priced(
         "recompilation",
-        scope.weigh(cost),
+        cost,
         "Code was compiled while the profiler recorded",
         f"{duration(cost)}, {scope.share(cost)}; {most_common(trace, rows)}",
         "Warm up until nothing is compiled any more, then record. When it happens in every step, look with "
         "TORCH_LOGS=recompiles for the guard that fails.",
         longest(trace, rows),
-        cost,
     )
 
 

@@ -10,7 +10,8 @@ from tracetui.analysis.common.groups import combinations, group
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import residency
-from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
+from tracetui.analysis.findings.finding import Finding, Severity
+from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.kernel_names import Family, family, short_kernel
 from tracetui.analysis.linking.placement import step_index
@@ -48,9 +49,9 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
     row = table.row(worst)
     cost = int(1000 * float(above[worst]))
     others = len(far) - 1
-    yield Finding(
+    yield from scope.priced(
         "far-from-roofline",
-        min(scope.weigh(cost), Severity.MINOR),
+        cost,
         f"{row['op']} is far below the roofline",
         f"{counted(int(row['calls'] or 0), 'call')} with {row['input_shapes']}, "
         f"{duration(1000 * float(row['total_us'] or 0))}, "
@@ -58,7 +59,7 @@ def far_from_roofline(scope: Scope) -> Iterator[Finding]:
         f"{duration(cost)} above the roofline" + (f"; {counted(others, 'more op')} like that" if others else ""),
         _ADVICE.get(str(row["bound"]), "See the Roofline pane."),
         int(table.slices[worst]),
-        cost,
+        at_most=Severity.MINOR,
     )
 
 
@@ -71,16 +72,15 @@ def misaligned_products(scope: Scope) -> Iterator[Finding]:
     if cost == 0 or cost < MIN_SHARE_OF_GPU_TIME * int(slices.dur[scope.activities].sum()):
         return
     example = longest(trace, rows)
-    yield Finding(
+    yield from scope.priced(
         "misaligned-gemm",
-        max(min(scope.weigh(cost), Severity.MAJOR), Severity.MINOR),
+        cost,
         "Matrix products of misaligned operands",
         f"{scope.per_step(len(rows), 'kernel')}, {duration(cost)}, {scope.share(cost)}; the longest, "
         f"{short_kernel(trace.name_of(example))}",
         "A size that is no multiple of 8 makes the library load single elements. Pad it (sequence length, vocabulary, "
         "hidden size) to a multiple of 8, better of 64.",
         example,
-        cost,
     )
 
 
@@ -122,9 +122,9 @@ def tiny_kernels(scope: Scope) -> Iterator[Finding]:
     count = int((last - first).sum())
     members = rows[np.repeat(first, last - first) + _ramp(last - first)]
     cost = int(slices.dur[members].sum())
-    yield Finding(
+    yield from scope.priced(
         "tiny-kernels",
-        scope.weigh(cost),
+        cost,
         "Small kernels in a row that could be fewer",
         f"{scope.per_step(count, 'kernel')} in {counted(len(runs), 'run')} of up to {int((last - first).max()):,}, "
         f"median {duration(float(np.median(slices.dur[members])))}, {duration(cost)} together, {scope.share(cost)}; "
@@ -132,7 +132,6 @@ def tiny_kernels(scope: Scope) -> Iterator[Finding]:
         "Each kernel reads and writes memory and is launched on its own. torch.compile fuses them; by hand, write "
         "the expression as one kernel or use a fused op.",
         int(rows[first[longest]]),
-        cost,
     )
 
 
@@ -156,9 +155,9 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
     worst = int(np.argmax(np.where(uneven, excess, -1)))
     row = int(rows[slowest[worst]])
     others = int(uneven.sum()) - 1
-    yield Finding(
+    yield from scope.priced(
         "uneven-kernels",
-        min(scope.weigh(int(excess[worst])), Severity.MINOR),
+        int(excess[worst]),
         "The same kernel takes different times",
         f"{short_kernel(trace.name_of(row))}: {counted(int(same.calls[worst]), 'call')} with one grid, median "
         f"{duration(float(median[worst]))}, up to {duration(int(dur[slowest[worst]]))}"
@@ -166,7 +165,7 @@ def uneven_kernels(scope: Scope) -> Iterator[Finding]:
         "Same code and same grid: what differs is the data (other shapes, other strides, cold caches), the clock, or "
         "what ran beside it. Compare a slow and a fast call: their ops, inputs and neighbours.",
         row,
-        int(excess[worst]),
+        at_most=Severity.MINOR,
     )
 
 
@@ -192,16 +191,16 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
         (int(ragged.sum()), "with most of the last wave empty"),
     ]
     summary = ", ".join(f"{counted(number, 'kernel')} {what}" for number, what in counts if number)
-    yield Finding(
+    yield from scope.priced(
         "low-waves",
-        min(scope.weigh(cost), Severity.MINOR),
+        cost,
         "Kernels that do not fill the device",
         f"{summary}: {rounded_percent(100 * cost / max(total, 1))} of the kernels' time; the longest, "
         f"{short_kernel(trace.name_of(example))}, has {fit.waves[worst[-1]]:.2f} waves",
         "Too few blocks for all multiprocessors, or a last wave that leaves most of them idle. A larger batch, other "
         "tile sizes (max-autotune), or split-K give the device more to do at once.",
         example,
-        cost,
+        at_most=Severity.MINOR,
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.analysis.findings.finding import Finding, Scope, Severity, longest
+from tracetui.analysis.findings.finding import Finding, Severity
+from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.health.checks import CheckSeverity
 from tracetui.analysis.health.health_table import doubtful, doubts
 from tracetui.analysis.idle.cause_words import WORDS, Cause
@@ -68,14 +69,13 @@ def idle_gpu(scope: Scope) -> Iterator[Finding]:
     if said is None or said.idle_pct < BUSY:
         return
     largest = _longest_gap(scope)
-    yield Finding(
+    yield from scope.priced(
         f"{said.cause}-bound" if said.idle_pct >= STARVED else f"{said.cause}-gaps",
-        scope.weigh(said.idle),
+        said.idle,
         f"{said.words[0].upper()}{said.words[1:]}: GPU idle for {rounded_percent(said.idle_pct)}",
         _split(said) + (f"; the longest gap, {_described(scope, largest)}" if largest >= 0 else "") + _lead_in(scope),
         " ".join((_advice(said), *said.remarks)),
         int(idleness(scope.trace).after[largest]) if largest >= 0 else -1,
-        said.idle,
     )
 
 
@@ -85,16 +85,15 @@ def exposed_communication(scope: Scope) -> Iterator[Finding]:
     if said is None or said.exposed_comm_pct < _MIN_EXPOSED_PERCENT:
         return
     rows = scope.activities[communicates(scope.trace, scope.activities)]
-    yield Finding(
+    yield from scope.priced(
         "exposed-communication",
-        scope.weigh(said.exposed_comm),
+        said.exposed_comm,
         "Exposed communication",
         f"{duration(said.exposed_comm)}, {rounded_percent(said.exposed_comm_pct)} of the time from the "
         f"first kernel to the last; {counted(len(rows), 'collective kernel')}",
         "A collective lasts until the slowest rank has come: compare ranks before blaming the network. Overlap it with "
         "computation (bucket sizes, prefetch), or send less.",
         longest(scope.trace, rows),
-        said.exposed_comm,
     )
 
 

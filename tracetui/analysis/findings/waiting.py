@@ -9,7 +9,8 @@ import numpy as np
 
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import is_named
-from tracetui.analysis.findings.finding import Finding, Scope, longest
+from tracetui.analysis.findings.finding import Finding
+from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.idleness import idleness
@@ -42,9 +43,9 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
     culprits, count = _culprits(trace, rows)
     # A CPU that waits for a busy GPU loses nothing: what counts is how long the GPU then had nothing to do.
     cost = _idle_after(scope)
-    yield Finding(
+    yield from scope.priced(
         "host-sync",
-        scope.weigh(cost),
+        cost,
         "The CPU waits for the GPU inside the step",
         f"{scope.per_step(len(rows), 'wait')}, {duration(waited)}, {scope.share(waited)}"
         + (f", {count:,} of them inside {culprits}" if count else "")
@@ -52,7 +53,6 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
         "Nothing can be queued while the CPU waits. Read values less often (.item(), .cpu(), print, an if on a "
         "tensor), keep them on the GPU, or read them a step later.",
         longest(trace, rows),
-        cost,
     )
 
 
@@ -67,14 +67,13 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
     moved = bytes_of(trace, rows)
     total = int(moved[moved > 0].sum())
     moved_words = f", {size(total)} at {rate(total, cost)}" if total else ""
-    yield Finding(
+    yield from scope.priced(
         "pageable-copy",
-        scope.weigh(cost),
+        cost,
         "Copies between the GPU and memory that is not pinned",
         f"{scope.per_step(len(rows), 'copy')}, {duration(cost)}{moved_words}",
         _COPY_ADVICE[_mostly_read(trace, rows)],
         longest(trace, rows),
-        cost,
     )
 
 

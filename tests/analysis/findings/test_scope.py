@@ -1,0 +1,105 @@
+"""The time of the steps and the price of GPU and CPU time, which weigh every finding."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.build import kernel, launch, make_trace, memcpy, op, step
+from tracetui.analysis.findings.finding import Severity, severity_of
+from tracetui.analysis.findings.scope import Scope
+
+
+def test_a_step_takes_the_longer_of_its_time_on_the_cpu_and_the_time_to_the_next_steps_first_kernel():
+    calls = [launch(10, 5, 1), launch(110, 5, 2), launch(210, 5, 3)]
+    work = [
+        kernel("a", 20, 400, correlation=1),
+        kernel("b", 500, 100, correlation=2),
+        kernel("c", 900, 70, correlation=3),
+    ]
+    trace = make_trace([step(0, 0, 100), step(1, 100, 100), step(2, 200, 300), *calls, *work])
+    # From the start of the first step to b, from b to c, and the CPU time of the last, which is longer than c.
+    assert Scope(trace, None).time == 500 + 400 + 300
+    assert [Scope(trace, number).time for number in (0, 1, 2)] == [500, 400, 300]
+
+
+def test_the_wait_that_ends_the_capture_is_no_time_of_the_step():
+    calls = [launch(10, 5, 1), launch(50, 900, 9, "cudaDeviceSynchronize")]
+    trace = make_trace([step(0, 0, 1_000), *calls, kernel("a", 20, 200, correlation=1)])
+    assert Scope(trace, None).time == 220
+
+
+def test_without_steps_the_start_up_before_the_first_kernel_counts():
+    trace = make_trace([op("aten::mm", 100, 800), launch(700, 5, 1), kernel("a", 1_000, 200, correlation=1)])
+    scope = Scope(trace, None)
+    assert (scope.time, scope.lead_in) == (1_100, 900)
+
+
+def test_a_kernel_costs_the_time_in_which_the_next_one_was_launched_already():
+    calls = [launch(0, 5, 1), launch(60, 5, 2), launch(300, 5, 3)]
+    work = [
+        kernel("a", 10, 90, correlation=1),
+        kernel("b", 100, 100, correlation=2),
+        kernel("c", 310, 50, correlation=3),
+    ]
+    scope = Scope(make_trace([*calls, *work]), None)
+    # After b the GPU waited for the launch of c: a faster b would save nothing.
+    assert [scope.gpu_cost(scope.activities[[index]]) for index in range(3)] == [40, 0, 50]
+    assert scope.gpu_cost(scope.activities) == 90
+
+
+def test_a_kernel_that_the_cpu_waits_for_costs_all_of_its_time():
+    calls = [launch(0, 5, 1), launch(20, 200, 9, "cudaStreamSynchronize"), launch(300, 5, 2)]
+    scope = Scope(make_trace([*calls, kernel("a", 10, 90, correlation=1), kernel("b", 310, 5, correlation=2)]), None)
+    assert scope.gpu_cost(scope.activities[:1]) == 80
+
+
+def test_a_blocking_copy_makes_the_cpu_wait():
+    copy = launch(0, 500, 1, "cudaMemcpyAsync")
+    moved = memcpy("Memcpy HtoD (Pageable -> Device)", 100, 300, correlation=1)
+    later = [launch(600, 5, 2), kernel("b", 610, 5, correlation=2)]
+    scope = Scope(make_trace([copy, moved, *later]), None)
+    assert scope.gpu_cost(scope.activities[:1]) == 300
+
+
+def test_what_runs_beside_another_stream_costs_only_the_rest():
+    calls = [launch(0, 1, 1), launch(1, 1, 2)]
+    work = [kernel("a", 10, 100, correlation=1), kernel("b", 60, 100, "stream 8", correlation=2)]
+    scope = Scope(make_trace([*calls, *work]), None)
+    assert scope.gpu_cost(scope.activities[:1]) == 50
+
+
+def test_an_op_costs_the_time_for_which_the_gpu_waited_for_it():
+    calls = [launch(10, 5, 1), launch(190, 5, 2)]
+    work = [kernel("a", 20, 80, correlation=1), kernel("b", 200, 80, correlation=2)]
+    trace = make_trace([op("slow", 50, 145), *calls, *work])
+    scope = Scope(trace, None)
+    # The GPU ran until 100; the launch inside the op returned at 195.
+    assert scope.cpu_cost(scope.ops) == 95
+    busy = [kernel("a", 20, 180, correlation=1), kernel("b", 200, 80, correlation=2)]
+    assert Scope(make_trace([op("slow", 50, 145), *calls, *busy]), None).cpu_cost(scope.ops) == 0
+
+
+@pytest.mark.parametrize(
+    ("share", "severity"),
+    [(0.1, Severity.MAJOR), (0.099, Severity.MINOR), (0.02, Severity.MINOR), (0.0199, Severity.NOTE), (0.0049, None)],
+)
+def test_a_tenth_is_major_a_fiftieth_minor_and_half_a_percent_the_least(share, severity):
+    assert severity_of(share) == severity
+
+
+@given(st.lists(st.tuples(st.integers(0, 90), st.integers(1, 60), st.integers(0, 1)), min_size=1, max_size=12))
+def test_no_activities_cost_more_than_the_time_in_which_they_ran(items):
+    events, at = [], 0
+    for number, (pause, dur, stream) in enumerate(items, 1):
+        at += pause
+        events += [
+            launch(max(at - pause // 2 - 1, 0), 1, number),
+            kernel("k", at, dur, f"stream {stream}", correlation=number),
+        ]
+    scope = Scope(make_trace(events), None)
+    half = scope.activities[::2]
+    rest = scope.activities[1::2]
+    assert 0 <= scope.gpu_cost(half)
+    assert scope.gpu_cost(half) + scope.gpu_cost(rest) <= scope.gpu_cost(scope.activities) <= scope.busy <= scope.time

@@ -1,0 +1,84 @@
+"""What the recorded program does already, read from the trace, so that no rule advises what is done."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.common.lanes import is_named
+from tracetui.analysis.health.time_checks import stack_cost
+from tracetui.analysis.linking.links import calls_named, links, op_rows
+from tracetui.analysis.linking.replays import GRAPH_LAUNCH
+from tracetui.analysis.operators.ops import ALLOCATION
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+
+_COMPILED = re.compile(
+    r"^Torch-Compiled Region|^CompiledFunction|^## Call CompiledFxGraph|^TorchDynamo Cache Lookup"
+    r"|^AOTDispatcher Runtime Wrapper|^Pregraph bytecode"
+)
+_GENERATED = re.compile(r"^triton_(poi|per|red|tem|for|mm|spl|unk)_")
+_SINGLE = re.compile(r"_SingleProcessDataLoaderIter")
+_WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
+_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$")
+_OPTIMIZER = re.compile(r"^Optimizer\.step#")
+_MULTI_TENSOR = re.compile(r"multi_tensor_apply|FusedAdam|fused_adam|fused_sgd|foreach")
+_PINNED = re.compile(r"Pinned")
+MAX_SAMPLED_OPS = 300
+"""Maximum ops searched for shapes."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the recorded program does, and what was recorded of it; False where the trace does not show it."""
+
+    is_compiled: bool
+    """Code made by `torch.compile` ran: its regions, or kernels that it generated."""
+    has_graphs: bool
+    """CUDA graphs were replayed."""
+    has_workers: bool
+    """A DataLoader with worker processes was read."""
+    loads_in_process: bool
+    """A DataLoader without worker processes was read."""
+    has_pinned_copies: bool
+    has_backward: bool
+    """Gradients were computed."""
+    has_optimizer: bool
+    has_multi_tensor: bool
+    """Kernels that update many parameters at once ran."""
+    has_frames: bool
+    """So many Python frames were recorded that they slow the CPU down."""
+    has_shapes: bool
+    """Shapes of inputs were recorded."""
+    has_memory: bool
+    """Memory events were recorded."""
+
+
+def program(trace: Trace) -> Program:
+    """Facts about the program, found once."""
+    return trace.remember("program", lambda: _read(trace))
+
+
+def _read(trace: Trace) -> Program:
+    ops = op_rows(trace)
+    frames = stack_cost(trace)
+    host = (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
+    return Program(
+        is_compiled=_has(trace, host, _COMPILED) or _has(trace, (Kind.KERNEL,), _GENERATED),
+        has_graphs=len(np.intersect1d(calls_named(trace, GRAPH_LAUNCH), links(trace).launches)) > 0,
+        has_workers=_has(trace, host, _WORKERS),
+        loads_in_process=_has(trace, host, _SINGLE),
+        has_pinned_copies=_has(trace, GPU_WORK, _PINNED),
+        has_backward=_has(trace, (Kind.CPU_OP,), _BACKWARD),
+        has_optimizer=_has(trace, host, _OPTIMIZER),
+        has_multi_tensor=_has(trace, (Kind.KERNEL,), _MULTI_TENSOR),
+        has_frames=frames is not None and frames.count > 0,
+        has_shapes=bool((trace.op_args.text("Input Dims", trace.slices.event[ops[:MAX_SAMPLED_OPS]]) >= 0).any()),
+        has_memory=bool((trace.instants.name == trace.names.find(ALLOCATION)).any()),
+    )
+
+
+def _has(trace: Trace, kinds: tuple[Kind, ...], pattern: re.Pattern[str]) -> bool:
+    rows = trace.slices.of_kind(*kinds)
+    return bool(is_named(trace, rows, pattern.search).any())

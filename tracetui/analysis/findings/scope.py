@@ -1,0 +1,272 @@
+"""The part of a trace that the rules look at: its time, its GPU activities, and the price of changing them.
+
+A time is weighed by what fixing it could save at most: time of the GPU counts where the GPU held the program up, and
+time of the CPU where the GPU waited for the CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from tracetui.analysis.common.groups import distinct, group
+from tracetui.analysis.common.stretches import Axis, Stretches
+from tracetui.analysis.findings.finding import Finding, Severity, severity_of
+from tracetui.analysis.findings.program import Program, program
+from tracetui.analysis.idle.exposure import communicates
+from tracetui.analysis.idle.idleness import device_order, idleness
+from tracetui.analysis.idle.waits import flush, sync_calls
+from tracetui.analysis.linking.links import links, op_rows
+from tracetui.analysis.linking.placement import chosen, step_index, within
+from tracetui.analysis.linking.steps import steps
+from tracetui.model.intervals import Int64, covered, union
+from tracetui.model.quantities import counted, duration, rounded_percent
+from tracetui.model.trace import GPU_WORK, Kind, Trace
+
+
+class Scope:
+    """A trace, or one step of it, for the rules."""
+
+    def __init__(self, trace: Trace, step: int | None) -> None:
+        self.trace = trace
+        self.step = step
+
+    @property
+    def program(self) -> Program:
+        """What the program does already, so that no rule advises it."""
+        return program(self.trace)
+
+    @cached_property
+    def ops(self) -> Int64:
+        """Rows of the operators, ascending."""
+        return within(self.trace, op_rows(self.trace), self.step)
+
+    @cached_property
+    def activities(self) -> Int64:
+        """GPU activities that the steps launched, in order of start; all of them in a trace without steps."""
+        return self.inside(links(self.trace).gpu)
+
+    @cached_property
+    def kernels(self) -> Int64:
+        """The kernels among the activities, in order of start."""
+        rows: Int64 = self.activities[self.trace.slices.kind[self.activities] == Kind.KERNEL]
+        return rows
+
+    @cached_property
+    def computing(self) -> Int64:
+        """The kernels that do not communicate, in order of start."""
+        return self.kernels[~communicates(self.trace, self.kernels)]
+
+    @cached_property
+    def busy(self) -> int:
+        """Time in ns in which at least one of the activities ran."""
+        return covered(self.trace.slices.start[self.activities], self.trace.slices.end[self.activities])
+
+    @cached_property
+    def gaps(self) -> Int64:
+        """Indices in `idleness(trace)` of the gaps before the activities."""
+        return np.flatnonzero(np.isin(idleness(self.trace).after, self.activities))
+
+    @cached_property
+    def idle(self) -> int:
+        """Time in ns of the gaps before the activities."""
+        return int(idleness(self.trace).dur[self.gaps].sum())
+
+    @cached_property
+    def lead_in(self) -> int:
+        """Time in ns that passed before the first activity of the trace, which is in no gap; 0 in a later step.
+
+        It counts from the start of the first step, or of the first CPU slice where there are no steps.
+        """
+        every, picked = steps(self.trace), chosen(self.trace, self.step)
+        if len(self.activities) == 0 or (len(every) and picked[0] != 0):
+            return 0
+        first = int(self.trace.slices.start[self.activities[0]])
+        return max(first - (int(every.start[0]) if len(every) else self._extent[0]), 0)
+
+    @cached_property
+    def time(self) -> int:
+        """Time in ns that the steps took.
+
+        That is for each step the longer of its time on the CPU and the time from its first GPU activity to that of the
+        next step; the first step counts from its start. Without steps it is the time from the first call or operator
+        to the end of the last one or of the last GPU activity. The wait that ends the capture is left out.
+        """
+        if len(steps(self.trace)) == 0:
+            return max(self._extent[1] - self._extent[0], 1)
+        picked = chosen(self.trace, self.step)
+        return max(int(np.maximum(self._on_cpu, self._on_gpu)[picked].sum()), 1)
+
+    @cached_property
+    def rounds(self) -> int:
+        """Number of steps in scope; 1 without steps."""
+        return max(len(chosen(self.trace, self.step)), 1)
+
+    def inside(self, rows: Int64) -> Int64:
+        """Those of the slices that lie in a step in scope; all of them in a trace without steps."""
+        if len(steps(self.trace)) == 0:
+            return rows
+        index = step_index(self.trace, rows)
+        return rows[np.isin(index, chosen(self.trace, self.step))]
+
+    def gpu_cost(self, rows: Int64) -> int:
+        """Time in ns that the program would save at most if some GPU activities took none.
+
+        It counts while nothing else ran on any device, and while the GPU held the program up: the next activity of the
+        device had been launched already, or the CPU was waiting for the GPU.
+        """
+        slices, wanted = self.trace.slices, np.zeros(len(self.trace.slices), bool)
+        wanted[rows] = True
+        order = device_order(self.trace).row
+        mine = wanted[order]
+        others = order[~mine]
+        beside = union(slices.start[others], slices.end[others])
+        begin, end = _limiting(self.trace, order)
+        keep = np.append(np.flatnonzero(mine), np.flatnonzero(mine) + len(order))
+        begin, end = union(begin[keep], end[keep])
+        hidden = np.concatenate([beside[0], begin]), np.concatenate([beside[1], end])
+        return covered(*hidden) - int((beside[1] - beside[0]).sum())
+
+    def cpu_cost(self, rows: Int64) -> int:
+        """Time in ns for which the GPU was idle while the thread of the next launch was in one of the slices."""
+        idle, slices = idleness(self.trace), self.trace.slices
+        gaps = self.gaps[idle.known[self.gaps]]
+        if len(gaps) == 0 or len(rows) == 0:
+            return 0
+        axis = Axis.around(slices.start, slices.end)
+        held = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
+        low = idle.start[gaps]
+        high = low + idle.cpu_late[gaps] + idle.in_launch[gaps]
+        return int(held.covered(slices.lane[idle.launch[gaps]], low, high).sum())
+
+    def weigh(self, cost: int) -> Severity | None:
+        """Severity of a saving in ns; None where it is not worth a sentence."""
+        return severity_of(cost / self.time)
+
+    def priced(
+        self,
+        id: str,
+        cost: int,
+        statement: str,
+        evidence: str,
+        advice: str,
+        row: int = -1,
+        *,
+        action: str = "",
+        at_most: Severity = Severity.MAJOR,
+    ) -> Iterator[Finding]:
+        """A finding with the saving in ns that it is about, none where that is not worth a sentence.
+
+        `statement` says what is wrong without an end; the saving and its share follow it.
+        """
+        severity = self.weigh(min(cost, self.time))
+        if severity is not None:
+            title = f"{statement}: {self.amount(cost)}"
+            yield Finding(id, min(severity, at_most), title, evidence, advice, row, min(cost, self.time), action)
+
+    def amount(self, cost: int) -> str:
+        """A time in ns and its share in words: `287.6 ms, 27 % of the steps`."""
+        return f"{duration(cost)}, {self.share(cost)}"
+
+    def share(self, cost: int) -> str:
+        """A time in ns as a share of the steps' time, in words."""
+        return f"{rounded_percent(100 * min(cost, self.time) / self.time)} of {self.title}"
+
+    @property
+    def title(self) -> str:
+        """The scope in words."""
+        if self.step is not None:
+            return f"step {self.step}"
+        return "the steps" if len(steps(self.trace)) else "the trace"
+
+    def per_step(self, number: int, thing: str) -> str:
+        """A number of things, and how many per step where there are several steps."""
+        if self.rounds == 1:
+            return counted(number, thing)
+        each = number / self.rounds
+        return f"{counted(number, thing)} ({each:,.{0 if each >= 10 else 1}f} a step)"
+
+    @cached_property
+    def _extent(self) -> tuple[int, int]:
+        """Start of the first call, operator, annotation or GPU activity and end of the last, the flush left out."""
+        slices = self.trace.slices
+        rows = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, *GPU_WORK)
+        rows = np.setdiff1d(rows, flush(self.trace), assume_unique=True)
+        if len(rows) == 0:
+            return self.trace.window
+        return int(slices.start[rows].min()), int(slices.end[rows].max())
+
+    @cached_property
+    def _on_cpu(self) -> Int64:
+        """Duration of each step in ns, without the wait with which the profiler ends the capture."""
+        every, slices, last = steps(self.trace), self.trace.slices, flush(self.trace)
+        lasted = every.end - every.start
+        for row in last.tolist():
+            inside = np.minimum(every.end, slices.end[row]) - np.maximum(every.start, slices.start[row])
+            lasted = lasted - np.maximum(inside, 0)
+        return lasted
+
+    @cached_property
+    def _on_gpu(self) -> Int64:
+        """Time in ns from the first GPU activity of each step to that of the next, or to the end of its own last."""
+        every, slices = steps(self.trace), self.trace.slices
+        rows = links(self.trace).gpu
+        index = step_index(self.trace, rows)
+        rows, index = rows[index >= 0], index[index >= 0]
+        first, last = np.full(len(every), np.iinfo(np.int64).max), np.full(len(every), np.iinfo(np.int64).min)
+        np.minimum.at(first, index, slices.start[rows])
+        np.maximum.at(last, index, slices.end[rows])
+        took = np.zeros(len(every), np.int64)
+        for lane in distinct(every.lane).tolist():
+            mine = np.flatnonzero((every.lane == lane) & (last > first))
+            if len(mine):
+                took[mine] = np.maximum(np.append(first[mine[1:]], last[mine[-1]]) - first[mine], 0)
+                took[mine[0]] += max(int(first[mine[0]] - every.start[mine[0]]), 0)
+        return took
+
+
+def _limiting(trace: Trace, order: Int64) -> tuple[Int64, Int64]:
+    """The two parts of each activity in which it held the program up, first all of one kind, then of the other.
+
+    While the next activity of its device had been launched, and while the CPU waited for the GPU; (0, 0) for none.
+    """
+
+    def find() -> tuple[Int64, Int64]:
+        slices, device = trace.slices, device_order(trace).device
+        launch = links(trace).launch[order].astype(np.int64)
+        start, end = slices.start[order], slices.end[order]
+        ready = np.where(launch >= 0, slices.start[launch], start)
+        follows = np.append(device[1:] == device[:-1], False) if len(order) else np.empty(0, bool)
+        queued = np.where(follows, np.append(ready[1:], 0), start) if len(order) else start
+        begin = np.minimum(np.maximum(start, queued), end)
+        calls = np.concatenate([sync_calls(trace), _blocking(trace, order)])
+        low, high = union(slices.start[calls], slices.end[calls])
+        # Of several waits during one activity the last counts: it lasts to the activity's end or longer.
+        last = np.searchsorted(low, end) - 1
+        waited = (last >= 0) & (np.append(high, 0)[last] > start)
+        since = np.where(waited, np.clip(np.append(low, 0)[last], start, end), 0)
+        until = np.where(waited, np.clip(np.append(high, 0)[last], start, end), 0)
+        return np.concatenate([begin, since]), np.concatenate([end, until])
+
+    return trace.remember("limiting activities", find)
+
+
+def _blocking(trace: Trace, rows: Int64) -> Int64:
+    """Calls for copies that returned only when the copy had ended, as those for pageable memory do."""
+    slices = trace.slices
+    copies = rows[slices.kind[rows] == Kind.MEMCPY]
+    call = links(trace).launch[copies].astype(np.int64)
+    return distinct(call[(call >= 0) & (slices.end[call] >= slices.end[copies])])
+
+
+def longest(trace: Trace, rows: Int64) -> int:
+    """The longest slice, -1 for none."""
+    return int(rows[np.argmax(trace.slices.dur[rows])]) if len(rows) else -1
+
+
+def most_common(trace: Trace, rows: Int64) -> str:
+    """The most frequent name among the slices."""
+    names = group(trace.slices.name[rows])
+    return str(trace.names[int(names.key[np.argmax(names.calls)])])
