@@ -20,7 +20,7 @@ class OpenOptions(NamedTuple):
     steps_by: str | None = None
     """Name of the annotation that marks the steps, where the profiler recorded none."""
     device: str | None = None
-    """Name of the GPU, where the trace does not describe it."""
+    """Name of the GPU, whatever the trace says about it."""
 
 
 AS_RECORDED = OpenOptions()
@@ -42,10 +42,10 @@ def open_trace(
 ) -> Trace:
     """Read a trace as `load` does, with the steps and the device that the user chose.
 
-    Raises: TraceError for the file; UsageError for an annotation or a device that the trace cannot have.
+    Raises: TraceError for the file; UsageError for an annotation that the trace does not have, or an unknown device.
     """
     # These load numpy, which the names above can do without.
-    from tracetui.analysis.devices.limits import with_device
+    from tracetui.analysis.devices.descriptions import with_device
     from tracetui.analysis.linking.markers import with_steps
     from tracetui.importers.load import load
 

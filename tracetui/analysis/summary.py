@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis import columns as col
-from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.devices.descriptions import ALL_DEVICES, device_names, is_assumed
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.idle.verdict import IDLE_PARTS, totals, verdict_on
 from tracetui.analysis.linking.links import links, no_gpu, op_rows
@@ -71,24 +71,20 @@ def facts(trace: Trace, step: int | None = None) -> list[SummaryFact]:
     ]
 
 
-def device_names(trace: Trace) -> list[str]:
-    """Names of the devices that ran something, in order; `GPU 0` where the file does not name it."""
-    numbered = lane_numbers(trace).device
-    named = {device.id: device.name for device in trace.devices}
-    used = {
-        int(numbered[index]): lane.process
-        for index, lane in enumerate(trace.lanes)
-        if lane.kind == LaneKind.GPU and lane.last > lane.first
-    }
-    return [named.get(number) or process for number, process in sorted(used.items())]
-
-
 def _places(trace: Trace) -> Iterable[SummaryFact]:
     busy = [lane for lane in trace.lanes if lane.last > lane.first]
     yield SummaryFact("processes", len({lane.pid for lane in busy if lane.kind == LaneKind.CPU}))
     yield SummaryFact("threads", sum(lane.kind == LaneKind.CPU for lane in busy))
     yield SummaryFact("streams", sum(lane.kind == LaneKind.GPU for lane in busy))
-    yield SummaryFact("devices", ", ".join(device_names(trace)) or None)
+    yield SummaryFact("devices", ", ".join(_devices(trace)) or None)
+
+
+def _devices(trace: Trace) -> Iterable[str]:
+    """Names of the devices that ran something; what does not stand in the file is marked."""
+    chosen = any(device.id == ALL_DEVICES for device in trace.devices)
+    for number, name in device_names(trace).items():
+        mark = " (--device)" if chosen else " (assumed)" if is_assumed(trace, number) else ""
+        yield f"{name}{mark}"
 
 
 def counts(trace: Trace, step: int | None = None) -> dict[str, int]:

@@ -26,7 +26,7 @@ def add_steps_by(parser: argparse.ArgumentParser) -> None:
 def add_opening(parser: argparse.ArgumentParser) -> None:
     """Declare what the user may say about a trace, see `OpenOptions`."""
     add_steps_by(parser)
-    parser.add_argument("--device", metavar="NAME", help="what the GPU is, where the trace does not say: H100")
+    parser.add_argument("--device", metavar="NAME", help="what the GPU is, such as H100, whatever the trace says")
 
 
 def opening(options: argparse.Namespace) -> OpenOptions:

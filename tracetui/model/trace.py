@@ -100,6 +100,8 @@ class Device:
     name: str
     properties: Mapping[str, Any] = field(default_factory=dict)
     """The entry of `deviceProperties` as it stands in the file."""
+    overrides: tuple[str, ...] = ()
+    """Names of the devices in the file that this one replaces because the user said so."""
 
 
 @dataclass(frozen=True, eq=False)

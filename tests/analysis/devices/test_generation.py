@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.build import kernel, make_trace
 from tests.support.devices import A100, H100, MI300X
+from tracetui.analysis.devices.descriptions import with_device
 from tracetui.analysis.devices.generation import (
     UNKNOWN_GENERATION,
     GenerationSource,
@@ -13,7 +14,6 @@ from tracetui.analysis.devices.generation import (
     generation_by_names,
     generation_of,
 )
-from tracetui.analysis.devices.limits import with_device
 from tracetui.model.trace import Device
 
 V100 = Device(0, "Tesla V100-SXM2-32GB", {"computeMajor": 7, "computeMinor": 0, "numSms": 80})

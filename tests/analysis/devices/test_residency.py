@@ -9,7 +9,8 @@ from tests.support.build import kernel, launch, make_trace, op
 from tests.support.devices import A100, H100, MI300X
 from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.devices.configuration import configuration
-from tracetui.analysis.devices.limits import limits_of, with_device
+from tracetui.analysis.devices.descriptions import with_device
+from tracetui.analysis.devices.limits import limits_of
 from tracetui.analysis.devices.residency import ARTEFACT, UPPER_BOUND, advice, block_limits, residency
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.panes import PANES
@@ -197,8 +198,3 @@ def test_nothing_is_made_of_an_empty_trace():
     trace: Trace = make_trace([], devices=[H100])
     assert len(PANES["kernels"].build(trace)) == 0
     assert len(PANES["roofline"].build(trace)) == 0
-
-
-def test_a_device_is_not_renamed_where_the_trace_says_what_it_is():
-    with pytest.raises(UsageError, match="it ran on NVIDIA"):
-        with_device(make_trace([kernel("k", 0, 10)], devices=[Device(0, "NVIDIA B200", {})]), "h100")

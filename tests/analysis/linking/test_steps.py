@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.autograd import backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.devices.limits import with_device
+from tracetui.analysis.devices.descriptions import with_device
 from tracetui.analysis.linking.markers import markers, with_steps
 from tracetui.analysis.linking.placement import activities_of_step, before_capture, partial_steps, step_index, within
 from tracetui.analysis.linking.steps import steps

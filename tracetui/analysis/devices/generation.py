@@ -14,7 +14,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from tracetui.analysis.devices.limits import ALL_DEVICES, device_index, is_amd, peaks_of
+from tracetui.analysis.devices.descriptions import ALL_DEVICES, device_index
+from tracetui.analysis.devices.limits import is_amd, peaks_of
 from tracetui.analysis.names import decode
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Device, Kind, Trace

@@ -7,20 +7,13 @@ Sources of the table: the technical specifications by compute capability in the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from tracetui.analysis.common.lanes import lane_numbers
-from tracetui.analysis.devices.peaks import Peaks, device_peaks, peaks_named
-from tracetui.errors import UsageError
-from tracetui.model.intervals import Int64
-from tracetui.model.trace import Device, Kind, Trace
+from tracetui.analysis.devices.peaks import Peaks, device_peaks
+from tracetui.model.trace import Device
 from tracetui.model.whole_numbers import whole_number
 
-ALL_DEVICES = -1
-"""Id of a device that stands for all devices of a trace."""
 KIB = 1024
 
 
@@ -109,45 +102,6 @@ def units_of(device: Device) -> int | None:
 def peaks_of(device: Device) -> Peaks | None:
     """The peak rates of a device by its name, else by capability and size; None where they are not known."""
     return device_peaks(device.name, device.properties)
-
-
-def device_index(trace: Trace, rows: Int64) -> Int64:
-    """Index in `trace.devices` of the device of each GPU activity, -1 where the trace does not describe it."""
-    numbers = lane_numbers(trace).device[trace.slices.lane[rows]]
-    index_of_device = np.full(len(rows), -1, np.int64)
-    for index, device in reversed(list(enumerate(trace.devices))):
-        index_of_device[(numbers == device.id) | (device.id == ALL_DEVICES)] = index
-    return index_of_device
-
-
-def with_device(trace: Trace, name: str) -> Trace:
-    """The trace with all its devices taken to be of a given model, for traces that do not describe them.
-
-    Raises: UsageError for an unknown model, and where the trace describes its devices.
-    """
-    peaks = peaks_named(name)
-    if peaks is None:
-        raise UsageError(f"The device {name!r} is not known here: name it as `H100`, `A100-SXM4-80GB` or `RTX 4090`.")
-    described = [device.name for device in trace.devices if device.name and device.id != ALL_DEVICES]
-    if described:
-        raise UsageError(f"The trace says that it ran on {described[0]}; --device is for traces that do not say.")
-    major, minor = peaks.capability
-    properties: dict[str, Any] = {"numSms": peaks.units}
-    if peaks.is_amd:
-        properties["warpSize"] = 64
-    else:
-        properties |= {"computeMajor": major, "computeMinor": minor}
-    return replace(trace, devices=(Device(ALL_DEVICES, peaks.title, properties),), cache={})
-
-
-def device_note(trace: Trace) -> str:
-    """The note about kernels whose device the trace does not describe; empty where it describes some."""
-    if trace.devices or not (trace.slices.kind == Kind.KERNEL).any():
-        return ""
-    return (
-        "The trace does not describe its GPU (no deviceProperties), so that occupancy and shares of its peak are "
-        "unknown; name it with --device, for example --device H100."
-    )
 
 
 def _whole(properties: Mapping[str, Any], key: str) -> int:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import Combinations, combinations
 from tracetui.analysis.devices.configuration import Configuration, configuration
-from tracetui.analysis.devices.limits import Limits, device_index, device_note, is_amd, limits_of, units_of
+from tracetui.analysis.devices.descriptions import device_index, device_note
+from tracetui.analysis.devices.limits import Limits, is_amd, limits_of, units_of
 from tracetui.analysis.names import decode
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import rounded_percent, size
@@ -264,10 +265,11 @@ class _Calculation:
 def occupancy_note(trace: Trace) -> str:
     """Why the occupancy of this trace is unknown; empty where it is known."""
     if trace.devices and all(is_amd(device) for device in trace.devices):
-        return (
+        unknown = (
             "Traces of AMD devices hold neither registers nor LDS: occupancy is unknown, only blocks_per_sm "
             "(workgroups per compute unit) is given."
         )
+        return " ".join(filter(None, (unknown, device_note(trace))))
     return device_note(trace)
 
 

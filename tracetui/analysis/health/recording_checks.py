@@ -6,6 +6,13 @@ import numpy as np
 
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.devices.configuration import THREAD_GRIDS
+from tracetui.analysis.devices.descriptions import (
+    assumed_devices,
+    description_index,
+    device_index,
+    device_note,
+    kernel_devices,
+)
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.linking.links import links, names_of, op_rows
 from tracetui.analysis.linking.placement import partial_steps
@@ -208,11 +215,27 @@ DEFAULT_SHARED = 48 << 10
 
 
 def no_properties(trace: Trace) -> Doubt | None:
-    """Kernels of a trace that does not describe its devices."""
+    """Kernels of devices that the trace does not describe, and that take no description of others."""
     kernels = trace.slices.of_kind(Kind.KERNEL)
     if len(kernels) == 0:
         return None
-    return Doubt(0) if trace.devices else Doubt(len(kernels), len(kernels))
+    return Doubt(int((device_index(trace, kernels) < 0).sum()), len(kernels))
+
+
+def assumed_models(trace: Trace) -> Doubt | None:
+    """Devices that ran kernels and take the description of others."""
+    if not trace.devices or not (used := kernel_devices(trace)):
+        return None
+    assumed = assumed_devices(trace)
+    return Doubt(len(assumed), len(used), device_note(trace) if assumed else "")
+
+
+def overridden_models(trace: Trace) -> Doubt | None:
+    """Models that the file names and `--device` replaces."""
+    if not trace.devices or not kernel_devices(trace):
+        return None
+    given = trace.devices[0].overrides
+    return Doubt(len(given), 0, device_note(trace) if given else "")
 
 
 def nameless(trace: Trace) -> Doubt | None:
@@ -222,7 +245,8 @@ def nameless(trace: Trace) -> Doubt | None:
     number = lane_numbers(trace).device.tolist()
     streams = zip(number, trace.lanes, strict=True)
     used = {index for index, lane in streams if lane.kind == LaneKind.GPU and lane.last > lane.first}
-    without = [device.id for device in trace.devices if device.id in used and not device.name.strip()]
+    described = {index: description_index(trace, index) for index in sorted(used)}
+    without = [index for index, at in described.items() if at >= 0 and not trace.devices[at].name.strip()]
     return Doubt(len(without), len(used), f"device {without[0]}" if without else "")
 
 
@@ -331,6 +355,20 @@ RECORDING_CHECKS = (
         CheckSeverity.DOUBT,
         no_properties,
         "Without deviceProperties there is no peak rate and no occupancy of our own.",
+        ("kernels.occupancy_pct", "kernels.limiter", "kernels.waves", "kernels.bound", "occupancy.occupancy_pct"),
+    ),
+    Check(
+        "device taken from --device",
+        CheckSeverity.NOTE,
+        overridden_models,
+        "Occupancy and peak rates are those of the model that was asked for, not of the one in the file.",
+        ("kernels.occupancy_pct", "kernels.limiter", "kernels.waves", "kernels.bound", "occupancy.occupancy_pct"),
+    ),
+    Check(
+        "device like others",
+        CheckSeverity.NOTE,
+        assumed_models,
+        "All described devices are of one model; kernels on another are taken to run on that model too.",
         ("kernels.occupancy_pct", "kernels.limiter", "kernels.waves", "kernels.bound", "occupancy.occupancy_pct"),
     ),
     Check(

@@ -13,7 +13,8 @@ import numpy as np
 
 from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import Groups, group
-from tracetui.analysis.devices.limits import device_index, device_note, peaks_of
+from tracetui.analysis.devices.descriptions import device_index, device_note
+from tracetui.analysis.devices.limits import peaks_of
 from tracetui.analysis.devices.peaks import Peaks
 from tracetui.analysis.linking.links import links, names_of, no_gpu
 from tracetui.analysis.linking.placement import within

@@ -15,9 +15,9 @@ from tracetui.analysis.comparing.sides.calls import calls
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.op_names import COMPILE, is_generated
 from tracetui.analysis.comparing.sides.side import CAPTURE, STEP, Side
+from tracetui.analysis.devices.descriptions import device_names
 from tracetui.analysis.idle.verdict import step_verdicts, verdict
 from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.summary import device_names
 from tracetui.model.trace import Kind
 
 RECORDED = ("device", "dtype", "seed", "cold", "warm_seconds", "shapes", "stack", "memory")
@@ -76,7 +76,7 @@ def _find(side: Side) -> Traits:
         _verdict(side),
         _compiled_parts(side),
         bool(np.nansum(measures(side)["graph_launches"].values)),
-        tuple(name for name in device_names(trace) if name in {device.name for device in trace.devices}),
+        tuple(name for name in device_names(trace).values() if name in {device.name for device in trace.devices}),
         _text(about.get("torch")),
         _text(about.get("workload")),
         _params(about),
