@@ -27,6 +27,7 @@ from tracetui.analysis.findings.kernels import (
     tiny_kernels,
     uneven_kernels,
 )
+from tracetui.analysis.findings.optimizer import optimizer_loop
 from tracetui.analysis.findings.overall import exposed_communication, idle_gpu, untrusted
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.findings.waiting import host_sync, pageable_copy
@@ -45,6 +46,7 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     cold_step,
     host_sync,
     pageable_copy,
+    optimizer_loop,
     tiny_kernels,
     low_waves,
     far_from_roofline,

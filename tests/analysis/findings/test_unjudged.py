@@ -1,0 +1,44 @@
+"""Rules that could not be run for lack of shapes or of a device."""
+
+from __future__ import annotations
+
+from tests.support.build import Event, kernel, launch, make_trace, op
+from tests.support.devices import H100
+from tracetui.analysis.findings.scope import Scope
+from tracetui.analysis.findings.unjudged import NO_DEVICE, NO_SHAPES, unjudged
+
+SHAPES = {"Input Dims": [[64, 64], [64, 64]], "Input type": ["float", "float"]}
+
+
+def product(*, shapes: bool, name: str = "gemm") -> list[Event]:
+    """A product and its kernel."""
+    return [
+        op("aten::mm", 0, 100, args=SHAPES if shapes else {}),
+        launch(10, 10, 1),
+        kernel(name, 200, 1_000, correlation=1),
+    ]
+
+
+def test_everything_is_judged_with_shapes_and_a_device():
+    assert unjudged(Scope(make_trace(product(shapes=True), [H100]), None)) == []
+
+
+def test_without_shapes_the_rules_that_need_them_are_named():
+    missing = unjudged(Scope(make_trace(product(shapes=False), [H100]), None))
+    assert ("uneven-kernels", NO_SHAPES) in missing and {reason for _, reason in missing} == {NO_SHAPES}
+
+
+def test_without_a_device_the_rules_that_need_one_are_named():
+    missing = unjudged(Scope(make_trace(product(shapes=True)), None))
+    assert missing == [
+        (rule, NO_DEVICE) for rule in ("fp32-math", "low-waves", "far-from-roofline", "small-batch-products")
+    ]
+
+
+def test_the_name_of_a_kernel_tells_enough_for_fp32_math():
+    missing = unjudged(Scope(make_trace(product(shapes=True, name="ampere_sgemm_64x64_nn")), None))
+    assert "fp32-math" not in dict(missing) and "low-waves" in dict(missing)
+
+
+def test_nothing_is_missing_where_no_kernel_ran():
+    assert unjudged(Scope(make_trace([op("aten::mm", 0, 100)]), None)) == []

@@ -1,0 +1,35 @@
+"""Rules that could not be run on a trace, because what they judge by was not recorded."""
+
+from __future__ import annotations
+
+from tracetui.analysis.devices.descriptions import device_index
+from tracetui.analysis.devices.generation import generation
+from tracetui.analysis.devices.limits import peaks_of, units_of
+from tracetui.analysis.findings.scope import Scope
+
+NO_SHAPES = "no shapes of inputs were recorded (record_shapes=True)"
+NO_DEVICE = "the file does not describe the GPU (--device names it)"
+NEEDING_SHAPES = ("uneven-kernels", "far-from-roofline", "small-batch-products", "gather", "batchable-products")
+"""Rules that compare calls with equal shapes, or compute work from shapes."""
+
+
+def unjudged(scope: Scope) -> list[tuple[str, str]]:
+    """Rules about GPU activity that could not be run, each with the reason; empty in a trace without kernels."""
+    if len(scope.computing) == 0:
+        return []
+    has_shapes = scope.program.has_shapes
+    reasons = [] if has_shapes else [(rule, NO_SHAPES) for rule in NEEDING_SHAPES]
+    reasons += [(rule, NO_DEVICE) for rule in _needing_device(scope, has_shapes)]
+    return reasons
+
+
+def _needing_device(scope: Scope, has_shapes: bool) -> list[str]:
+    """Rules that need to know the GPU and do not."""
+    trace = scope.trace
+    used = set(device_index(trace, scope.computing).tolist())
+    devices = [trace.devices[index] for index in used if index >= 0]
+    is_whole = -1 not in used
+    rules = [] if is_whole and all(units_of(device) for device in devices) else ["low-waves"]
+    if has_shapes and not (is_whole and all(peaks_of(device) for device in devices)):
+        rules += ["far-from-roofline", "small-batch-products"]
+    return rules if generation(trace).vendor else ["fp32-math", *rules]
