@@ -15,9 +15,7 @@ from tracetui.analysis.findings.headline import headline
 from tracetui.analysis.findings.host import (
     cold_step,
     compile_overhead,
-    profiler_events,
     recompilation,
-    stack_inflation,
     stalled_thread,
 )
 from tracetui.analysis.findings.kernels import (
@@ -29,6 +27,14 @@ from tracetui.analysis.findings.kernels import (
 )
 from tracetui.analysis.findings.optimizer import optimizer_loop
 from tracetui.analysis.findings.overall import exposed_communication, idle_gpu, untrusted
+from tracetui.analysis.findings.recording import (
+    launches_missing,
+    no_gpu,
+    not_pytorch,
+    other_accelerator,
+    own_profiler,
+    stack_recording,
+)
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.findings.waiting import host_sync, pageable_copy
 from tracetui.analysis.linking.placement import step_index
@@ -41,6 +47,8 @@ __all__ = ["RULES", "Finding", "Severity", "finding_list", "findings"]
 
 RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     untrusted,
+    no_gpu,
+    other_accelerator,
     idle_gpu,
     exposed_communication,
     cold_step,
@@ -55,10 +63,11 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     stalled_thread,
     recompilation,
     compile_overhead,
-    stack_inflation,
-    profiler_events,
+    own_profiler,
+    stack_recording,
+    launches_missing,
 )
-"""All rules; among findings of equal severity and cost the earlier rule comes first."""
+"""Rules for a trace of the PyTorch profiler; among findings of equal severity and cost the earlier rule comes first."""
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
@@ -66,7 +75,8 @@ def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
 
     def make() -> list[Finding]:
         scope = Scope(trace, step)
-        every = [finding for rule in RULES for finding in rule(scope)]
+        rules = RULES if trace.is_torch else (not_pytorch,)
+        every = [finding for rule in rules for finding in rule(scope)]
         return sorted(every, key=lambda finding: (-finding.severity, finding.id != "untrusted", -(finding.cost or 0)))
 
     return trace.remember(("findings", step), make)

@@ -1,4 +1,4 @@
-"""Rules about the CPU: a cold first step, views, stalled threads, occupancy queries, the profiler, torch.compile."""
+"""Rules about the CPU: a cold first step, stalled threads, torch.compile."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import numpy as np
 
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import is_named
-from tracetui.analysis.findings.finding import Finding, Severity
+from tracetui.analysis.findings.finding import Finding
 from tracetui.analysis.findings.scope import Scope, longest, most_common
-from tracetui.analysis.health.time_checks import stack_cost
 from tracetui.analysis.idle.idleness import idleness
-from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import Steps, steps
@@ -132,48 +130,6 @@ _COMPILING = re.compile(
     r"_compile\.compile_inner|compile_fx|entire_frame_compile|create_aot_dispatcher_function|GraphLowering|"
     r"inductor_codecache|PyCodeCache|CUDAGraphNode\.record"
 )
-
-
-def profiler_events(scope: Scope) -> Iterator[Finding]:
-    """The profiler's own cost, which is part of the trace."""
-    trace = scope.trace
-    rows = trace.slices.of_kind(Kind.OVERHEAD)
-    final = flush(trace)
-    if len(rows) == 0 and len(final) == 0:
-        return
-    cost = covered(trace.slices.start[rows], trace.slices.end[rows])
-    evidence = (
-        [f"{counted(len(rows), 'slice')} of overhead, {duration(cost)}; most often {most_common(trace, rows)}"]
-        if len(rows)
-        else []
-    )
-    if len(final):
-        evidence.append(f"{trace.name_of(int(final[0]))} at the end, {duration(trace.slices.dur[final[0]])}")
-    yield from scope.priced(
-        "profiler",
-        cost,
-        "Part of the recorded time is the profiler's own",
-        "; ".join(evidence),
-        "It flushes its buffers and loads modules while it records, and waits for the device at the end. Leave these "
-        "out when you add up; a warm-up step or two in the schedule keeps the first of them out of the trace.",
-        longest(trace, rows) if len(rows) else int(final[0]),
-    )
-
-
-def stack_inflation(scope: Scope) -> Iterator[Finding]:
-    """Recording Python frames slows the CPU (R3.34)."""
-    doubt = stack_cost(scope.trace)
-    if doubt is None or doubt.count == 0:
-        return
-    yield Finding(
-        "stack-recording",
-        Severity.NOTE,
-        "CPU times are inflated: Python frames were recorded",
-        counted(doubt.count, "frame"),
-        "with_stack=True can double the time of Python code and more. Do not conclude from this trace that the CPU "
-        "limits: record once more without stacks.",
-        doubt.row,
-    )
 
 
 def compile_overhead(scope: Scope) -> Iterator[Finding]:

@@ -78,13 +78,16 @@ class Scope:
     def lead_in(self) -> int:
         """Time in ns that passed before the first activity of the trace, which is in no gap; 0 in a later step.
 
-        It counts from the start of the first step, or of the first CPU slice where there are no steps.
+        It counts from the start of the first step, or of the first CPU slice where there are no steps, while nothing
+        runs that was launched earlier.
         """
         every, picked = steps(self.trace), chosen(self.trace, self.step)
         if len(self.activities) == 0 or (len(every) and picked[0] != 0):
             return 0
-        first = int(self.trace.slices.start[self.activities[0]])
-        return max(first - (int(every.start[0]) if len(every) else self._extent[0]), 0)
+        slices, rows = self.trace.slices, links(self.trace).gpu
+        first = int(slices.start[self.activities[0]])
+        begin = min(int(every.start[0]) if len(every) else self._extent[0], first)
+        return first - begin - covered(slices.start[rows].clip(begin, first), slices.end[rows].clip(begin, first))
 
     @cached_property
     def time(self) -> int:
