@@ -51,6 +51,20 @@ def test_what_a_trace_cannot_have_is_refused(path: str, options: OpenOptions) ->
         open_trace(path, options)
 
 
+def test_a_device_may_be_chosen_against_the_file(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = Path(path)
+    whole = json.loads(file.read_text())
+    file.write_text(json.dumps({"deviceProperties": [{"id": 0, "name": "NVIDIA \x1b[31mB200"}], **whole}))
+    assert main(["show", "summary", path, "--device", "H100", "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert "H100 SXM (--device)" in out
+    assert "--device: all GPUs are taken to be H100 SXM, though the file says NVIDIA" in err
+    assert "\x1b" not in out + err
+    assert main(["show", "summary", path, "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert "B200" in out and "--device" not in out + err
+
+
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert main([*words, *BOTH]) == 0
     return capsys.readouterr().out

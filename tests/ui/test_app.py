@@ -175,6 +175,16 @@ async def test_steps_and_device_are_chosen_when_the_app_is_opened(tmp_path: Path
     assert "cannot mark the steps" in str(app.failure) and app.return_code == 2
 
 
+async def test_the_header_says_that_the_device_was_chosen(tmp_path: Path) -> None:
+    event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"deviceProperties": [{"id": 0, "name": "NVIDIA B200"}], "traceEvents": [event]}))
+    app = TraceApp([str(path)], options=OpenOptions(device="H100"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(app, pilot)
+        await until(pilot, lambda: "H100 SXM (--device)" in app.screen.query_one("#header", Bar).text)
+
+
 async def test_a_view_string_opens_where_it_was_copied() -> None:
     async with shown(training(), at="s3/views/k2@2400us+100us") as (app, _):
         assert (app.view.step, app.selected, app.view.panes.pane) == (3, "relu_kernel", "views")

@@ -10,7 +10,6 @@ import pytest
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.devices import A100, H100, MI300X
 from tracetui.analysis.devices.limits import limits_of, peaks_of
-from tracetui.analysis.devices.peaks import _ROWS, device_peaks, peaks_named
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.work.kernel_work import kernel_work
@@ -20,63 +19,6 @@ from tracetui.drawing.text.roofline_plot import Roof, roofline_lines, scatter
 from tracetui.importers.load import load
 from tracetui.model.trace import Device, Kind, Trace
 from tracetui.ui.description.kernel_facts import kernel_facts
-
-A_CLOCK = {(7, 0): 1024, (7, 5): 1024, (8, 0): 2048, (8, 6): 1024, (8, 9): 1024, (9, 0): 4096, (12, 0): 1024}
-A_CLOCK |= {(10, 0): 8192, (10, 3): 8192}
-"""Operations in fp16 of a multiprocessor in one clock, by compute capability."""
-HALVED = {"L40", "L20", "RTX 3090", "RTX 4090", "RTX 5090"}
-"""Boards of graphics, which accumulate in fp32 at half that rate."""
-CDNA = {104: 1024, 110: 1024, 304: 2048, 228: 2048, 256: 4096}
-"""The same of AMD's, by the number of compute units, which no two generations share."""
-
-
-@pytest.mark.parametrize("row", [row for _, row in _ROWS if row.clock], ids=lambda row: row.title)
-def test_a_peak_is_units_by_clock_by_operations(row):
-    rate = CDNA[row.units] if row.is_amd else A_CLOCK[row.capability]
-    expected = row.units * row.clock * rate / 1000 / (2 if row.title in HALVED else 1)
-    assert row.rates["fp16"] == pytest.approx(expected, rel=0.02)
-    for wide, narrow in (("tf32", "fp16"), ("fp16", "fp8")):
-        if wide in row.rates and narrow in row.rates:
-            assert row.rates[narrow] == pytest.approx(2 * row.rates[wide], rel=0.03)
-
-
-@pytest.mark.parametrize(
-    ("name", "properties", "title"),
-    [
-        ("NVIDIA H100 80GB HBM3", {}, "H100 SXM"),
-        ("NVIDIA H100 PCIe", {}, "H100 PCIe"),
-        ("NVIDIA H100 NVL", {}, "H100 NVL"),
-        ("NVIDIA H800", {}, "H100 SXM"),
-        ("NVIDIA GH200 480GB", {}, "GH200 96GB"),
-        ("NVIDIA A100-SXM4-40GB", {"totalGlobalMem": 42_505_273_344}, "A100-SXM4-40GB"),
-        ("NVIDIA A100-SXM4-80GB", {"totalGlobalMem": 85_174_583_296}, "A100-SXM4-80GB"),
-        ("NVIDIA A100 80GB PCIe", {"totalGlobalMem": 85_174_583_296}, "A100 80GB PCIe"),
-        ("NVIDIA A100-PG509-200", {"totalGlobalMem": 42_505_273_344}, "A100-SXM4-40GB"),
-        ("Tesla V100-PCIE-16GB", {}, "V100-PCIE"),
-        ("Tesla V100-DGXS-32GB", {}, "V100-SXM2"),
-        ("NVIDIA GeForce RTX 3090", {}, "RTX 3090"),
-        ("NVIDIA B300 SXM6 AC", {}, "B300"),
-        ("AMD Instinct MI250X / MI250", {"numSms": 104}, "MI250, one die"),
-        ("AMD Instinct MI250X / MI250", {"numSms": 110}, "MI250X, one die"),
-        ("", {"computeMajor": 9, "computeMinor": 0, "numSms": 114}, "H100 PCIe"),
-        # Others than those of the table, or not to be told apart.
-        ("", {"computeMajor": 8, "computeMinor": 0, "numSms": 108}, None),
-        ("NVIDIA GeForce RTX 3090 Ti", {}, None),
-        ("NVIDIA GeForce RTX 4090 Laptop GPU", {}, None),
-        ("NVIDIA A10G", {}, None),
-        ("NVIDIA H800 PCIe", {}, None),
-        ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", {}, None),
-        ("Quadro GP100", {}, None),
-        ("", {}, None),
-    ],
-)
-def test_a_device_is_found_by_its_name(name, properties, title):
-    found = device_peaks(name, properties)
-    assert (found and found.title) == title
-
-
-def test_a_name_is_taken_from_the_user_too():
-    assert [peaks_named(name) and True for name in ("h100", "rtx 4090", " ", "H1")] == [True, True, None, None]
 
 
 def mm(start: int, size: int, took: int, kind: str = "c10::BFloat16", name: str = "nvjet_tst_128x128") -> list[Event]:

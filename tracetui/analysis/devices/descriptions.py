@@ -14,7 +14,8 @@ import numpy as np
 
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.devices.limits import is_amd
-from tracetui.analysis.devices.peaks import Peaks, device_peaks, peaks_named
+from tracetui.analysis.devices.model_names import device_peaks, peaks_named
+from tracetui.analysis.devices.peaks import Peaks
 from tracetui.errors import UsageError
 from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL

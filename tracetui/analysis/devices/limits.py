@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tracetui.analysis.devices.peaks import Peaks, device_peaks
+from tracetui.analysis.devices.model_names import device_peaks
+from tracetui.analysis.devices.peaks import Peaks
 from tracetui.model.trace import Device
 from tracetui.model.whole_numbers import whole_number
 
@@ -60,7 +61,9 @@ _BY_CAPABILITY = {
     (9, 0): (32, 2048, 228, 227),
     (10, 0): (32, 2048, 228, 227),
     (10, 3): (32, 2048, 228, 227),
+    (11, 0): (24, 1536, 228, 227),
     (12, 0): (24, 1536, 100, 99),
+    (12, 1): (24, 1536, 100, 99),
 }
 
 

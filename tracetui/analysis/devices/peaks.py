@@ -1,5 +1,5 @@
-"""Peak rates of devices: dense arithmetic (no sparsity) by precision, memory bandwidth, and size of the last-level
-cache.
+"""Peak rates of device models: dense arithmetic (no sparsity) by precision, memory bandwidth, and size of the
+last-level cache.
 
 Every row was checked against two sources, or against one and the product of multiprocessors, clock and operations per
 clock (which a test repeats); a number that could not be confirmed, or on which sources disagree, is left out. Boards
@@ -8,12 +8,8 @@ run slower when power is limited, so that a share of these peaks is an upper bou
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from tracetui.model.whole_numbers import whole_number
 
 PRECISIONS = ("fp32", "tf32", "fp16", "fp8", "int8", "fp4")
 """Columns of rates; bf16 counts as fp16, and fp32 is that of the vector units."""
@@ -38,8 +34,10 @@ class Peaks:
     """Size of the last-level cache in MiB."""
     source: str
     """Source of the numbers."""
-    memory: float = 0.0
-    """Minimum memory in GB of this model, where the name does not tell models apart."""
+    memory: tuple[int, ...] = ()
+    """Sizes of memory in GB with which the model is sold."""
+    names: str = ""
+    """What names the model, as a regular expression in lower case."""
 
     @property
     def is_amd(self) -> bool:
@@ -47,40 +45,275 @@ class Peaks:
         return self.capability == (0, 0)
 
 
-def device_peaks(name: str, properties: Mapping[str, Any]) -> Peaks | None:
-    """The model of a device: by name, the most specific key first; else by compute capability and size."""
-    memory = whole_number(properties.get("totalGlobalMem"))
-    found = _by_name(name, None if memory is None else memory / 1e9, properties.get("numSms"))
-    if found is not None or name:
-        return found
-    wanted = (properties.get("computeMajor"), properties.get("computeMinor"), properties.get("numSms"))
-    alike = [row for _, row in _ROWS if (*row.capability, row.units) == wanted]
-    # Several boards carry the same chip with other clocks and memory; then none is named.
-    return alike[0] if len(alike) == 1 else None
+def _graphics(
+    title: str,
+    capability: tuple[int, int],
+    units: int,
+    clock: float,
+    fp32: float,
+    factors: Mapping[str, float],
+    bandwidth: float,
+    cache: float | None,
+    memory: tuple[int, ...],
+    source: str,
+    names: str = "",
+) -> Peaks:
+    """A board of graphics, whose rates are multiples of that of fp32, by its generation and whether it is GeForce."""
+    rates = {"fp32": fp32} | {precision: round(factor * fp32, 2) for precision, factor in factors.items()}
+    return Peaks(title, capability, units, clock, rates, bandwidth, cache, source, memory, names or title.casefold())
 
 
-def peaks_named(name: str) -> Peaks | None:
-    """The model that a person names, None for an unknown one."""
-    return _by_name(name, None, None) if name.strip() else None
+_TURING, _GA, _ADA, _RTX_BLACKWELL = (7, 5), (8, 6), (8, 9), (12, 0)
+# Tensor Cores multiply at these multiples of the rate of fp32. GeForce boards accumulate in fp32, as PyTorch does, at
+# half of the rate for accumulation in fp16, which is the one that is advertised.
+_TURING_PRO = {"fp16": 8, "int8": 16}
+_TURING_GEFORCE = {"fp16": 4, "int8": 16}
+_GA_PRO = {"tf32": 2, "fp16": 4, "int8": 8}
+_GA_GEFORCE = {"tf32": 1, "fp16": 2, "int8": 8}
+_ADA_PRO = {"tf32": 2, "fp16": 4, "fp8": 8, "int8": 8}
+_ADA_GEFORCE = {"tf32": 1, "fp16": 2, "fp8": 4, "int8": 8}
+_BLACKWELL_PRO = _ADA_PRO | {"fp4": 16}
+_BLACKWELL_GEFORCE = _ADA_GEFORCE | {"fp4": 16}
 
+_TURING_PAPER = "NVIDIA Turing white paper"
+_TURING_PAGE = "NVIDIA, GeForce RTX 20 specifications"
+_QUADRO = "NVIDIA Quadro RTX data sheet"
+_GA_PAPER = "NVIDIA GA102 white paper"
+_GA_PAGE = "NVIDIA, GeForce RTX 30 specifications"
+_RTX_A = "NVIDIA RTX A series data sheet"
+_ADA_PAPER = "NVIDIA Ada white paper"
+_ADA_PAGE = "NVIDIA, GeForce RTX 40 specifications, with AI TOPS"
+_RTX_ADA = "NVIDIA RTX Ada Generation data sheet"
+_BLACKWELL_PAPER = "NVIDIA RTX Blackwell white paper"
+_BLACKWELL_PAGE = "NVIDIA, GeForce RTX 50 specifications, with AI TOPS"
+_RTX_PRO = "NVIDIA RTX PRO Blackwell data sheet"
+_V100, _P100, _A100, _H100 = (f"NVIDIA {name} data sheet" for name in ("V100", "P100", "A100", "H100"))
 
-def _by_name(name: str, memory: float | None, units: object) -> Peaks | None:
-    text = name.casefold()
-    fitting = []
-    for key, row in _ROWS:
-        match = re.search(rf"(?<![a-z0-9])(?:{key})(?![a-z0-9])", text)
-        if match and not _OTHER_BOARD.search(text, match.end()) and (memory or 0) >= row.memory:
-            fitting.append((len(match[0]), row))
-    same_size = [pair for pair in fitting if pair[1].is_amd and pair[1].units == units]
-    # The sort is stable: of equally long matches the last in the table, which asks for more memory, is taken.
-    ranked = sorted(same_size or fitting, key=lambda pair: pair[0])
-    return ranked[-1][1] if ranked else None
+_GRAPHICS = (
+    _graphics("RTX 2060", _TURING, 30, 1.68, 6.45, _TURING_GEFORCE, 336, 3, (6,), _TURING_PAGE),
+    _graphics(
+        "RTX 2060 12GB", _TURING, 34, 1.65, 7.18, _TURING_GEFORCE, 336, 3, (12,), _TURING_PAGE, "rtx 2060(?: 12gb)?"
+    ),
+    _graphics("RTX 2060 SUPER", _TURING, 34, 1.65, 7.18, _TURING_GEFORCE, 448, 4, (8,), _TURING_PAGE),
+    _graphics("RTX 2070", _TURING, 36, 1.62, 7.46, _TURING_GEFORCE, 448, 4, (8,), _TURING_PAPER),
+    _graphics("RTX 2070 SUPER", _TURING, 40, 1.77, 9.06, _TURING_GEFORCE, 448, 4, (8,), _TURING_PAGE),
+    _graphics("RTX 2080", _TURING, 46, 1.71, 10.07, _TURING_GEFORCE, 448, 4, (8,), _TURING_PAPER),
+    _graphics("RTX 2080 SUPER", _TURING, 48, 1.815, 11.15, _TURING_GEFORCE, 496, 4, (8,), _TURING_PAGE),
+    _graphics("RTX 2080 Ti", _TURING, 68, 1.545, 13.45, _TURING_GEFORCE, 616, 5.5, (11,), _TURING_PAPER),
+    _graphics("TITAN RTX", _TURING, 72, 1.77, 16.3, _TURING_PRO, 672, 6, (24,), _TURING_PAPER),
+    _graphics("Quadro RTX 4000", _TURING, 36, 1.545, 7.1, _TURING_PRO, 416, 4, (8,), _QUADRO),
+    _graphics("Quadro RTX 5000", _TURING, 48, 1.815, 11.2, _TURING_PRO, 448, 4, (16,), _QUADRO),
+    _graphics("Quadro RTX 6000", _TURING, 72, 1.77, 16.3, _TURING_PRO, 672, 6, (24,), _TURING_PAPER),
+    _graphics("Quadro RTX 8000", _TURING, 72, 1.77, 16.3, _TURING_PRO, 672, 6, (48,), _TURING_PAPER),
+    _graphics("RTX 3050", _GA, 20, 1.777, 9.1, _GA_GEFORCE, 224, 2, (8,), _GA_PAGE),
+    _graphics("RTX 3060", _GA, 28, 1.777, 12.74, _GA_GEFORCE, 360, 3, (12,), _GA_PAGE),
+    _graphics("RTX 3060 8GB", _GA, 28, 1.777, 12.74, _GA_GEFORCE, 240, None, (8,), _GA_PAGE, "rtx 3060(?: 8gb)?"),
+    _graphics("RTX 3060 Ti", _GA, 38, 1.665, 16.2, _GA_GEFORCE, 448, 4, (8,), _GA_PAGE),
+    _graphics("RTX 3070", _GA, 46, 1.725, 20.3, _GA_GEFORCE, 448, 4, (8,), _GA_PAPER),
+    _graphics("RTX 3070 Ti", _GA, 48, 1.77, 21.75, _GA_GEFORCE, 608, 4, (8,), _GA_PAGE),
+    _graphics("RTX 3080", _GA, 68, 1.71, 29.8, _GA_GEFORCE, 760, 5, (10,), _GA_PAPER),
+    _graphics("RTX 3080 12GB", _GA, 70, 1.71, 30.6, _GA_GEFORCE, 912, 6, (12,), _GA_PAGE, "rtx 3080(?: 12gb)?"),
+    _graphics("RTX 3080 Ti", _GA, 80, 1.665, 34.1, _GA_GEFORCE, 912, 6, (12,), _GA_PAGE),
+    _graphics("RTX 3090 Ti", _GA, 84, 1.86, 40.0, _GA_GEFORCE, 1008, 6, (24,), _GA_PAGE),
+    _graphics("RTX A2000", _GA, 26, 1.2, 8.0, _GA_PRO, 288, None, (6, 12), _RTX_A, "(?:rtx )?a2000"),
+    _graphics("RTX A4000", _GA, 48, 1.56, 19.2, _GA_PRO, 448, 4, (16,), _RTX_A, "(?:rtx )?a4000"),
+    _graphics("RTX A4500", _GA, 56, 1.65, 23.7, _GA_PRO, 640, 6, (20,), _RTX_A, "(?:rtx )?a4500"),
+    _graphics("RTX A5000", _GA, 64, 1.695, 27.8, _GA_PRO, 768, 6, (24,), _RTX_A, "(?:rtx )?a5000"),
+    _graphics("RTX A5500", _GA, 80, 1.665, 34.1, _GA_PRO, 768, 6, (24,), _RTX_A, "(?:rtx )?a5500"),
+    _graphics("RTX A6000", _GA, 84, 1.8, 38.7, _GA_PRO, 768, 6, (48,), _RTX_A, "(?:rtx )?a6000"),
+    _graphics("A2", _GA, 10, 1.77, 4.5, _GA_PRO, 200, None, (16,), "NVIDIA A2 data sheet"),
+    # Half of the A10's rates by multiprocessor and clock, unlike what some lists say.
+    _graphics("A10G", _GA, 80, 1.71, 35.0, {"tf32": 1, "fp16": 2}, 600, 6, (24,), "NVIDIA A10G brief"),
+    _graphics(
+        "A16, one GPU", _GA, 10, 1.755, 4.5, _GA_PRO, 200, None, (16,), "NVIDIA A16 data sheet, a quarter", "a16"
+    ),
+    _graphics("RTX 4060", _ADA, 24, 2.46, 15.1, _ADA_GEFORCE, 272, 24, (8,), _ADA_PAGE),
+    _graphics("RTX 4060 Ti", _ADA, 34, 2.535, 22.1, _ADA_GEFORCE, 288, 32, (8, 16), _ADA_PAGE),
+    _graphics("RTX 4070", _ADA, 46, 2.475, 29.15, _ADA_GEFORCE, 504, 36, (12,), _ADA_PAGE),
+    _graphics("RTX 4070 SUPER", _ADA, 56, 2.475, 35.5, _ADA_GEFORCE, 504, 48, (12,), _ADA_PAGE),
+    _graphics("RTX 4070 Ti", _ADA, 60, 2.61, 40.1, _ADA_GEFORCE, 504, 48, (12,), _ADA_PAGE),
+    _graphics("RTX 4070 Ti SUPER", _ADA, 66, 2.61, 44.1, _ADA_GEFORCE, 672, 48, (16,), _ADA_PAGE),
+    _graphics("RTX 4080", _ADA, 76, 2.505, 48.7, _ADA_GEFORCE, 716.8, 64, (16,), _ADA_PAPER),
+    _graphics("RTX 4080 SUPER", _ADA, 80, 2.55, 52.2, _ADA_GEFORCE, 736, 64, (16,), _ADA_PAGE),
+    _graphics("RTX 4090 D", _ADA, 114, 2.52, 73.5, _ADA_GEFORCE, 1008, 72, (24,), _ADA_PAGE),
+    _graphics("RTX 2000 Ada", _ADA, 22, 2.13, 12.0, _ADA_PRO, 224, 12, (16,), _RTX_ADA),
+    _graphics("RTX 4000 SFF Ada", _ADA, 48, 1.56, 19.2, _ADA_PRO, 280, 48, (20,), _RTX_ADA),
+    _graphics("RTX 4000 Ada", _ADA, 48, 2.175, 26.7, _ADA_PRO, 360, 48, (20,), _RTX_ADA),
+    _graphics("RTX 4500 Ada", _ADA, 60, 2.58, 39.6, _ADA_PRO, 432, 48, (24,), _RTX_ADA),
+    _graphics("RTX 5000 Ada", _ADA, 100, 2.55, 65.3, _ADA_PRO, 576, 72, (32,), _RTX_ADA),
+    _graphics("RTX 5880 Ada", _ADA, 110, 2.46, 69.3, _ADA_PRO, 960, None, (48,), _RTX_ADA),
+    _graphics("RTX 6000 Ada", _ADA, 142, 2.505, 91.1, _ADA_PRO, 960, 96, (48,), _RTX_ADA),
+    _graphics("RTX 5050", _RTX_BLACKWELL, 20, 2.572, 13.2, _BLACKWELL_GEFORCE, 320, None, (8,), _BLACKWELL_PAGE),
+    _graphics("RTX 5060", _RTX_BLACKWELL, 30, 2.497, 19.2, _BLACKWELL_GEFORCE, 448, None, (8,), _BLACKWELL_PAGE),
+    _graphics("RTX 5060 Ti", _RTX_BLACKWELL, 36, 2.572, 23.7, _BLACKWELL_GEFORCE, 448, 32, (8, 16), _BLACKWELL_PAGE),
+    _graphics("RTX 5070", _RTX_BLACKWELL, 48, 2.512, 30.9, _BLACKWELL_GEFORCE, 672, 48, (12,), _BLACKWELL_PAPER),
+    _graphics("RTX 5070 Ti", _RTX_BLACKWELL, 70, 2.452, 43.9, _BLACKWELL_GEFORCE, 896, 48, (16,), _BLACKWELL_PAPER),
+    _graphics("RTX 5080", _RTX_BLACKWELL, 84, 2.617, 56.3, _BLACKWELL_GEFORCE, 960, 64, (16,), _BLACKWELL_PAPER),
+    _graphics("RTX PRO 5000 Blackwell", _RTX_BLACKWELL, 110, 0, 64.5, _BLACKWELL_PRO, 1344, None, (48, 72), _RTX_PRO),
+    _graphics(
+        "RTX PRO 6000 Blackwell Workstation",
+        _RTX_BLACKWELL,
+        188,
+        2.617,
+        125.95,
+        _BLACKWELL_PRO,
+        1792,
+        128,
+        (96,),
+        _BLACKWELL_PAPER,
+        "rtx pro 6000(?: blackwell)?(?: workstation)?",
+    ),
+    _graphics(
+        "RTX PRO 6000 Blackwell Max-Q",
+        _RTX_BLACKWELL,
+        188,
+        2.28,
+        109.7,
+        _BLACKWELL_PRO,
+        1792,
+        128,
+        (96,),
+        _RTX_PRO,
+        "rtx pro 6000(?: blackwell)? max-q",
+    ),
+    _graphics(
+        "RTX PRO 6000 Blackwell Server",
+        _RTX_BLACKWELL,
+        188,
+        2.493,
+        120.0,
+        _BLACKWELL_PRO,
+        1597,
+        128,
+        (96,),
+        _RTX_PRO,
+        "rtx pro 6000(?: blackwell)? server",
+    ),
+)
 
-
-_OTHER_BOARD = re.compile(r"(?<![a-z0-9])(?:ti|d|super|laptop|mobile|max-q|pcie|nvl|mig)(?![a-z0-9])")
-"""Words after a model name that make it another model with other rates."""
-_HOPPER = {"tf32": 494.7, "fp16": 989.4, "fp8": 1978.9, "int8": 1978.9}
+_T4 = {"fp32": 8.1, "fp16": 65.0, "int8": 130.0}
+_RTX_3090 = {"fp32": 35.6, "tf32": 35.6, "fp16": 71.0, "int8": 284.0}
+_A10 = {"fp32": 31.2, "tf32": 62.5, "fp16": 125.0, "int8": 250.0}
+_A40 = {"fp32": 37.4, "tf32": 74.8, "fp16": 149.7, "int8": 299.3}
+_RTX_4090 = {"fp32": 82.6, "tf32": 82.6, "fp16": 165.2, "fp8": 330.3, "int8": 660.6}
+_L4 = {"fp32": 30.3, "tf32": 60.0, "fp16": 121.0, "fp8": 242.0, "int8": 242.0}
+_L40 = {"fp32": 90.5, "tf32": 90.5, "fp16": 181.05, "fp8": 362.0, "int8": 362.0}
+_L40S = {"fp32": 91.6, "tf32": 183.0, "fp16": 362.05, "fp8": 733.0, "int8": 733.0}
+_RTX_5090 = {"fp32": 104.8, "tf32": 104.8, "fp16": 209.5, "fp8": 419.0, "int8": 838.0, "fp4": 1676.0}
 _AMPERE = {"fp32": 19.5, "tf32": 156.0, "fp16": 312.0, "int8": 624.0}
+_HOPPER = {"fp32": 66.9, "tf32": 494.7, "fp16": 989.4, "fp8": 1978.9, "int8": 1978.9}
+_HOPPER_PCIE = {"fp32": 51.0, "tf32": 378.0, "fp16": 756.0, "fp8": 1513.0, "int8": 1513.0}
+_HOPPER_NVL = {"fp32": 60.0, "tf32": 417.5, "fp16": 835.0, "fp8": 1671.0, "int8": 1671.0}
+_B200 = {"fp32": 80.0, "tf32": 1125.0, "fp16": 2250.0, "fp8": 4500.0, "int8": 4500.0, "fp4": 9000.0}
+_GB200 = {"fp32": 80.0, "tf32": 1250.0, "fp16": 2500.0, "fp8": 5000.0, "int8": 5000.0, "fp4": 10000.0}
+_B300 = {"fp32": 75.0, "tf32": 1125.0, "fp16": 2250.0, "fp8": 4500.0}
+_GB300 = {"fp16": 2500.0, "fp8": 5000.0}
+_A30 = {"fp32": 10.3, "tf32": 82.0, "fp16": 165.0, "int8": 330.0}
+_A100_40 = "a100-sxm4-40gb|a100-pcie-40gb|a100|a800 40gb|pg509-200"
+_A100_80 = "(?:a100|a800)-sxm4-80gb|a100|a800|pg509-210"
+
+_PUBLISHED = (
+    Peaks("T4", _TURING, 40, 1.59, _T4, 320, 4, "NVIDIA T4 data sheet", (16,), "t4"),
+    Peaks("RTX 3090", _GA, 82, 1.695, _RTX_3090, 936, 6, _GA_PAPER, (24,), "rtx 3090"),
+    Peaks("A10", _GA, 72, 1.695, _A10, 600, 6, "NVIDIA A10 data sheet", (24,), "a10"),
+    Peaks("A40", _GA, 84, 1.74, _A40, 696, 6, "NVIDIA A40 data sheet", (48,), "a40"),
+    Peaks("RTX 4090", _ADA, 128, 2.52, _RTX_4090, 1008, 72, _ADA_PAPER, (24,), "rtx 4090"),
+    Peaks("L4", _ADA, 58, 2.04, _L4, 300, 48, "NVIDIA L4 data sheet, halved for dense", (24,), "l4"),
+    Peaks("L40", _ADA, 142, 2.49, _L40, 864, 96, "NVIDIA L40 data sheet; cache from arXiv 2606.22588", (48,), "l40"),
+    Peaks("L40S", _ADA, 142, 2.52, _L40S, 864, None, "NVIDIA L40S data sheet", (48,), "l40s"),
+    Peaks("L20", _ADA, 92, 2.52, {"fp16": 119.5}, 864, None, "verl and LLMRoofline (two lists agree)", (48,), "l20"),
+    Peaks("RTX 5090", _RTX_BLACKWELL, 170, 2.407, _RTX_5090, 1792, 96, _BLACKWELL_PAPER, (32,), "rtx 5090"),
+)
+"""Boards of graphics whose rates are published by precision."""
+
+_DATA_CENTER = (
+    Peaks("P40", (6, 1), 30, 1.531, {"fp32": 11.76, "int8": 47.0}, 346, 3, "NVIDIA P40 data sheet", (24,), "p40"),
+    Peaks(
+        "P100-PCIE", (6, 0), 56, 1.303, {"fp32": 9.3, "fp16": 18.7}, 732, 4, _P100, (16,), "p100-pcie-16gb|p100-pcie"
+    ),
+    Peaks("P100-PCIE-12GB", (6, 0), 56, 1.303, {"fp32": 9.3, "fp16": 18.7}, 549, 3, _P100, (12,), "p100-pcie-12gb"),
+    Peaks("P100-SXM2", (6, 0), 56, 1.48, {"fp32": 10.6, "fp16": 21.2}, 732, 4, _P100, (16,), "p100-sxm2|p100"),
+    Peaks("TITAN V", (7, 0), 80, 1.455, {"fp32": 14.9}, 653, 4.5, "NVIDIA, TITAN V specifications", (12,), "titan v"),
+    Peaks(
+        "V100-SXM2",
+        (7, 0),
+        80,
+        1.53,
+        {"fp32": 15.7, "fp16": 125.0},
+        900,
+        6,
+        _V100,
+        (16, 32),
+        "v100-sxm2|v100-sxm3|v100-dgxs|v100",
+    ),
+    Peaks("V100-PCIE", (7, 0), 80, 1.38, {"fp32": 14.0, "fp16": 112.0}, 900, 6, _V100, (16, 32), r"v100-pcie\S*"),
+    Peaks(
+        "V100S-PCIE", (7, 0), 80, 1.597, {"fp32": 16.4, "fp16": 130.0}, 1134, 6, _V100, (32,), r"v100s-pcie\S*|v100s"
+    ),
+    Peaks("A30", (8, 0), 56, 1.44, _A30, 933, 24, "NVIDIA A30 data sheet", (24,), "a30"),
+    Peaks("A100-SXM4-40GB", (8, 0), 108, 1.41, _AMPERE, 1555, 40, _A100, (40,), _A100_40),
+    Peaks("A100-SXM4-80GB", (8, 0), 108, 1.41, _AMPERE, 2039, 40, _A100, (80,), _A100_80),
+    Peaks(
+        "A100 80GB PCIe",
+        (8, 0),
+        108,
+        1.41,
+        _AMPERE,
+        1935,
+        40,
+        _A100,
+        (80,),
+        "(?:a100|a800) 80gb pcie|(?:a100|a800)-pcie-80gb",
+    ),
+    Peaks("H100 SXM", (9, 0), 132, 1.83, _HOPPER, 3350, 50, _H100, (80,), "h100|h800"),
+    Peaks("H100 PCIe", (9, 0), 114, 1.62, _HOPPER_PCIE, 2000, 50, _H100, (80,), "(?:h100|h800) pcie"),
+    Peaks("H100 NVL", (9, 0), 132, 0.0, _HOPPER_NVL, 3938, 50, "NVIDIA H100 NVL; torchtitan", (94,), "h100 nvl"),
+    Peaks("H200 SXM", (9, 0), 132, 1.83, _HOPPER, 4800, 50, "NVIDIA H200 data sheet", (141,), "h200"),
+    Peaks("H200 NVL", (9, 0), 132, 0.0, _HOPPER_NVL, 4800, None, "NVIDIA H200 data sheet", (141,), "h200 nvl"),
+    Peaks("GH200 96GB", (9, 0), 132, 1.83, _HOPPER, 4000, None, "NVIDIA GH200", (96,), "gh200 (?:480|120|96)gb"),
+    Peaks("GH200", (9, 0), 132, 1.83, _HOPPER, None, None, "NVIDIA GH200", (96, 144), "gh200"),
+    Peaks("H20", (9, 0), 78, 0.0, {"fp16": 148.0, "fp8": 296.0}, 4000, None, "verl and LLMRoofline", (96,), "h20"),
+    Peaks("B200", (10, 0), 148, 1.856, _B200, 8000, None, "NVIDIA DGX B200 data sheet", (180, 192), "b200"),
+    Peaks("GB200", (10, 0), 148, 2.062, _GB200, 8000, None, "NVIDIA GB200 NVL72", (186, 192), "gb200"),
+    Peaks(
+        "B300",
+        (10, 3),
+        148,
+        1.856,
+        _B300,
+        8000,
+        None,
+        "NVIDIA DGX B300; sources disagree on int8 and fp4",
+        (270, 288),
+        "b300",
+    ),
+    Peaks("GB300", (10, 3), 148, 2.062, _GB300, 8000, None, "NVIDIA GB300 NVL72", (279, 288), "gb300"),
+    Peaks("GB10", (12, 1), 48, 0.0, {"fp4": 500.0}, 273, 24, "NVIDIA DGX Spark, halved for dense", (128,), "gb10"),
+    Peaks(
+        "Jetson AGX Orin",
+        (8, 7),
+        16,
+        1.3,
+        {"fp32": 5.3, "int8": 85.0},
+        204.8,
+        None,
+        "NVIDIA Jetson AGX Orin data sheet, halved for dense",
+        (64,),
+        "orin",
+    ),
+    Peaks(
+        "Jetson Thor",
+        (11, 0),
+        20,
+        1.575,
+        {"fp16": 258.0, "fp8": 517.0, "fp4": 1035.0},
+        273,
+        None,
+        "NVIDIA Jetson T5000 data sheet, halved for dense",
+        (128,),
+        "thor",
+    ),
+)
 
 
 def _cdna(fp32: float, fp16: float, tf32: float | None = None, eights: int = 1, fours: int = 0) -> dict[str, float]:
@@ -95,242 +328,33 @@ def _cdna(fp32: float, fp16: float, tf32: float | None = None, eights: int = 1, 
     return rates
 
 
-# The key is a regular expression, found as a whole word in the name without regard to case; the longest key that
-# is found counts. GeForce boards have their rate for accumulation in fp32, which is what PyTorch uses.
-_ROWS: tuple[tuple[str, Peaks], ...] = (
-    (
-        "v100-sxm2|v100-sxm3|v100-dgxs|v100",
-        Peaks("V100-SXM2", (7, 0), 80, 1.53, {"fp32": 15.7, "fp16": 125.0}, 900, 6, "NVIDIA V100 data sheet"),
-    ),
-    (
-        r"v100-pcie\S*",
-        Peaks("V100-PCIE", (7, 0), 80, 1.38, {"fp32": 14.0, "fp16": 112.0}, 900, 6, "NVIDIA V100 data sheet"),
-    ),
-    (
-        r"v100s-pcie\S*|v100s",
-        Peaks("V100S-PCIE", (7, 0), 80, 1.597, {"fp32": 16.4, "fp16": 130.0}, 1134, 6, "NVIDIA V100 data sheet"),
-    ),
-    ("t4", Peaks("T4", (7, 5), 40, 1.59, {"fp32": 8.1, "fp16": 65.0, "int8": 130.0}, 320, 4, "NVIDIA T4 data sheet")),
-    (
-        "a100-sxm4-40gb|a100-pcie-40gb|a100",
-        Peaks("A100-SXM4-40GB", (8, 0), 108, 1.41, _AMPERE, 1555, 40, "NVIDIA A100 data sheet"),
-    ),
-    (
-        "(?:a100|a800)-sxm4-80gb|a800",
-        Peaks("A100-SXM4-80GB", (8, 0), 108, 1.41, _AMPERE, 2039, 40, "NVIDIA A100 data sheet"),
-    ),
-    (
-        "a100",
-        Peaks("A100-SXM4-80GB", (8, 0), 108, 1.41, _AMPERE, 2039, 40, "NVIDIA A100 data sheet", memory=60),
-    ),
-    (
-        "(?:a100|a800) 80gb pcie|a100-pcie-80gb",
-        Peaks("A100 80GB PCIe", (8, 0), 108, 1.41, _AMPERE, 1935, 40, "NVIDIA A100 data sheet"),
-    ),
-    (
-        "a10",
-        Peaks(
-            "A10",
-            (8, 6),
-            72,
-            1.695,
-            {"fp32": 31.2, "tf32": 62.5, "fp16": 125.0, "int8": 250.0},
-            600,
-            6,
-            "NVIDIA A10 data sheet",
-        ),
-    ),
-    (
-        "a40",
-        Peaks(
-            "A40",
-            (8, 6),
-            84,
-            1.74,
-            {"fp32": 37.4, "tf32": 74.8, "fp16": 149.7, "int8": 299.3},
-            696,
-            6,
-            "NVIDIA A40 data sheet",
-        ),
-    ),
-    (
-        "rtx a6000",
-        Peaks("RTX A6000", (8, 6), 84, 1.8, {"fp32": 38.7, "tf32": 77.4, "fp16": 154.8}, 768, 6, "NVIDIA RTX A6000"),
-    ),
-    (
-        "l4",
-        Peaks(
-            "L4",
-            (8, 9),
-            58,
-            2.04,
-            {"fp32": 30.3, "tf32": 60.0, "fp16": 121.0, "fp8": 242.0, "int8": 242.0},
-            300,
-            48,
-            "NVIDIA L4 data sheet, halved for dense",
-        ),
-    ),
-    (
-        "l40",
-        Peaks(
-            "L40",
-            (8, 9),
-            142,
-            2.49,
-            {"fp32": 90.5, "tf32": 90.5, "fp16": 181.05, "fp8": 362.0, "int8": 362.0},
-            864,
-            96,
-            "NVIDIA L40 data sheet; cache from arXiv 2606.22588",
-        ),
-    ),
-    (
-        "l40s",
-        Peaks(
-            "L40S",
-            (8, 9),
-            142,
-            2.52,
-            {"fp32": 91.6, "tf32": 183.0, "fp16": 362.05, "fp8": 733.0, "int8": 733.0},
-            864,
-            None,
-            "NVIDIA L40S data sheet",
-        ),
-    ),
-    ("l20", Peaks("L20", (8, 9), 92, 2.52, {"fp16": 119.5}, 864, None, "verl and LLMRoofline (two lists agree)")),
-    (
-        "rtx 3090",
-        Peaks(
-            "RTX 3090",
-            (8, 6),
-            82,
-            1.695,
-            {"fp32": 35.6, "tf32": 35.6, "fp16": 71.0, "int8": 284.0},
-            936,
-            6,
-            "NVIDIA GA102 white paper",
-        ),
-    ),
-    (
-        "rtx 4090",
-        Peaks(
-            "RTX 4090",
-            (8, 9),
-            128,
-            2.52,
-            {"fp32": 82.6, "tf32": 82.6, "fp16": 165.2, "fp8": 330.3, "int8": 660.6},
-            1008,
-            72,
-            "NVIDIA Ada white paper",
-        ),
-    ),
-    (
-        "rtx 5090",
-        Peaks(
-            "RTX 5090",
-            (12, 0),
-            170,
-            2.407,
-            {"fp32": 104.8, "tf32": 104.8, "fp16": 209.5, "fp8": 419.0, "int8": 838.0, "fp4": 1676.0},
-            1792,
-            96,
-            "NVIDIA RTX Blackwell white paper",
-        ),
-    ),
-    (
-        "h100|h800",
-        Peaks("H100 SXM", (9, 0), 132, 1.83, {"fp32": 66.9} | _HOPPER, 3350, 50, "NVIDIA H100 data sheet"),
-    ),
-    (
-        "h100 pcie",
-        Peaks(
-            "H100 PCIe",
-            (9, 0),
-            114,
-            1.62,
-            {"fp32": 51.0, "tf32": 378.0, "fp16": 756.0, "fp8": 1513.0, "int8": 1513.0},
-            2000,
-            50,
-            "NVIDIA H100 data sheet",
-        ),
-    ),
-    (
-        "h100 nvl",
-        Peaks(
-            "H100 NVL",
-            (9, 0),
-            132,
-            0.0,
-            {"fp32": 60.0, "tf32": 417.5, "fp16": 835.0, "fp8": 1671.0, "int8": 1671.0},
-            3938,
-            50,
-            "NVIDIA H100 NVL; torchtitan",
-        ),
-    ),
-    ("h200", Peaks("H200 SXM", (9, 0), 132, 1.83, {"fp32": 66.9} | _HOPPER, 4800, 50, "NVIDIA H200 data sheet")),
-    ("gh200 480gb", Peaks("GH200 96GB", (9, 0), 132, 1.83, {"fp32": 66.9} | _HOPPER, 4000, None, "NVIDIA GH200")),
-    ("gh200", Peaks("GH200", (9, 0), 132, 1.83, {"fp32": 66.9} | _HOPPER, None, None, "NVIDIA GH200")),
-    ("h20", Peaks("H20", (9, 0), 78, 0.0, {"fp16": 148.0, "fp8": 296.0}, 4000, None, "verl and LLMRoofline")),
-    (
-        "b200",
-        Peaks(
-            "B200",
-            (10, 0),
-            148,
-            1.856,
-            {"fp32": 80.0, "tf32": 1125.0, "fp16": 2250.0, "fp8": 4500.0, "int8": 4500.0, "fp4": 9000.0},
-            8000,
-            None,
-            "NVIDIA DGX B200 data sheet",
-        ),
-    ),
-    (
-        "gb200",
-        Peaks(
-            "GB200",
-            (10, 0),
-            148,
-            2.062,
-            {"fp32": 80.0, "tf32": 1250.0, "fp16": 2500.0, "fp8": 5000.0, "int8": 5000.0, "fp4": 10000.0},
-            8000,
-            None,
-            "NVIDIA GB200 NVL72",
-        ),
-    ),
-    (
-        "b300",
-        Peaks(
-            "B300",
-            (10, 3),
-            148,
-            1.856,
-            {"fp32": 75.0, "tf32": 1125.0, "fp16": 2250.0, "fp8": 4500.0},
-            8000,
-            None,
-            "NVIDIA DGX B300; sources disagree on int8 and fp4",
-        ),
-    ),
-    (
-        "gb300",
-        Peaks(
-            "GB300",
-            (10, 3),
-            148,
-            2.062,
-            {"fp16": 2500.0, "fp8": 5000.0},
-            8000,
-            None,
-            "NVIDIA GB300 NVL72",
-        ),
-    ),
-    ("mi210", Peaks("MI210", (0, 0), 104, 1.7, _cdna(45.3, 181.0), 1638, 8, "AMD MI210; fp32 is of the matrix units")),
-    ("mi250x", Peaks("MI250X, one die", (0, 0), 110, 1.7, _cdna(47.9, 191.5), 1638, 8, "AMD MI250X, halved")),
-    (
-        "mi250|mi250x / mi250",
-        Peaks("MI250, one die", (0, 0), 104, 1.7, _cdna(45.3, 181.0), 1638, 8, "AMD MI250, halved"),
-    ),
-    ("mi300x", Peaks("MI300X", (0, 0), 304, 2.1, _cdna(163.4, 1307.4, 653.7, eights=2), 5300, 256, "AMD MI300X")),
-    ("mi300a", Peaks("MI300A", (0, 0), 228, 2.1, _cdna(122.6, 980.6, 490.3, eights=2), 5300, 256, "AMD MI300A")),
-    ("mi325x", Peaks("MI325X", (0, 0), 304, 2.1, _cdna(163.4, 1307.4, 653.7, eights=2), 6000, 256, "AMD MI325X")),
-    ("mi350x", Peaks("MI350X", (0, 0), 256, 2.2, _cdna(144.2, 2306.9, eights=2, fours=4), 8000, 256, "AMD MI350X")),
-    ("mi355x", Peaks("MI355X", (0, 0), 256, 2.4, _cdna(157.3, 2516.6, eights=2, fours=4), 8000, 256, "AMD MI355X")),
+def _instinct(
+    title: str,
+    units: int,
+    clock: float,
+    rates: Mapping[str, float],
+    bandwidth: float,
+    cache: float,
+    memory: int,
+    source: str = "",
+    names: str = "",
+) -> Peaks:
+    source = source or f"AMD {title}"
+    return Peaks(title, (0, 0), units, clock, rates, bandwidth, cache, source, (memory,), names or title.casefold())
+
+
+_INSTINCT = (
+    # bf16 is half as fast as fp16 on the MI100.
+    _instinct("MI100", 120, 1.502, _cdna(46.1, 184.6), 1229, 8, 32, "AMD MI100; fp32 is of the matrix units"),
+    _instinct("MI210", 104, 1.7, _cdna(45.3, 181.0), 1638, 8, 64, "AMD MI210; fp32 is of the matrix units"),
+    _instinct("MI250X, one die", 110, 1.7, _cdna(47.9, 191.5), 1638, 8, 64, "AMD MI250X, halved", "mi250x"),
+    _instinct("MI250, one die", 104, 1.7, _cdna(45.3, 181.0), 1638, 8, 64, "AMD MI250, halved", "mi250|mi250x / mi250"),
+    _instinct("MI300X", 304, 2.1, _cdna(163.4, 1307.4, 653.7, eights=2), 5300, 256, 192),
+    _instinct("MI300A", 228, 2.1, _cdna(122.6, 980.6, 490.3, eights=2), 5300, 256, 128),
+    _instinct("MI325X", 304, 2.1, _cdna(163.4, 1307.4, 653.7, eights=2), 6000, 256, 256),
+    _instinct("MI350X", 256, 2.2, _cdna(144.2, 2306.9, eights=2, fours=4), 8000, 256, 288),
+    _instinct("MI355X", 256, 2.4, _cdna(157.3, 2516.6, eights=2, fours=4), 8000, 256, 288),
 )
+
+MODELS = _GRAPHICS + _PUBLISHED + _DATA_CENTER + _INSTINCT
+"""Every model; of two that fit a name and a device equally well the first counts."""
