@@ -1,18 +1,150 @@
-"""Rules about communication."""
+"""Rules about communication: what nothing hides, small collectives, and a device that comes late."""
 
 from __future__ import annotations
 
-from tests.support.build import kernel, launch, make_trace, step
-from tests.support.findings import ids, one
+from typing import Any
+
+import pytest
+
+from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
+from tests.support.findings import MS, ids, one
 from tracetui.analysis.findings.finding import Severity
+from tracetui.model.trace import Kind
+
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+COMM = "stream 20"
+
+
+def _two(comm_at: int, compute: int = 60_000, comm: int = 20_000) -> list[Event]:
+    """A product from 1,000 ns on and an all-reduce, in a step of twice the time of both."""
+    calls = [step(0, 0, 2 * (compute + comm)), launch(10, 5, 1), launch(20, 5, 2)]
+    work = [kernel("gemm", 1_000, compute, correlation=1), kernel(NCCL, comm_at, comm, COMM, correlation=2)]
+    return [*calls, *work]
 
 
 def test_communication_that_nothing_hides_is_told_apart_from_what_runs_beside_a_product():
-    nccl = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-    calls = [launch(10 * i, 5, i) for i in (1, 2)]
-    beside = [kernel("gemm", 1_000, 60_000, correlation=1), kernel(nccl, 1_000, 60_000, "stream 20", correlation=2)]
-    assert "exposed-communication" not in ids(make_trace([step(0, 0, 70_000), *calls, *beside]))
-    after = [kernel("gemm", 1_000, 60_000, correlation=1), kernel(nccl, 61_000, 20_000, "stream 20", correlation=2)]
-    finding = one(make_trace([step(0, 0, 90_000), *calls, *after]), "exposed-communication")
-    assert finding.evidence == "20.0 µs, 25 % of the time from the first kernel to the last; 1 collective kernel"
-    assert finding.severity == Severity.MAJOR
+    finding = one(make_trace(_two(61_000)), "exposed-communication")
+    assert finding.title == "Exposed communication, all-reduce: 20.0 µs, 12 % of the steps"
+    assert finding.evidence == (
+        "20.0 µs of communication, 20.0 µs of it with no computation beside it; all-reduce 1 time, 20.0 µs; "
+        "median 20.0 µs, longest 20.0 µs"
+    )
+    assert (finding.cost, finding.severity) == (20_000, Severity.MAJOR)
+    partly = one(make_trace(_two(51_000)), "exposed-communication")
+    assert (partly.cost, partly.severity) == (10_000, Severity.MINOR)
+    hidden = one(make_trace(_two(1_000)), "exposed-communication")
+    assert (hidden.cost, hidden.severity) == (None, Severity.NOTE)
+    assert hidden.title == "Communication is hidden behind computation: 20.0 µs of 20.0 µs"
+
+
+@pytest.mark.parametrize(("comm", "noted"), [(17_000, True), (13_000, False)])
+def test_hidden_communication_is_worth_a_note_from_a_tenth_of_the_time(comm, noted):
+    events = [step(0, 0, 160_000), *_two(1_000, comm=comm)[1:]]
+    assert ("exposed-communication" in ids(make_trace(events))) == noted
+
+
+@pytest.mark.parametrize(("time", "said"), [(1_000_000, True), (1_010_000, False)])
+def test_a_fiftieth_of_the_time_is_the_least_that_is_exposed(time, said):
+    events = [step(0, 0, time), *_two(61_000)[1:]]
+    assert ("exposed-communication" in ids(make_trace(events))) == said
+
+
+def test_what_the_launch_says_names_a_kernel_that_runs_anything():
+    generic = "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)"
+    calls = [step(0, 0, 100_000), annotation("nccl:all_to_all", 5, 50), launch(10, 5, 1), launch(200, 5, 2)]
+    work = [kernel(generic, 1_000, 20_000, COMM, correlation=1), kernel(generic, 30_000, 9_000, COMM, correlation=2)]
+    finding = one(make_trace([*calls, *work]), "exposed-communication")
+    assert finding.title.startswith("Exposed communication, mostly all-to-all: 29.0 µs")
+    assert "all-to-all 1 time, 20.0 µs; unnamed collective 1 time, 9.0 µs" in finding.evidence
+
+
+@pytest.mark.parametrize(
+    ("group", "form"),
+    [("mesh_tp", "tensor-parallel "), ("PIPELINE_MODEL_PARALLEL_GROUP", "pipeline-parallel "), ("default_pg", "")],
+)
+def test_a_process_group_names_the_form_of_parallelism(group, form):
+    args = {"Process Group Description": group}
+    calls = [step(0, 0, 100_000), launch(10, 5, 1)]
+    trace = make_trace([*calls, kernel(NCCL, 1_000, 20_000, COMM, correlation=1, args=args)])
+    assert one(trace, "exposed-communication").title.startswith(f"Exposed communication, {form}all-reduce: ")
+
+
+@pytest.mark.parametrize(("elements", "waits"), [((64, 64, 64, 64), True), ((64, 64, 64, 4096), False)])
+def test_collectives_of_one_size_that_take_different_times_wait_for_ranks(elements, waits):
+    calls = [step(0, 0, 200_000), *(launch(10 * number, 5, number) for number in (1, 2, 3, 4))]
+    times = (5_000, 5_000, 6_000, 60_000)
+    work = [
+        kernel(NCCL, 1_000 + 70_000 * (number == 3) + 10_000 * number, dur, COMM, correlation=number + 1, args=args)
+        for number, dur in enumerate(times)
+        for args in [{"In msg nelems": elements[number], "dtype": "Float"}]
+    ]
+    evidence = one(make_trace([*calls, *work]), "exposed-communication").evidence
+    assert ("5.5 µs in the median and 60.0 µs at most, so ranks wait for each other" in evidence) == waits
+
+
+def _reduced(
+    count: int, dur: int, before: int = 0, backward: bool = True, args: dict[str, Any] | None = None
+) -> list[Event]:
+    """A step with a backward pass and all-reduces one after another, some of them launched before it."""
+    events: list[Event] = [step(0, 0, 8 * MS), launch(4_000, 10, 900), kernel("gemm", 5_000, 1_000, correlation=900)]
+    if backward:
+        events.append(op("autograd::engine::evaluate_function: MmBackward0", 20_000 + 100_000 * before - 5_000, 1_000))
+    for number in range(count):
+        at = 20_000 + 100_000 * number
+        events += [op("record_param_comms", at, 1_000), launch(at + 100, 100, number + 1)]
+        events.append(kernel(NCCL, at + 2_000, dur, COMM, correlation=number + 1, args=args))
+    return events
+
+
+def test_gradients_that_are_reduced_one_by_one_are_small_collectives():
+    trace = make_trace(_reduced(60, 4_000, args={"In msg nelems": 256, "dtype": "Half"}))
+    finding = one(trace, "small-collectives")
+    assert finding.title.startswith("60 small all-reduces a step, median 4.0 µs, that buckets would put together: ")
+    assert finding.evidence.startswith("60 in all, 512 B in the median; those under 50.0 µs run for 240.0 µs")
+    assert finding.cost is None, "exposed communication has their time"
+    assert one(trace, "exposed-communication").cost == 240_000
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        _reduced(50, 4_000),
+        _reduced(60, 50_000),
+        _reduced(60, 4_000, backward=False),
+        _reduced(60, 4_000, before=3),
+        _reduced(60, 4_000, args={"Process Group Description": "tensor_model_parallel"}),
+    ],
+    ids=["few", "long", "no backward", "in the forward pass", "tensor-parallel"],
+)
+def test_collectives_that_cannot_be_put_together_are_no_finding(events):
+    assert "small-collectives" not in ids(make_trace(events))
+
+
+def _devices(late: tuple[int, ...], shift: int = 0) -> list[Event]:
+    """Collectives of two GPUs, to each of which the GPU with the given number comes 200 us after the other."""
+    events: list[Event] = [step(0, 0, 10 * MS)]
+    for number, last in enumerate(late):
+        for device in (0, 1):
+            correlation = 2 * number + device + 1
+            ready = number * MS + 500_000 + 200_000 * (device == last) + shift * device
+            end = number * MS + 800_000 + shift * device
+            events.append(launch(number * MS + 1_000 + 100 * device, 50, correlation))
+            events.append(
+                Event(NCCL, ready, end - ready, Kind.KERNEL, (str(device), "stream 20"), correlation=correlation)
+            )
+    return events
+
+
+def test_a_device_that_comes_last_to_most_collectives_is_a_straggler():
+    finding = one(make_trace(_devices((1, 1, 1, 1, 0, 1))), "straggler")
+    assert finding.title.startswith("GPU 1 comes last to 5 of 6 collectives: GPU 0 waits 1.00 ms, ")
+    assert finding.cost is None, "exposed communication has the time of the wait"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [_devices((1, 0, 1, 0, 1, 0)), _devices((1, 1, 1, 1)), _devices((1,) * 6, shift=MS // 2)],
+    ids=["by turns", "few", "not at the same time"],
+)
+def test_devices_that_come_late_by_turns_or_to_other_collectives_are_no_straggler(events):
+    assert "straggler" not in ids(make_trace(events))

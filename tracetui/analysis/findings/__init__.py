@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tracetui.analysis import columns as col
+from tracetui.analysis.findings.collectives import small_collectives, straggler
+from tracetui.analysis.findings.communication import exposed_communication
 from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.headline import headline
 from tracetui.analysis.findings.host import (
@@ -26,7 +28,7 @@ from tracetui.analysis.findings.kernels import (
     uneven_kernels,
 )
 from tracetui.analysis.findings.optimizer import optimizer_loop
-from tracetui.analysis.findings.overall import exposed_communication, idle_gpu, untrusted
+from tracetui.analysis.findings.overall import idle_gpu, untrusted
 from tracetui.analysis.findings.recording import (
     launches_missing,
     no_gpu,
@@ -51,6 +53,8 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     other_accelerator,
     idle_gpu,
     exposed_communication,
+    straggler,
+    small_collectives,
     cold_step,
     host_sync,
     pageable_copy,

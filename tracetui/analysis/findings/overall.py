@@ -1,4 +1,4 @@
-"""Rules about the whole: numbers that are wrong, what holds the GPU back, and exposed communication."""
+"""Rules about the whole: numbers that are wrong, and what holds the GPU back."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from tracetui.analysis.findings.finding import Finding, Severity
-from tracetui.analysis.findings.scope import Scope, longest
+from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.health.checks import CheckSeverity
 from tracetui.analysis.health.health_table import doubtful, doubts
 from tracetui.analysis.idle.cause_words import WORDS, Cause
-from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.idle.verdict import BUSY, STARVED, Verdict, verdict_on
 from tracetui.analysis.linking.placement import chosen
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
-from tracetui.model.quantities import counted, duration, rounded_percent
+from tracetui.model.quantities import duration, rounded_percent
 
 _ADVICE = {
     "overhead": "The CPU cannot launch kernels as fast as the GPU runs them. Launch fewer and larger ones: "
@@ -41,8 +40,6 @@ _STALLS = {
     "takes that out of the measurement.",
 }
 """Advice by what the CPU did meanwhile."""
-_MIN_EXPOSED_PERCENT = 10.0
-"""Minimum percent of the time with exposed communication."""
 
 
 def untrusted(scope: Scope) -> Iterator[Finding]:
@@ -76,24 +73,6 @@ def idle_gpu(scope: Scope) -> Iterator[Finding]:
         _split(said) + (f"; the longest gap, {_described(scope, largest)}" if largest >= 0 else "") + _lead_in(scope),
         " ".join((_advice(said), *said.remarks)),
         int(idleness(scope.trace).after[largest]) if largest >= 0 else -1,
-    )
-
-
-def exposed_communication(scope: Scope) -> Iterator[Finding]:
-    """Collectives during which nothing computes (R3.30)."""
-    said = verdict_on(scope.trace, scope.step)
-    if said is None or said.exposed_comm_pct < _MIN_EXPOSED_PERCENT:
-        return
-    rows = scope.activities[communicates(scope.trace, scope.activities)]
-    yield from scope.priced(
-        "exposed-communication",
-        said.exposed_comm,
-        "Exposed communication",
-        f"{duration(said.exposed_comm)}, {rounded_percent(said.exposed_comm_pct)} of the time from the "
-        f"first kernel to the last; {counted(len(rows), 'collective kernel')}",
-        "A collective lasts until the slowest rank has come: compare ranks before blaming the network. Overlap it with "
-        "computation (bucket sizes, prefetch), or send less.",
-        longest(scope.trace, rows),
     )
 
 
