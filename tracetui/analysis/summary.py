@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis import columns as col
-from tracetui.analysis.devices.descriptions import ALL_DEVICES, device_names, is_assumed
+from tracetui.analysis.devices.descriptions import ALL_DEVICES, device_names, has_assumed_name
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.idle.verdict import IDLE_PARTS, totals, verdict_on
 from tracetui.analysis.linking.links import links, no_gpu, op_rows
@@ -83,7 +83,7 @@ def _devices(trace: Trace) -> Iterable[str]:
     """Names of the devices that ran something; what does not stand in the file is marked."""
     chosen = any(device.id == ALL_DEVICES for device in trace.devices)
     for number, name in device_names(trace).items():
-        mark = " (--device)" if chosen else " (assumed)" if is_assumed(trace, number) else ""
+        mark = " (--device)" if chosen else " (assumed)" if has_assumed_name(trace, number) else ""
         yield f"{name}{mark}"
 
 

@@ -53,7 +53,7 @@ def test_a_device_that_is_not_described_is_like_its_equals() -> None:
     assert value(trace, "devices") == "NVIDIA H100 80GB HBM3 (assumed)"
     assert generation(trace).capability == (9, 0)
     found = doubts(trace)
-    assert found["device like others"].count == 1  # type: ignore[union-attr]
+    assert found["device assumed"].count == 1  # type: ignore[union-attr]
     assert found["device not described"].count == 0  # type: ignore[union-attr]
 
 
@@ -62,7 +62,7 @@ def test_a_device_that_is_described_is_not_assumed() -> None:
     assert (indexes(trace), assumed_devices(trace)) == ([1], [])
     assert "described" not in PANES["kernels"].build(trace).note
     assert value(trace, "devices") == "NVIDIA H100 80GB HBM3"
-    assert doubts(trace)["device like others"].count == 0  # type: ignore[union-attr]
+    assert doubts(trace)["device assumed"].count == 0  # type: ignore[union-attr]
 
 
 def test_a_device_stays_unknown_where_descriptions_differ() -> None:
@@ -73,7 +73,7 @@ def test_a_device_stays_unknown_where_descriptions_differ() -> None:
     assert "Device 9 is not described and the described devices differ" in table.note
     assert value(trace, "devices") == "NVIDIA A100-SXM4-80GB, GPU 9"
     assert doubts(trace)["device not described"].count == 1  # type: ignore[union-attr]
-    assert doubts(trace)["device like others"].count == 0  # type: ignore[union-attr]
+    assert doubts(trace)["device assumed"].count == 0  # type: ignore[union-attr]
 
 
 def test_several_devices_that_are_not_described() -> None:
@@ -135,3 +135,39 @@ def test_a_device_without_a_name_is_overridden_where_its_size_is_another() -> No
     other = with_device(trace_of([0], [bare]), "A100-SXM4-80GB")
     assert other.devices[0].overrides == ("114 SMs without a name",)
     assert other.devices[0].properties["numSms"] == 108
+
+
+def test_a_device_without_a_name_is_named_by_its_size() -> None:
+    properties = {
+        "computeMajor": 9,
+        "computeMinor": 4,
+        "numSms": 304,
+        "warpSize": 64,
+        "totalGlobalMem": 206_141_652_992,
+    }
+    trace = trace_of([2], [Device(number, "", properties) for number in range(4)])
+    note = PANES["roofline"].build(trace).note + PANES["kernels"].build(trace).note
+    assert "Device 2 has no name; by its 304 compute units it is taken to be MI300X." in note
+    assert value(trace, "devices") == "MI300X (assumed)"
+    found = doubts(trace)
+    assert found["device assumed"].count == 1  # type: ignore[union-attr]
+    assert found["device without a name"].count == 0  # type: ignore[union-attr]
+
+
+def test_a_device_without_a_name_and_of_no_known_size_stays_nameless() -> None:
+    trace = trace_of([2], [Device(2, "", {"computeMajor": 9, "computeMinor": 4, "numSms": 303, "warpSize": 64})])
+    assert "by its" not in PANES["kernels"].build(trace).note
+    assert value(trace, "devices") == "GPU 2"
+    found = doubts(trace)
+    assert found["device assumed"].count == 0  # type: ignore[union-attr]
+    assert found["device without a name"].count == 1  # type: ignore[union-attr]
+
+
+def test_a_placeholder_stays_the_name_of_a_device() -> None:
+    properties = {"computeMajor": 8, "computeMinor": 0, "numSms": 108, "totalGlobalMem": 85_049_933_824}
+    trace = trace_of([0], [Device(0, "NVIDIA Graphics Device", properties)])
+    assert value(trace, "devices") == "NVIDIA Graphics Device"
+    note = PANES["kernels"].build(trace).note
+    assert (
+        "is named 'NVIDIA Graphics Device'; by its 108 SMs it is taken to be A100-SXM4-80GB or A100 80GB PCIe." in note
+    )

@@ -14,7 +14,7 @@ import numpy as np
 
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.devices.limits import is_amd
-from tracetui.analysis.devices.model_names import device_peaks, peaks_named
+from tracetui.analysis.devices.model_names import device_peaks, has_model_name, peaks_named
 from tracetui.analysis.devices.peaks import Peaks
 from tracetui.errors import UsageError
 from tracetui.model.intervals import Int64
@@ -55,6 +55,21 @@ def is_assumed(trace: Trace, number: int) -> bool:
 def assumed_devices(trace: Trace) -> list[int]:
     """Numbers of the devices that ran kernels and take the description of others."""
     return [number for number in kernel_devices(trace) if is_assumed(trace, number)]
+
+
+def sized_devices(trace: Trace) -> list[int]:
+    """Numbers of the devices that ran kernels and whose model only their size tells."""
+    index = {number: description_index(trace, number) for number in kernel_devices(trace)}
+    return [number for number, row in index.items() if row >= 0 and model_by_size(trace.devices[row])]
+
+
+def has_assumed_name(trace: Trace, number: int) -> bool:
+    """Whether the name of the device with a number is that of others, or of the model that its size tells."""
+    index = description_index(trace, number)
+    if index < 0:
+        return False
+    device = trace.devices[index]
+    return is_assumed(trace, number) if device.name.strip() else model_by_size(device) is not None
 
 
 def kernel_devices(trace: Trace) -> list[int]:
@@ -112,8 +127,30 @@ def _overridden(peaks: Peaks, described: Iterable[Device]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def model_by_size(device: Device) -> Peaks | None:
+    """The model of a device that the file does not name, by its capability, multiprocessors and memory."""
+    return None if has_model_name(device.name) else device_peaks(device.name, device.properties)
+
+
 def device_note(trace: Trace) -> str:
     """What a reader must know about the devices that the numbers rest on; empty where the file describes them all."""
+    return " ".join(filter(None, (_description_note(trace), _size_note(trace))))
+
+
+def _size_note(trace: Trace) -> str:
+    """The sentence about devices whose model only their size tells."""
+    sized = sized_devices(trace)
+    if not sized:
+        return ""
+    first = trace.devices[description_index(trace, sized[0])]
+    model = model_by_size(first)
+    units = "compute units" if is_amd(first) else "SMs"
+    named = f"is named {clean(first.name.strip())!r}" if first.name.strip() else "has no name"
+    size = f"{whole_number(first.properties['numSms'])} {units}"
+    return f"Device {sized[0]} {named}; by its {size} it is taken to be {model.title if model else ''}."
+
+
+def _description_note(trace: Trace) -> str:
     used = kernel_devices(trace)
     assumed = assumed_devices(trace)
     if assumed:
@@ -161,8 +198,13 @@ def device_names(trace: Trace) -> dict[int, str]:
         for index, lane in enumerate(trace.lanes)
         if lane.kind == LaneKind.GPU and lane.last > lane.first
     }
-    index = {number: description_index(trace, number) for number in used}
-    return {
-        number: (trace.devices[index[number]].name if index[number] >= 0 else "") or process
-        for number, process in sorted(used.items())
-    }
+    return {number: _name(trace, number) or process for number, process in sorted(used.items())}
+
+
+def _name(trace: Trace, number: int) -> str:
+    """The name of the device with a number as described, else that of its model by size; empty where unknown."""
+    index = description_index(trace, number)
+    if index < 0:
+        return ""
+    model = model_by_size(trace.devices[index])
+    return trace.devices[index].name or (model.title if model else "")

@@ -32,11 +32,13 @@ _NO_MODEL = re.compile(r"(?:nvidia )?(?:graphics device|pg\d{3}\S*)")
 
 def device_peaks(name: str, properties: Mapping[str, Any]) -> Peaks | None:
     """The model of a device: by name, the most specific one first; else by capability, multiprocessors and memory."""
-    named = _named(name)
-    if named:
-        return _best(named, properties)
+    return _best(_named(name), properties) if has_model_name(name) else _by_size(properties)
+
+
+def has_model_name(name: str) -> bool:
+    """Whether a name is that of a model, known here or not, and no placeholder such as `NVIDIA Graphics Device`."""
     text = name.strip().casefold()
-    return None if text and not _NO_MODEL.fullmatch(text) else _by_size(properties)
+    return bool(text) and (bool(_named(name)) or not _NO_MODEL.fullmatch(text))
 
 
 def peaks_named(name: str) -> Peaks | None:

@@ -75,6 +75,7 @@ _ADA_GEFORCE = {"tf32": 1, "fp16": 2, "fp8": 4, "int8": 8}
 _BLACKWELL_PRO = _ADA_PRO | {"fp4": 16}
 _BLACKWELL_GEFORCE = _ADA_GEFORCE | {"fp4": 16}
 
+_GTX = "NVIDIA, GeForce GTX 10 and 16 specifications"
 _TURING_PAPER = "NVIDIA Turing white paper"
 _TURING_PAGE = "NVIDIA, GeForce RTX 20 specifications"
 _QUADRO = "NVIDIA Quadro RTX data sheet"
@@ -90,6 +91,13 @@ _RTX_PRO = "NVIDIA RTX PRO Blackwell data sheet"
 _V100, _P100, _A100, _H100 = (f"NVIDIA {name} data sheet" for name in ("V100", "P100", "A100", "H100"))
 
 _GRAPHICS = (
+    _graphics("GTX 1060", (6, 1), 10, 1.708, 4.4, {}, 192, None, (6,), _GTX),
+    _graphics("GTX 1070", (6, 1), 15, 1.683, 6.5, {}, 256, 2, (8,), _GTX),
+    _graphics("GTX 1080", (6, 1), 20, 1.733, 8.9, {}, 320, 2, (8,), _GTX),
+    _graphics("GTX 1080 Ti", (6, 1), 28, 1.582, 11.3, {}, 484, 2.75, (11,), _GTX),
+    _graphics("GTX 1660", _TURING, 22, 1.785, 5.0, {}, 192, 1.5, (6,), _GTX),
+    _graphics("GTX 1660 SUPER", _TURING, 22, 1.785, 5.0, {}, 336, 1.5, (6,), _GTX),
+    _graphics("GTX 1660 Ti", _TURING, 24, 1.77, 5.4, {}, 288, 1.5, (6,), _GTX),
     _graphics("RTX 2060", _TURING, 30, 1.68, 6.45, _TURING_GEFORCE, 336, 3, (6,), _TURING_PAGE),
     _graphics(
         "RTX 2060 12GB", _TURING, 34, 1.65, 7.18, _TURING_GEFORCE, 336, 3, (12,), _TURING_PAGE, "rtx 2060(?: 12gb)?"

@@ -12,6 +12,8 @@ from tracetui.analysis.devices.descriptions import (
     device_index,
     device_note,
     kernel_devices,
+    model_by_size,
+    sized_devices,
 )
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.linking.links import links, names_of, op_rows
@@ -223,10 +225,10 @@ def no_properties(trace: Trace) -> Doubt | None:
 
 
 def assumed_models(trace: Trace) -> Doubt | None:
-    """Devices that ran kernels and take the description of others."""
+    """Devices that ran kernels and whose model is that of others, or that of their size."""
     if not trace.devices or not (used := kernel_devices(trace)):
         return None
-    assumed = assumed_devices(trace)
+    assumed = {*assumed_devices(trace), *sized_devices(trace)}
     return Doubt(len(assumed), len(used), device_note(trace) if assumed else "")
 
 
@@ -239,14 +241,15 @@ def overridden_models(trace: Trace) -> Doubt | None:
 
 
 def nameless(trace: Trace) -> Doubt | None:
-    """Devices that ran something and have no name."""
+    """Devices that ran something and have no name, and whose model their size does not tell."""
     if not trace.devices:
         return None
     number = lane_numbers(trace).device.tolist()
     streams = zip(number, trace.lanes, strict=True)
     used = {index for index, lane in streams if lane.kind == LaneKind.GPU and lane.last > lane.first}
     described = {index: description_index(trace, index) for index in sorted(used)}
-    without = [index for index, at in described.items() if at >= 0 and not trace.devices[at].name.strip()]
+    nameless = {at for at, device in enumerate(trace.devices) if not device.name.strip() and not model_by_size(device)}
+    without = [index for index, at in described.items() if at in nameless]
     return Doubt(len(without), len(used), f"device {without[0]}" if without else "")
 
 
@@ -365,10 +368,10 @@ RECORDING_CHECKS = (
         ("kernels.occupancy_pct", "kernels.limiter", "kernels.waves", "kernels.bound", "occupancy.occupancy_pct"),
     ),
     Check(
-        "device like others",
+        "device assumed",
         CheckSeverity.NOTE,
         assumed_models,
-        "All described devices are of one model; kernels on another are taken to run on that model too.",
+        "Its model is that of all devices that are described, or the only one with its multiprocessors and memory.",
         ("kernels.occupancy_pct", "kernels.limiter", "kernels.waves", "kernels.bound", "occupancy.occupancy_pct"),
     ),
     Check(
