@@ -22,6 +22,11 @@ class TracetuiError(Exception):
 
     exit_code = 1
 
+    @property
+    def lines_below(self) -> tuple[str, ...]:
+        """Lines that are printed below the sentence."""
+        return ()
+
 
 class TraceError(TracetuiError):
     """The file cannot be opened as a trace."""

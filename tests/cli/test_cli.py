@@ -230,3 +230,27 @@ def test_output_that_cannot_be_written_is_one_sentence():
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
     assert result.returncode == 1
     assert result.stderr.splitlines() == ["tracetui: The output cannot be written: No space left on device."]
+
+
+def test_a_condition_on_columns_filters_rows(shown):
+    every = shown("ops", EAGER)["rows"]
+    kept = shown("ops", EAGER, "--where", "self CPU > 1ms & !(op ~ mm) | calls == 9")["rows"]
+    wanted = [r for r in every if (r["self_cpu_us"] > 1000 and "mm" not in r["name"]) or r["calls"] == 9]
+    assert kept == wanted
+    assert 0 < len(kept) < len(every)
+
+
+@pytest.mark.parametrize(
+    ("text", "caret", "said"),
+    [("calls > ", 8, "ends where a value should follow"), ("colour == red", 0, "There is no column 'colour'")],
+)
+def test_a_filter_that_is_not_understood_is_pointed_at(text, caret, said, capsys):
+    assert main(["show", "ops", str(EAGER), "--where", text]) == 2
+    sentence, line, mark = capsys.readouterr().err.splitlines()
+    assert said in sentence
+    assert (line, mark) == (f"  {text}", " " * (caret + 2) + "^")
+
+
+def test_no_row_that_fits_is_said(capsys):
+    assert main(["show", "ops", str(EAGER), "--where", "calls > 1_000_000"]) == 0
+    assert "No row fits 'calls > 1_000_000' (of " in capsys.readouterr().out

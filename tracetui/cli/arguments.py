@@ -56,6 +56,15 @@ def add_sort(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that filters a table."""
+    parser.add_argument(
+        "--where",
+        metavar="FILTER",
+        help="only rows with this text, or for which a condition on columns holds: 'dur > 100us & op ~ mm'",
+    )
+
+
 def row_count(text: str) -> int:
     """An argument that is a number of rows, 0 being fine."""
     try:

@@ -339,13 +339,10 @@ def _write_results(text: str, junit: str | None, options: argparse.Namespace) ->
 
 def _explain(mistakes: Sequence[Mistake]) -> None:
     """Print each as a sentence with its place, and the expression with a caret below."""
-    from tracetui.analysis.checking.mistake import pointed
-
     for mistake in mistakes[:MAX_MISTAKES]:
         source = f"{mistake.source}: " if mistake.source else ""
-        print(f"tracetui: {clean(source + str(mistake))}", file=sys.stderr)
-        if mistake.text:
-            text, caret = pointed(mistake.text, mistake.at)
-            print(f"  {clean(text)}\n  {caret}", file=sys.stderr)
+        print(
+            "\n".join([f"tracetui: {clean(source + str(mistake))}", *map(clean, mistake.lines_below)]), file=sys.stderr
+        )
     if len(mistakes) > MAX_MISTAKES:
         print(f"tracetui: {len(mistakes) - MAX_MISTAKES:,} more are not understood.", file=sys.stderr)

@@ -16,9 +16,10 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_opening, add_sort, completes_files, opening, row_count
+from tracetui.cli.arguments import add_opening, add_sort, add_where, completes_files, opening, row_count
 from tracetui.cli.show import FORMATS, narrowed
 from tracetui.cli.sides import missing_side, named_sides, read_sides
 from tracetui.cli.streams import console
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unfold", action="store_true", help="view ops and occupancy queries as rows of their own")
     add_sort(parser)
     parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows of each table")
-    parser.add_argument("--where", metavar="TEXT", help="only rows in which some text holds TEXT")
+    add_where(parser)
     add_opening(parser)
     parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
 
@@ -112,10 +113,36 @@ def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Sh
     column = (options.sort or "").partition(":")[0]
     sortable = [name for name in names if column in tables[name]] or list(names)
     limit, short = _limit(options, len(compared.statement)), options.show == "all" and options.sort is None
+    filtered = _filtered(tables, options.where)
     return [
-        Shown(name, narrowed(table, options.where, options.sort if name in sortable else None), limit, short)
-        for name, table in tables.items()
+        Shown(name, narrowed(table, None, options.sort if name in sortable else None), limit, short)
+        for name, table in filtered.items()
     ]
+
+
+def _filtered(tables: dict[str, Table], where: str | None) -> dict[str, Table]:
+    """The tables with the rows that a filter keeps; none of a table that lacks a column which the filter names.
+
+    Raises: Mistake for a filter that fits none of the tables.
+    """
+    # These load numpy, which `--help` must not wait for.
+    import numpy as np
+
+    from tracetui.analysis.checking.mistake import Mistake
+
+    kept: dict[str, Table | Mistake] = {}
+    for name, table in tables.items():
+        try:
+            kept[name] = narrowed(table, where, None)
+        except Mistake as mistake:
+            kept[name] = mistake
+    mistakes = [each for each in kept.values() if isinstance(each, Mistake)]
+    if len(mistakes) == len(tables):
+        raise mistakes[0]
+    return {
+        name: replace(tables[name].take(np.empty(0, np.int64)), note=str(each)) if isinstance(each, Mistake) else each
+        for name, each in kept.items()
+    }
 
 
 def _table(compared: Comparison, name: str, unfold: bool) -> Table:

@@ -89,7 +89,7 @@ def _run(words: list[str]) -> int:
             sys.stdout.flush()
             return code
     except TracetuiError as error:
-        print(f"tracetui: {clean(str(error))}", file=sys.stderr)
+        print("\n".join([f"tracetui: {clean(str(error))}", *map(clean, error.lines_below)]), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return CANCELLED

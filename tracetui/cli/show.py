@@ -12,7 +12,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_opening, add_sort, add_trace, opening, row_count
+from tracetui.cli.arguments import add_opening, add_sort, add_trace, add_where, opening, row_count
 from tracetui.cli.streams import console
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=int, metavar="N", help="only the step with this number")
     add_sort(parser)
     parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows")
-    parser.add_argument("--where", metavar="TEXT", help="only rows in which some text holds TEXT")
+    add_where(parser)
     parser.add_argument("--by", metavar="GROUP", help="group rows, for example kernels by name")
     add_opening(parser)
     parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
@@ -94,16 +94,19 @@ def wants_plain(options: argparse.Namespace) -> bool:
 
 
 def narrowed(table: Table, where: str | None, sort: str | None) -> Table:
-    """The rows that hold a text, in the order that was asked for.
+    """The rows that a filter keeps, in the order that was asked for.
 
-    Raises: UsageError for an unknown column.
+    Raises: UsageError for an unknown column, Mistake for a filter that is not understood.
     """
     import numpy as np
 
+    from tracetui.analysis.checking.row_filter import is_condition, kept_rows
+
     if where is not None:
-        kept = np.flatnonzero(table.matching(where))
+        kept = np.flatnonzero(kept_rows(table, where))
         if len(kept) == 0 and len(table):
-            table = replace(table, note=f"No row contains {where!r} (of {len(table):,}).")
+            verb = "fits" if is_condition(table, where) else "contains"
+            table = replace(table, note=f"No row {verb} {where!r} (of {len(table):,}).")
         table = table.take(kept)
     if sort is None:
         return table

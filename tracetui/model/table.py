@@ -135,6 +135,15 @@ class Column:
             return np.asarray(self.values == NULL)
         return np.zeros(len(self.values), bool)
 
+    def matching(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """Mask of the rows with a text for which something holds; each distinct text is asked once."""
+        strings, ids = self.strings or (), self.values.astype(np.int64)
+        used = np.flatnonzero(np.bincount(ids + 1)) - 1
+        # The last entry is that of -1, no text.
+        hits = np.zeros(int(used.max(initial=-1)) + 2, bool)
+        hits[used] = [number >= 0 and holds(strings[number]) for number in used.tolist()]
+        return hits[ids]
+
     def take(self, rows: NDArray[np.integer]) -> Column:
         """The same column with the given rows in the given order."""
         return replace(self, values=self.values[rows])
@@ -273,9 +282,6 @@ class Table:
         wanted = text.casefold()
         mask = np.zeros(len(self), bool)
         for column in self.columns:
-            if column.strings is None:
-                continue
-            used = np.unique(column.values)
-            hits = [i for i in used.tolist() if i >= 0 and wanted in column.strings[i].casefold()]
-            mask |= np.isin(column.values, hits)
+            if column.strings is not None:
+                mask |= column.matching(lambda each: wanted in each.casefold())
         return mask

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
-from typing import TypeVar
 
 import numpy as np
 
@@ -15,44 +13,17 @@ from tracetui.analysis.checking.functions import FUNCTIONS, OVER_ROWS, SELECTION
 from tracetui.analysis.checking.lists import LISTS, Listing
 from tracetui.analysis.checking.mistake import NO_COMMAS_HINT, Mistake, nearest
 from tracetui.analysis.checking.namespace import Namespace, Unknown
-from tracetui.analysis.checking.operations import (
-    added,
-    both,
-    compared,
-    divided,
-    either,
-    kind_of,
-    multiplied,
-    negative,
-    opposite,
-)
-from tracetui.analysis.checking.parser import (
-    COMPARISON,
-    OR,
-    PRODUCT,
-    SUM,
-    Chain,
-    Figure,
-    Node,
-    Path,
-    PathPart,
-    Prefixed,
-    Quoted,
-    bare_words,
-    written,
-)
-from tracetui.analysis.checking.units import BARE, LITERALS, Misfit
-from tracetui.analysis.checking.values import UNKNOWN, Number, Rows, Truth, Value, Words, truth
+from tracetui.analysis.checking.parser import Figure, Node, Path, PathPart, Quoted, written
+from tracetui.analysis.checking.tree_evaluator import TreeEvaluator, placed
+from tracetui.analysis.checking.values import UNKNOWN, Number, Rows, Truth, Value, truth
 from tracetui.analysis.comparing.sides.side import Side
 
 STEP_USE = "A step is written step[3].dur_us, with its number and a name of it."
 BASELINE = "baseline"
 """Prefix of names that are looked up in the baseline trace."""
-Given = TypeVar("Given", Number, Words, Truth)
-_NAMES = {Number: "a number", Words: "a text", Truth: "a condition, such as a comparison"}
 
 
-class Evaluator:
+class Evaluator(TreeEvaluator):
     """Evaluates expressions in a trace, and in a baseline where there is one."""
 
     def __init__(self, of: Side, baseline: Side | None = None, tolerance: Number | None = None) -> None:
@@ -66,79 +37,11 @@ class Evaluator:
         """The names that were looked up in the trace and in the baseline, with the columns behind each."""
         return self._here.used, self._there.used if self._there else {}
 
-    def value(self, node: Node, row: Listing | None = None) -> Value:
-        """The value of an expression; `row` is the list whose columns the names stand for.
+    def path_value(self, path: Path, row: Listing | None) -> Value:
+        """The value of a name of the trace, of a column of a list, or of a call.
 
-        Raises: Mistake for names that do not exist and for values that do not fit together.
+        Raises: Mistake for a name that does not exist.
         """
-        match node:
-            case Figure():
-                unit = LITERALS[node.unit] if node.unit else BARE
-                return Number(np.array(node.value), unit, fixed=True)
-            case Quoted():
-                return Words(np.array(0, np.int64), (node.text,), fixed=True)
-            case Path():
-                return self._path(node, row)
-            case Prefixed(sign="not"):
-                return opposite(self._given(Truth, node.operand, row, "not"))
-            case Prefixed():
-                value = self._given(Number, node.operand, row, node.sign)
-                return negative(value) if node.sign == "-" else value
-            case Chain():
-                return self._row(node, row)
-
-    def compared(self, node: Chain, row: Listing | None = None) -> tuple[Truth, list[Value]]:
-        """Whether a chain of comparisons holds, and the values in it.
-
-        Raises: Mistake for values that cannot be compared.
-        """
-        values = self._compared_values(node, row)
-        links = []
-        for (left, right), (sign, operand) in zip(pairwise(values), node.rest, strict=True):
-            with _placed(operand.at, "cannot be compared"):
-                links.append(compared(sign, left, right))
-        with _placed(node.at, "cannot be compared"):
-            return both(links), values
-
-    def _compared_values(self, node: Chain, row: Listing | None) -> list[Value]:
-        """The compared values; a word that is no name beside a text is reported as a text without quotes."""
-        values: list[Value | Mistake] = []
-        for each in node.operands:
-            try:
-                values.append(self.value(each, row))
-            except Mistake as mistake:
-                values.append(mistake)
-        for each, value in zip(node.operands, values, strict=True):
-            word = bare_words(each)
-            if isinstance(value, Mistake) and word and any(isinstance(other, Words) for other in values):
-                raise Mistake(f'{word} is no name; a text stands in quotes: "{word}".', each.at)
-        for value in values:
-            if isinstance(value, Mistake):
-                raise value
-        return [value for value in values if not isinstance(value, Mistake)]
-
-    def _row(self, node: Chain, row: Listing | None) -> Value:
-        if node.level == COMPARISON:
-            return self.compared(node, row)[0]
-        if node.level < COMPARISON:
-            answers = [self._given(Truth, each, row, node.rest[0][0]) for each in node.operands]
-            with _placed(node.at, "cannot be joined"):
-                return either(answers) if node.level == OR else both(answers)
-        value = self._given(Number, node.first, row, node.rest[0][0])
-        for sign, operand in node.rest:
-            other = self._given(Number, operand, row, sign)
-            with _placed(operand.at, "cannot be added" if node.level == SUM else "cannot be multiplied"):
-                value = _OPERATORS[sign](value, other) if node.level == PRODUCT else added(value, other, sign)
-        return value
-
-    def _given(self, kind: type[Given], node: Node, row: Listing | None, taker: str) -> Given:
-        """The value of an argument that must be of a kind, for an operator or function that takes no other."""
-        value = self.value(node, row)
-        if not isinstance(value, kind):
-            raise Mistake(f"{taker} takes {_NAMES[kind]}, and {written(node)} is {kind_of(value)}.", node.at)
-        return value
-
-    def _path(self, path: Path, row: Listing | None) -> Value:
         names, parts = self._names(path)
         head, rest = parts[0], parts[1:]
         with _named(head if len(parts) == 1 else rest[0], written(path)):
@@ -223,7 +126,7 @@ class Evaluator:
             raise Mistake(f"There is no function {head.name!r}. {nearest(head.name, known)}", head.at)
         if names is not self._here:
             raise Mistake(f"baseline stands before a name within {head.name}(...), and not before a function.", path.at)
-        with _placed(head.at, "cannot be used here", f"{FUNCTIONS[head.name].use}: "):
+        with placed(head.at, "cannot be used here", f"{FUNCTIONS[head.name].use}: "):
             return self._function(head, given, row)
 
     def _function(self, head: PathPart, given: tuple[Node, ...], row: Listing | None) -> Value:
@@ -234,7 +137,7 @@ class Evaluator:
         if name in OVER_ROWS:
             return self._over_rows(name, given, row)
         if name == "abs":
-            return functions.absolute(self._given(Number, given[0], row, name))
+            return functions.absolute(self.given(Number, given[0], row, name))
         if name == "within":
             return functions.within(*(self._single_number(each, row, name) for each in given))
         if name == "has":
@@ -271,7 +174,7 @@ class Evaluator:
             raise Mistake("One condition is enough: join several with and.", given[1].at)
         if isinstance(given[0], Figure) and not given[0].unit:
             raise Mistake(f"{name} over a list takes a condition behind the comma. {NO_COMMAS_HINT}", given[0].at)
-        answer = self._given(Truth, given[0], of, f"{name} over a list")
+        answer = self.given(Truth, given[0], of, f"{name} over a list")
         if answer.rows is not of.rows:
             raise Mistake(f"The condition says nothing about the rows of {of.rows.name}.", given[0].at)
         return answer
@@ -286,7 +189,7 @@ class Evaluator:
         return None
 
     def _single_number(self, node: Node, row: Listing | None, taker: str) -> Number:
-        value = self._given(Number, node, row, taker)
+        value = self.given(Number, node, row, taker)
         if value.rows is not None:
             raise Mistake(f"{taker} takes single values, and {written(node)} is a list.", node.at)
         return value
@@ -298,7 +201,7 @@ class Evaluator:
             raise Mistake("not_slower takes a name of the trace, such as dur_us, and looks it up in both.", given[0].at)
         beyond = Evaluator(self._there.side)
         beyond._here = self._there
-        new, old = (each._given(Number, given[0], None, "not_slower") for each in (self, beyond))
+        new, old = (each.given(Number, given[0], None, "not_slower") for each in (self, beyond))
         if self._here.side.part_kind != self._there.side.part_kind:
             here, there = self._here.side, self._there.side
             kinds = f"{here.name} has {here.part_kind}s and the baseline {there.part_kind}s"
@@ -319,12 +222,11 @@ class Evaluator:
         for of, beside in ((here, there.side), (there.side, here)):
             others = other_steps(of, beside)
             if others is not None:
-                ranges.append(reach(Evaluator(others)._given(Number, name, None, "not_slower").sample))
+                ranges.append(reach(Evaluator(others).given(Number, name, None, "not_slower").sample))
         known = [each for each in ranges if each == each]
         return max(known, default=float("nan"))
 
 
-_OPERATORS: dict[str, Callable[[Number, Number], Number]] = {"*": multiplied, "/": divided}
 _COUNTS = {"abs": (1, 1), "has": (1, 1), "within": (3, 3), "not_slower": (1, 2)}
 """Minimum and maximum number of arguments; other functions take a list and a condition, or several values."""
 
@@ -332,16 +234,6 @@ _COUNTS = {"abs": (1, 1), "has": (1, 1), "within": (3, 3), "not_slower": (1, 2)}
 def _plain(parts: Sequence[PathPart]) -> bool:
     """Whether the parts are one name without index and arguments."""
     return len(parts) == 1 and parts[0].index is None and parts[0].arguments is None
-
-
-@contextmanager
-def _placed(at: int, verdict: str, before: str = "") -> Iterator[None]:
-    """Turns a `Misfit` into a `Mistake` at a position of the expression."""
-    try:
-        yield
-    except Misfit as misfit:
-        said = f"{misfit} {verdict}."
-        raise Mistake(f"{before}{said if before else said[:1].upper() + said[1:]}", at) from None
 
 
 @contextmanager

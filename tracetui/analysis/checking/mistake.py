@@ -32,6 +32,11 @@ class Mistake(UsageError):
         self.others: tuple[Mistake, ...] = ()
         """Further mistakes, where several expressions were parsed."""
 
+    @property
+    def lines_below(self) -> tuple[str, ...]:
+        """The expression, where it is known, and a caret under the position."""
+        return tuple(f"  {line}" for line in pointed(self.text, self.at)) if self.text else ()
+
 
 def together(mistakes: Sequence[Mistake]) -> Mistake:
     """The first of several mistakes, which holds the others."""

@@ -174,17 +174,19 @@ WORD_OPERATORS = ("and", "or", "not")
 
 _NUMBER = re.compile(r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SIGN = re.compile(r"==|!=|<=|>=|!~|[<>~+\-*/()\[\],.≤≥≠]")
+_SIGN = re.compile(r"==|!=|<=|>=|!~|&&?|\|\|?|[<>~+\-*/()\[\],.≤≥≠!]")
+_WORD = r"(?!(?:and|or|not)\b)[^\W\d]\w*"
+HEADING = re.compile(rf"{_WORD}(?: +{_WORD})*(?: ?%)?")
+"""A name in a filter: that of a column, or its heading of several words."""
+_QUALIFIED = re.compile(r"[^\W\d]\w*(?:::[\w~*?.]+)+")
+_PATTERN = re.compile(r"[^\s()&|,\"']+")
 _UNIT = re.compile(
     r"\s*(" + "|".join(sorted(map(re.escape, LITERALS), key=len, reverse=True)) + r")(?![A-Za-z0-9_\u00b5\u03bc])"
 )
 _LETTERS = re.compile(r"[^\W\d]\w*")
-_ALIKE = {"≤": "<=", "≥": ">=", "≠": "!="}
+_ALIKE = {"≤": "<=", "≥": ">=", "≠": "!=", "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not"}
 _HINTS = {
     "=": "Two values are compared with ==.",
-    "&": "Conditions are joined with the word and.",
-    "|": "Conditions are joined with the word or.",
-    "!": "A condition is negated with the word not.",
     "{": "Use round parentheses.",
     "}": "Use round parentheses.",
     "%": "A percentage is a number and a %, such as 10%.",
@@ -208,16 +210,35 @@ class Token:
     """Unit of a number."""
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str, of_list: bool = False) -> list[Token]:
     """The tokens of an expression and an end token; what follows a # is a comment.
 
-    Raises: Mistake for a character that belongs to no expression.
+    In the filter `of_list` there are no comments, names may be headings of several words, and a text behind `~`, or
+    one with `::` in it, needs no quotes. Raises: Mistake for a character that belongs to no expression.
     """
     if len(text) > MAX_CHARACTERS:
         raise Mistake(
             f"An expression has at most {MAX_CHARACTERS:,} characters, and this one {len(text):,}.", MAX_CHARACTERS
         )
-    return list(_read(text))
+    return list(_read_filter(text) if of_list else _read(text))
+
+
+def _read_filter(text: str) -> Iterator[Token]:
+    """The tokens of a filter."""
+    at, last = 0, Token(END, "", 0)
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        unquoted = _PATTERN if last.kind == SIGN and last.text in ("~", "!~") else _QUALIFIED
+        if match := unquoted.match(text, at):
+            last, at = Token(TEXT, match[0], at), match.end()
+        elif match := HEADING.match(text, at):
+            last, at = Token(NAME, match[0], at), match.end()
+        else:
+            last, at = _token(text, at)
+        yield last
+    yield Token(END, "", at)
 
 
 def _read(text: str) -> Iterator[Token]:
@@ -225,25 +246,27 @@ def _read(text: str) -> Iterator[Token]:
     while at < len(text) and text[at] != "#":
         if text[at].isspace():
             at += 1
-        elif match := _NUMBER.match(text, at):
-            token, at = _number(text, match)
-            yield token
-        elif match := _NAME.match(text, at):
-            yield Token(SIGN if match[0] in WORD_OPERATORS else NAME, match[0], at)
-            at = match.end()
-        elif text[at] in "\"'":
-            end = text.find(text[at], at + 1)
-            if end < 0:
-                raise Mistake("The text that begins here has no closing quote.", at)
-            yield Token(TEXT, text[at + 1 : end], at)
-            at = end + 1
-        elif match := _SIGN.match(text, at):
-            yield Token(SIGN, _ALIKE.get(match[0], match[0]), at)
-            at = match.end()
-        else:
-            hint = _HINTS.get(text[at], "")
-            raise Mistake(" ".join(filter(None, (f"{text[at]!r} has no meaning here.", hint))), at)
+            continue
+        token, at = _token(text, at)
+        yield token
     yield Token(END, "", at)
+
+
+def _token(text: str, at: int) -> tuple[Token, int]:
+    """The token at a position, and the position after it."""
+    if match := _NUMBER.match(text, at):
+        return _number(text, match)
+    if match := _NAME.match(text, at):
+        return Token(SIGN if match[0] in WORD_OPERATORS else NAME, match[0], at), match.end()
+    if text[at] in "\"'":
+        end = text.find(text[at], at + 1)
+        if end < 0:
+            raise Mistake("The text that begins here has no closing quote.", at)
+        return Token(TEXT, text[at + 1 : end], at), end + 1
+    if match := _SIGN.match(text, at):
+        return Token(SIGN, _ALIKE.get(match[0], match[0]), at), match.end()
+    hint = _HINTS.get(text[at], "")
+    raise Mistake(" ".join(filter(None, (f"{text[at]!r} has no meaning here.", hint))), at)
 
 
 def _number(text: str, match: re.Match[str]) -> tuple[Token, int]:
@@ -266,12 +289,12 @@ MAX_INDEX_DIGITS = 9
 """Maximum digits of a step number."""
 
 
-def parsed(text: str) -> Node:
-    """The tree of an expression.
+def parsed(text: str, of_list: bool = False) -> Node:
+    """The tree of an expression, or of the filter `of_list`.
 
     Raises: Mistake, with the position, for what is no expression.
     """
-    return _Parser(tokens(text)).whole()
+    return _Parser(tokens(text, of_list)).whole()
 
 
 class _Parser:

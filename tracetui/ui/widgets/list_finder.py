@@ -7,6 +7,9 @@ from dataclasses import replace
 import numpy as np
 from textual.widget import Widget
 
+from tracetui.analysis.checking.mistake import Mistake
+from tracetui.analysis.checking.row_filter import completed, completions, is_condition, kept_rows
+from tracetui.model.table import Table
 from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.search_line import Search, SearchLine
 from tracetui.ui.widgets.tabbed_list import TabbedList
@@ -23,8 +26,11 @@ class ListFinder:
         """Start to type a search or a filter of the list."""
         if purpose == "search":
             self.search = self._new_search()
-        filter_text = self.panes.arrangement.filter if purpose == "filter" else ""
-        self.line.open(purpose, "lanes" if self.search.in_lanes else "list", filter_text)
+        if purpose == "filter":
+            self.line.open(purpose, "list", self.panes.arrangement.filter, self._completed)
+            self._suggest(self.panes.arrangement.filter)
+        else:
+            self.line.open(purpose, "lanes" if self.search.in_lanes else "list")
 
     def typed(self, message: SearchLine.Typed) -> None:
         """Search or filter by what has been typed so far."""
@@ -34,7 +40,9 @@ class ListFinder:
             self._close()
             self.clear(message.purpose)
         elif message.purpose == "filter":
-            self._filter(message.text)
+            if not self._filter(message.text, message.accepted) and message.accepted:
+                self.line.resume()
+                return
         elif not message.accepted:
             self._look_for(message.text)
         if message.accepted:
@@ -76,10 +84,48 @@ class ListFinder:
         self.line.close()
         self.hints.show_hints()
 
-    def _filter(self, text: str) -> None:
-        self.panes.arrange_by(replace(self.panes.arrangement, filter=text))
-        self._filtered()
-        self.line.show_count(f"{len(self.panes.view.order):,} rows")
+    def _filter(self, text: str, accepted: bool) -> bool:
+        """List what a filter keeps; False for a condition that is not understood, or not yet."""
+        table = self.panes.table
+        if table is None:
+            return True
+        self._suggest(text)
+        is_unfinished = bool(completions(table, text)) and not accepted
+        try:
+            is_unfinished &= not kept_rows(table, text).any()
+        except Mistake as mistake:
+            self._list_unfinished(table)
+            if not is_unfinished:
+                self.line.show_mistake(str(mistake), mistake.at)
+            return False
+        if is_unfinished:
+            self._list_unfinished(table)
+        else:
+            self._list(text)
+            self.line.show_count(f"{len(self.panes.view.order):,} rows")
+        return True
+
+    def _list_unfinished(self, table: Table) -> None:
+        """Let the rows stay while a condition is typed, but for those that its beginning kept as a text."""
+        if not is_condition(table, self.panes.arrangement.filter):
+            self._list("")
+        self.line.show_count("")
+
+    def _list(self, text: str) -> None:
+        """List the rows that a filter keeps."""
+        if self.panes.arrangement.filter != text:
+            self.panes.arrange_by(replace(self.panes.arrangement, filter=text))
+            self._filtered()
+
+    def _completed(self, text: str) -> str:
+        return text if self.panes.table is None else completed(self.panes.table, text)
+
+    def _suggest(self, text: str) -> None:
+        """Show what the last word can become; with no text how a filter is written."""
+        table = self.panes.table
+        names = completions(table, text) if table is not None else []
+        shown = set(self.panes.view.shown_columns)
+        self.line.show_names(sorted(names, key=lambda name: name not in shown))
 
     def _filtered(self) -> None:
         """The row under the cursor may be another one."""

@@ -1,15 +1,17 @@
-"""The line at the bottom in which a search or a filter is typed, and where a search stands."""
+"""The line at the bottom in which a search or a filter is typed, what is said below it, and where a search stands."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input
@@ -53,17 +55,25 @@ class TypedText(Input):
     def __init__(self) -> None:
         super().__init__(compact=True, select_on_focus=False)
         self.cursor_blink = False
+        self.complete: Callable[[str], str] | None = None
+        """What tab makes of the text; None where tab is not for this line."""
         self._ended = False
         self._early: list[Key] = []
 
     def begin(self) -> None:
-        """Take keys again."""
+        """Take keys again, those first that came early."""
         self._ended = False
+        self.pass_on()
 
     def on_key(self, event: Key) -> None:
         """Note the key that ends it and keep what follows: a binding is carried out later than a letter is typed."""
-        if event.key in ("enter", "escape"):
+        if event.key in ("enter", "escape") and not self._ended:
             self._ended = True
+        elif event.key == "tab" and self.complete is not None and not self._ended:
+            self.value = self.complete(self.value)
+            self.cursor_position = len(self.value)
+            event.prevent_default()
+            event.stop()
         elif self._ended:
             self._early.append(Key(event.key, event.character))
             event.prevent_default()
@@ -76,22 +86,25 @@ class TypedText(Input):
         self._early.clear()
 
 
-class SearchLine(Horizontal):
-    """One line: a label, the typed text, and the number of hits."""
+class SearchLine(Vertical):
+    """One line: a label, the typed text, and the number of hits; below it what is to be said about the text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         command("escape", "give_up", "Close and clear", "", "clear"),
     ]
     DEFAULT_CSS = """
     SearchLine {
-        height: 1;
+        height: auto;
         display: none;
         background: $panel;
         &.-open { display: block; }
+        Horizontal { height: 1; }
         Input { height: 1; width: 1fr; border: none; padding: 0; background: $panel; }
         Input:focus { border: none; }
         .label { width: auto; }
         .found { width: 26; }
+        .below { display: none; }
+        &.-filter .below { display: block; }
     }
     """
 
@@ -107,20 +120,27 @@ class SearchLine(Horizontal):
 
     purpose = "search"
 
-    def compose(self) -> ComposeResult:
-        """Label, input and count."""
-        yield Bar(classes="label")
-        yield TypedText()
-        yield Bar(classes="found")
+    def __init__(self) -> None:
+        super().__init__()
+        self._label, self._count, self.below = Bar(classes="label"), Bar(classes="found"), Bar(classes="below")
 
-    def open(self, purpose: str, where: str, text: str = "") -> None:
+    def compose(self) -> ComposeResult:
+        """Label, input and count, and the line below them."""
+        with Horizontal():
+            yield self._label
+            yield TypedText()
+            yield self._count
+        yield self.below
+
+    def open(self, purpose: str, where: str, text: str = "", complete: Callable[[str], str] | None = None) -> None:
         """Show the line in place of the key hints and type into it; `where` says what is searched."""
         self.purpose = purpose
         sign = f"{where} /" if purpose == "search" else "filter "
-        label, count_bar = self.query(Bar)
-        label.styles.width = len(sign) + 2
-        label.parts, count_bar.parts = (BarPart(sign, "key"),), ()
+        self._label.styles.width = len(sign) + 2
+        self._label.parts, self._count.parts, self.below.parts = (BarPart(sign, "key"),), (), ()
+        self.set_class(purpose == "filter", "-filter")
         line = self.query_one(TypedText)
+        line.complete = complete
         line.begin()
         with self.prevent(Input.Changed):
             line.value = text
@@ -144,7 +164,23 @@ class SearchLine(Horizontal):
 
     def show_count(self, words: str) -> None:
         """Show the number of hits."""
-        self.query(Bar).last().parts = (BarPart(words, "dim"),)
+        self._count.parts = (BarPart(words, "dim"),)
+
+    def resume(self) -> None:
+        """Take keys again after enter: what was typed cannot be used yet."""
+        self.query_one(TypedText).begin()
+
+    def show_names(self, names: Sequence[str]) -> None:
+        """Show below the text the names that its last word can become."""
+        first, others = "  ".join(names[:1]), "  ".join(names[1:])
+        more = (BarPart(f"  {others}", "dim"),) if others else ()
+        self.below.parts = (BarPart("tab ", "dim"), BarPart(first, "key"), *more) if names else ()
+
+    def show_mistake(self, sentence: str, at: int) -> None:
+        """Show below the text what is wrong with it, with a caret under the position (characters before it)."""
+        line = self.query_one(TypedText)
+        column = self._label.outer_size.width - 1 + cell_len(line.value[:at]) - line.scroll_offset.x
+        self.below.parts = (BarPart(_pointing(sentence, column, self.size.width - 2), "warn"),)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Search as it is typed."""
@@ -160,3 +196,12 @@ class SearchLine(Horizontal):
     def action_give_up(self) -> None:
         """Escape: forget it."""
         self.post_message(self.Typed(self.purpose, "", given_up=True))
+
+
+def _pointing(sentence: str, column: int, width: int) -> str:
+    """A sentence beside a caret in a column; the caret is left out where even the sentence's beginning has no room."""
+    beginning = cell_len(sentence.partition(". ")[0]) + 2
+    if column >= 0 and column + 2 + beginning <= width:
+        return f"{' ' * column}^ {sentence}"
+    room = column - 1 - cell_len(sentence)
+    return f"{' ' * room}{sentence} ^" if room >= 0 and column < width else sentence

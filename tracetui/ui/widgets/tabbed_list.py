@@ -20,6 +20,8 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from tracetui.analysis.checking.mistake import Mistake
+from tracetui.analysis.checking.row_filter import is_condition, kept_rows
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.drawing.format import shorten
 from tracetui.model.quantities import count
@@ -43,7 +45,7 @@ class ListArrangement:
     """Name of the column; None for the order of the analysis."""
     descending: bool = False
     filter: str = ""
-    """Only rows in which some text column contains this are listed."""
+    """Only rows that this filter keeps are listed: a text, or a condition on columns."""
     by: str | None = None
     """What rows are grouped by, in the analysis's words; None for single rows."""
 
@@ -55,7 +57,10 @@ class ListArrangement:
 
 
 def arrange(table: Table, arrangement: ListArrangement) -> NDArray[np.int64]:
-    """The rows of a table to list, in order."""
+    """The rows of a table to list, in order.
+
+    Raises: Mistake for a filter that is a condition and does not fit the table.
+    """
     if arrangement.sort is not None and arrangement.sort in table:
         # What is shown without namespaces and parameters is sorted so.
         names_kernels = table[arrangement.sort].spec.text is TextKind.KERNEL
@@ -63,7 +68,7 @@ def arrange(table: Table, arrangement: ListArrangement) -> NDArray[np.int64]:
     else:
         order = np.arange(len(table))
     if arrangement.filter:
-        order = order[table.matching(arrangement.filter)[order]]
+        order = order[kept_rows(table, arrangement.filter)[order]]
     return order
 
 
@@ -211,14 +216,25 @@ class TabbedList(Widget):
         if table is None:
             self.view.show(self.pane, None, np.empty(0, np.int64), note=self._missing_note())
         else:
-            order, sort = arrange(table, arrangement), (arrangement.sort, arrangement.descending)
-            note = self._empty_note(table)
-            if arrangement.filter:
-                note = f"No row contains {arrangement.filter!r}. F changes the filter, esc clears it."
+            order, note = self._arranged(table)
+            sort = (arrangement.sort, arrangement.descending)
             self.view.show(self.layout_name, self._readable(table), order, cursor, sort, note, arrangement.by)
             self._rows_listed()
         self._show_tabs()
         self.post_message(self.Opened())
+
+    def _arranged(self, table: Table) -> tuple[NDArray[np.int64], str]:
+        """The rows to list, in order, and the note in their place where there are none."""
+        arrangement, wanted = self.arrangement, clean(self.arrangement.filter)
+        remedy = "F changes the filter, esc clears it."
+        try:
+            order = arrange(table, arrangement)
+        except Mistake as mistake:
+            return np.empty(0, np.int64), f"{wanted!r} does not fit this list: {mistake} {remedy}"
+        if not wanted:
+            return order, self._empty_note(table)
+        verb = "fits" if is_condition(table, arrangement.filter) else "contains"
+        return order, f"No row {verb} {wanted!r}. {remedy}"
 
     def _show_tabs(self) -> None:
         self._bar.parts = tab_parts(self._tabs(), self.pane, self._remarks(), self.size.width - 2)
@@ -228,7 +244,7 @@ class TabbedList(Widget):
         arrangement = self.arrangement
         remarks = f" by {arrangement.by}" if arrangement.by else ""
         if arrangement.filter:
-            remarks += f" filter {shorten(clean(arrangement.filter), 24)!r} {count(len(self.view.order))}"
+            remarks += f" filter {shorten(clean(arrangement.filter).strip(), 24)!r} {count(len(self.view.order))}"
         return remarks
 
     def _tabs(self) -> Sequence[Tab]:
