@@ -56,14 +56,17 @@ def slow_gaps(trace: Trace, sorts: bool = True) -> list[SlowGap]:
 
 
 _SAYS = (
-    (Cause.HOST_SYNC, "cudaStreamSynchronize|aten::item"),
     (Cause.DATA_LOADING, "DataLoader"),
     (Cause.MEMORY, "cudaMalloc|empty_cache"),
     (Cause.PROFILER, "Buffer Flush"),
     (Cause.COMPILATION, "dynamo_timed"),
+    (Cause.HOST_SYNC, "cudaStreamSynchronize|aten::item"),
     (Cause.OPTIMIZER, "Optimizer.step"),
     (Cause.COMMUNICATION, "c10d::"),
 )
+
+
+_BY_KIND = {Kind.CPU_OP: Cause.OPERATORS, Kind.RUNTIME: Cause.CALLS, Kind.PYTHON: Cause.PYTHON}
 
 
 def _doing(trace: Trace, lane: int, moment: int) -> Cause:
@@ -79,8 +82,5 @@ def _doing(trace: Trace, lane: int, moment: int) -> Cause:
     for cause, pattern in _SAYS:
         if re.search(pattern, names):
             return cause
-    kinds = {int(slices.kind[row]) for row in open_now}
-    for kind, cause in ((Kind.CPU_OP, Cause.OPERATORS), (Kind.RUNTIME, Cause.CALLS), (Kind.PYTHON, Cause.PYTHON)):
-        if kind in kinds:
-            return cause
-    return Cause.UNSEEN
+    kinds = [_BY_KIND[Kind(slices.kind[row])] for row in open_now if slices.kind[row] in _BY_KIND]
+    return kinds[-1] if kinds else Cause.UNSEEN

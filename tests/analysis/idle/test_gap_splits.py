@@ -17,6 +17,7 @@ from tests.support.slow_gaps import slow_gaps
 from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.gaps import longest, open_at
+from tracetui.analysis.idle.idle_parts import MIN_SPLIT_GAP_NS, idle_contents, idle_parts
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace
@@ -48,7 +49,19 @@ def events(draw: st.DrawFn) -> list[Event]:
         lane = draw(st.sampled_from([("0", "7"), ("0", "9"), ("1", "7")]))
         for _ in range(draw(st.integers(1, 2))):
             made.append(Event("k", draw(MOMENTS), draw(st.integers(0, 90)), Kind.KERNEL, lane, correlation=number))
-    return made
+    return nested(made)
+
+
+def nested(made: list[Event]) -> list[Event]:
+    """Those of the events that overlap none before them on their thread without one holding the other."""
+    kept: list[Event] = []
+    for event in made:
+        low, high = event.start, event.start + event.dur
+        same = [(each.start, each.start + each.dur) for each in kept if each.lane == event.lane]
+        crossing = any(start < low < end < high or low < start < high < end for start, end in same)
+        if not crossing or event.lane[0] != "9":
+            kept.append(event)
+    return kept
 
 
 @given(events())
@@ -62,16 +75,31 @@ def test_small_traces_split_as_moment_by_moment(made: list[Event]) -> None:
     sums = Counter[Cause]()
     for gap in expected:
         sums.update(gap.late_by_sort)
-    ours = causes.by_step.sum(axis=0)
-    assert {cause: int(ours[cause]) for cause in list(Cause)[: Cause.LAUNCH]} == {
+    contents = idle_contents(trace)
+    contents = contents.take(idle.known[contents.gap])
+    found = Counter[Cause]()
+    for cause, dur in zip(contents.cause.tolist(), contents.dur.tolist(), strict=True):
+        found[Cause(cause)] += dur
+    assert {cause: found[cause] for cause in list(Cause)[: Cause.LAUNCH]} == {
         cause: sums[cause] for cause in list(Cause)[: Cause.LAUNCH]
     }
-    assert int(ours.sum()) == int(idle.dur.sum())
-    largest = np.argmax([idle.cpu_late, idle.in_launch, idle.waiting], axis=0) if len(idle) else []
-    bounds = [(0, Cause.UNSEEN), (Cause.LAUNCH, Cause.FULL_QUEUE), (Cause.LATENCY, Cause.SCHEDULING)]
-    for cause, part, known in zip(causes.cause.tolist(), largest, idle.known.tolist(), strict=True):
-        low, high = bounds[part] if known else (Cause.UNKNOWN, Cause.UNKNOWN)
-        assert low <= cause <= high
+    assert int(causes.by_step.sum()) == int(idle.dur.sum())
+    check_partition(trace)
+
+
+def check_partition(trace: Trace) -> None:
+    """Parts cover every gap exactly, one after another, and a short gap is one part."""
+    idle, causes, parts = idleness(trace), gap_causes(trace), idle_parts(trace)
+    assert (parts.dur > 0).all()
+    assert np.array_equal(np.bincount(parts.gap, parts.dur, len(idle)), idle.dur)
+    head = np.ones(len(parts), bool)
+    head[1:] = parts.gap[1:] != parts.gap[:-1]
+    assert np.array_equal(parts.start[head], idle.start[parts.gap[head]])
+    assert np.array_equal(parts.start[~head], parts.end[:-1][~head[1:]])
+    short = idle.dur < MIN_SPLIT_GAP_NS
+    assert (np.bincount(parts.gap, minlength=len(idle))[short] == 1).all()
+    assert np.array_equal(parts.cause[short[parts.gap]], causes.cause[short])
+    assert int(causes.by_step.sum()) == sum(int(spent.sum()) for spent in causes.spent.values()) == int(idle.dur.sum())
 
 
 def found_gaps(trace: Trace) -> Counter[tuple[int, ...]]:
@@ -127,3 +155,4 @@ def test_real_traces_split_as_the_plain_script_says(name: str, shared_trace: Cal
     known = idle.known
     assert (idle.cpu_late + idle.in_launch + idle.waiting == np.where(known, idle.dur, 0)).all()
     assert causes.by_step.sum() == idle.dur.sum()
+    check_partition(trace)

@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tracetui.analysis.idle.cause_words import WORDS
-from tracetui.analysis.idle.gap_causes import gap_causes, usual_latency
+from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.idle_parts import usual_latency
 from tracetui.analysis.idle.idleness import device_order, idleness
 from tracetui.model.trace import Kind, Trace
 
@@ -42,6 +43,7 @@ def test_a_launch_of_more_than_a_tenth_of_a_millisecond_is_slow(length, cause):
 def test_the_queue_is_full_at_a_thousand_launches(others, cause):
     """The slow launch itself is one of them, and the first no more, for its work has begun."""
     queued = [launch(20_000 + 10 * i, 1, 10 + i) for i in range(others)]
+    queued += [launch(15_000, 10, 9), kernel("b", 16_000, 10, "stream 9", correlation=9)]
     later = [kernel("later", 20_000_000 + 10 * i, 10, correlation=10 + i) for i in range(others)]
     assert cause_of(launch(BEGIN, 150_000, 2), BEGIN + 150_000, *queued, *later) == cause
 

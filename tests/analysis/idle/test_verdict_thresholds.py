@@ -146,7 +146,7 @@ def test_a_launch_is_late_from_a_nanosecond_on(late, count):
 
 
 def test_a_long_stall_in_the_launch_call_has_its_name():
-    assert gap(9_000_000, 0, 9_000_000).words == "host-stall-bound (slow launch)"
+    assert gap(9_000_000, 0, 9_000_000).words == "host-stall-bound (start-up)"
 
 
 def test_what_a_stream_was_told_to_wait_for_is_seen():

@@ -1,9 +1,9 @@
-"""The causes of gaps, and the slices that indicate each cause (R3.27)."""
+"""The causes of gaps, and the slices whose names indicate a cause (R3.27)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import IntEnum
 
 import numpy as np
@@ -16,46 +16,70 @@ from tracetui.model.trace import Kind, Trace
 
 
 class Cause(IntEnum):
-    """Why a device was idle: what delayed the CPU, then the launch call, then what followed it."""
+    """Why a device was idle: what delayed the CPU, then the launch call, then what followed it.
 
-    HOST_SYNC = 0
-    """The thread waited for the GPU."""
-    DATA_LOADING = 1
+    Of causes that cover the same moment, or as much of a short gap, the first counts.
+    """
+
+    DATA_LOADING = 0
+    START_UP = 1
+    """The first use of a function, a kernel or a library: contexts are created, modules loaded."""
     MEMORY = 2
-    """Device memory was allocated or freed, outside the caching allocator."""
+    """Device or pinned memory was allocated or freed, outside the caching allocator."""
     PROFILER = 3
     COMPILATION = 4
-    OPTIMIZER = 5
-    COMMUNICATION = 6
-    OPERATORS = 7
+    """Code was compiled or a graph captured."""
+    PAGEABLE = 5
+    """The thread was in a copy from or to pageable memory."""
+    HOST_SYNC = 6
+    """The thread had waited for the GPU: nothing was queued when the GPU had finished."""
+    STALLED = 7
+    """A call of microseconds took milliseconds: its thread was not running."""
+    PEERS = 8
+    """The thread waited for other processes."""
+    LONG_GAP = 9
+    """A millisecond or more without an operator or a call: Python, or anything else."""
+    OPTIMIZER = 10
+    COMMUNICATION = 11
+    OPERATORS = 12
     """Operators were dispatched."""
-    CALLS = 8
-    """Runtime calls outside of operators."""
-    PYTHON = 9
-    UNSEEN = 10
+    CALLS = 13
+    """Runtime calls."""
+    PYTHON = 14
+    """Python, also that around compiled code."""
+    UNSEEN = 15
     """The thread has no slice at that time: Python that was not recorded, or anything else."""
-    LAUNCH = 11
-    SLOW_LAUNCH = 12
-    FULL_QUEUE = 13
+    LAUNCH = 16
+    SLOW_LAUNCH = 17
+    FULL_QUEUE = 18
     """The launch call waited until the queue had room: the GPU is the bottleneck."""
-    LATENCY = 14
+    LATENCY = 19
     """The usual time from a launch to the start."""
-    GRAPH = 15
+    GRAPH = 20
     """Between nodes of one graph."""
-    STREAM = 16
+    STREAM = 21
     """The stream was waiting for an event."""
-    SCHEDULING = 17
+    SCHEDULING = 22
     """Launched long before, and nothing in the trace tells why it did not start."""
-    UNKNOWN = 18
+    NOT_RECORDED = 23
+    """Nodes of a graph ran that the profiler did not record."""
+    BEFORE_CAPTURE = 24
+    """The activity after the gap was launched before the capture began."""
+    UNKNOWN = 25
     """The activity after the gap has no launch record."""
 
 
 WORDS = (
-    "host sync",
     "data loading",
+    "start-up",
     "memory management",
     "profiler",
     "compilation",
+    "pageable copy",
+    "host sync",
+    "stalled thread",
+    "waits for peers",
+    "no op or call",
     "optimizer",
     "communication call",
     "operators",
@@ -69,19 +93,34 @@ WORDS = (
     "inside a graph",
     "waits for a stream",
     "scheduling",
+    "not recorded?",
+    "before the capture",
     "unknown",
 )
 """Name of each `Cause` in tables."""
 
-LATE = tuple(Cause(number) for number in range(Cause.UNSEEN + 1))
-"""Causes of a late CPU; where several apply at a time, the first counts."""
+OVERHEAD = (
+    Cause.OPTIMIZER,
+    Cause.COMMUNICATION,
+    Cause.OPERATORS,
+    Cause.CALLS,
+    Cause.PYTHON,
+    Cause.UNSEEN,
+    Cause.LAUNCH,
+)
+"""Causes that are launch overhead: what the CPU did on its way to a launch, in finer words."""
 
 _NAMED = (Kind.CPU_OP, Kind.ANNOTATION)
-_SORTS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
-    (Cause.HOST_SYNC, (Kind.RUNTIME,), SYNC_NAME.pattern + r"|^(cu|cuda|hip)Memcpy(?!.*Async)"),
-    (Cause.HOST_SYNC, (Kind.CPU_OP,), r"^aten::(item|_local_scalar_dense|nonzero|is_nonzero)$"),
-    (Cause.DATA_LOADING, _NAMED, r"^enumerate\(DataLoader\)#|(?i:dataloader|load_batch)"),
-    (Cause.DATA_LOADING, (Kind.PYTHON,), r"utils/data/dataloader\.py\(\d+\): __next__"),
+_PATTERNS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
+    (
+        Cause.DATA_LOADING,
+        _NAMED,
+        r"^enumerate\(DataLoader\)#|(?i:dataloader|data_loader|load_batch|_?next_data|get_batch|fetch_next)"
+        r"|train_dataloader_next|\b_(Single|Multi)Process\w*Iter\b",
+    ),
+    (Cause.DATA_LOADING, (Kind.PYTHON,), r"utils/data/dataloader\.py\(\d+\): (__next__|__iter__|_next_data|_get_data)"),
+    (Cause.START_UP, (Kind.OVERHEAD,), r"(?i)module loading|lazy.*loading"),
+    (Cause.START_UP, (Kind.PYTHON,), r"<frozen importlib\._bootstrap|importlib/_bootstrap|: _lazy_init$"),
     (Cause.MEMORY, (Kind.RUNTIME,), r"^(cuda|hip)(Host|Ext)?(Malloc|Free|Alloc|Register|Unregister)"),
     (Cause.MEMORY, (Kind.RUNTIME,), r"^(cu|hip)Mem(Alloc|Free|Create|Map|Unmap|Release|Address|SetAccess|Host)"),
     (Cause.MEMORY, (*_NAMED, Kind.PYTHON), r"\bempty_cache\b"),
@@ -89,29 +128,29 @@ _SORTS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
     (
         Cause.COMPILATION,
         _NAMED,
-        r"TorchDynamo Cache Lookup|compile_fx|CUDAGraphNode\.record|_compile(?!d)|\binductor_|dynamo_timed"
+        r"compile_fx|CUDAGraphNode\.record|_compile(?!d)|\binductor_|dynamo_timed"
         r"|create_aot_dispatcher_function|GraphLowering|PyCodeCache",
     ),
     (Cause.COMPILATION, (Kind.PYTHON,), r"convert_frame\.py\(\d+\): _?compile|compile_fx\.py\("),
+    (Cause.COMPILATION, (Kind.RUNTIME,), r"^(cu|cuda|hip)(StreamBeginCapture|StreamEndCapture|GraphInstantiate)"),
+    (Cause.HOST_SYNC, (Kind.RUNTIME,), SYNC_NAME.pattern + r"|^(cu|cuda|hip)Memcpy(?!.*Async)"),
+    (Cause.HOST_SYNC, (Kind.CPU_OP,), r"^aten::(item|_local_scalar_dense|nonzero|is_nonzero)$"),
     (Cause.OPTIMIZER, _NAMED, r"^Optimizer\.(step|zero_grad)#"),
     (Cause.COMMUNICATION, _NAMED, r"^(nccl|gloo):|^_?c10d\w*::|## wait ##|\bwait\(\)"),
-    (Cause.OPERATORS, (Kind.CPU_OP,), ""),
-    (Cause.CALLS, (Kind.RUNTIME,), ""),
-    (Cause.PYTHON, (Kind.PYTHON,), ""),
 )
 """Slices that indicate each cause: their kinds, and a pattern of their names."""
 
 _STREAM_WAIT = re.compile(r"^(cu|cuda|hip)StreamWaitEvent")
 
 
-def sorts_of(trace: Trace, causes: Sequence[Cause] = LATE[:-1]) -> Iterator[tuple[Cause, Int64]]:
-    """For each of some causes of a late CPU the slices that indicate it, ascending; none indicate `UNSEEN`."""
+def named_slices(trace: Trace) -> Iterator[tuple[Cause, Int64]]:
+    """For each cause that names indicate the slices that do, ascending, in the order of `Cause`."""
     slices = trace.slices
-    sorts = {kinds for _, kinds, _ in _SORTS}
-    rows_of = {kinds: slices.of_kind(*kinds) for kinds in sorts} | {(Kind.CPU_OP,): op_rows(trace)}
-    for cause in causes:
+    wanted = {kinds for _, kinds, _ in _PATTERNS}
+    rows_of = {kinds: slices.of_kind(*kinds) for kinds in wanted} | {(Kind.CPU_OP,): op_rows(trace)}
+    for cause in sorted({cause for cause, _, _ in _PATTERNS}):
         mask = np.zeros(len(slices), bool)
-        for _, kinds, pattern in (sort for sort in _SORTS if sort[0] == cause):
+        for _, kinds, pattern in (each for each in _PATTERNS if each[0] == cause):
             rows = rows_of[kinds]
             mask[rows if pattern == "" else rows[is_named(trace, rows, re.compile(pattern).search)]] = True
         mask[flush(trace)] = False

@@ -16,11 +16,14 @@ from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import count_within, distinct, group
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.common.stretches import Axis
-from tracetui.analysis.idle.cause_words import LATE, WORDS, Cause, sorts_of
+from tracetui.analysis.idle.cause_words import WORDS, Cause
+from tracetui.analysis.idle.clock import clock_skew
 from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.idle_parts import IdleParts, idle_contents
 from tracetui.analysis.idle.idleness import MIN_GAP_NS, Idleness, idleness
+from tracetui.analysis.idle.thread_causes import indicating
 from tracetui.analysis.idle.verdict import verdict_on
-from tracetui.analysis.linking.links import links, names_of, no_gpu
+from tracetui.analysis.linking.links import links, names_of, no_gpu, op_rows
 from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Bool, Int64
@@ -173,10 +176,6 @@ def _waits(trace: Trace, rows: Int64) -> tuple[int, int, int]:
     return int(gap[host].sum()), int(gap[change].sum()), int(gap[~host & ~change].sum())
 
 
-SAMPLED = frozenset(LATE) - {Cause.PROFILER, Cause.PYTHON, Cause.UNSEEN}
-"""Causes indicated by slices of the launching thread: `doing` looks inside the longest of these."""
-
-
 @dataclass(frozen=True, eq=False)
 class IdleBlocks:
     """Gaps as blocks to draw; parallel arrays in order of start."""
@@ -260,23 +259,42 @@ def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: int | None) -> Ta
 
 
 def doing(trace: Trace) -> Int64:
-    """For every gap the slice that the launching thread was in, in the middle of the gap's main cause; or -1."""
+    """For every gap the slice that the thread was in, in the middle of the gap's main cause; or -1."""
 
     def make() -> Int64:
-        idle, cause = idleness(trace), gap_causes(trace).cause
-        late, launched = idle.start + idle.cpu_late, idle.start + idle.cpu_late + idle.in_launch
-        low = np.select([cause < Cause.LAUNCH, cause < Cause.LATENCY], [idle.start, late], launched)
-        high = np.select([cause < Cause.LAUNCH, cause < Cause.LATENCY], [late, launched], idle.end)
-        lane = trace.slices.lane[idle.launch] if len(idle) else idle.launch
-        for sort, rows_of_cause in sorts_of(trace, [Cause(number) for number in np.unique(cause) if number in SAMPLED]):
-            mine = np.flatnonzero(cause == sort)
-            low[mine], high[mine] = longest(trace, rows_of_cause, lane[mine], low[mine], high[mine])
+        idle, cause, seen = idleness(trace), gap_causes(trace).cause, idle_contents(trace)
         rows = np.full(len(idle), -1, np.int64)
-        known = np.flatnonzero(idle.known)
-        rows[known] = open_at(trace, lane[known], (low[known] + high[known]) // 2)
+        best = _main_stretches(idle, cause, seen)
+        gap, lane = seen.gap[best], seen.lane[best]
+        best, gap, lane = best[lane >= 0], gap[lane >= 0], lane[lane >= 0]
+        low, high = seen.start[best] - clock_skew(trace), seen.end[best] - clock_skew(trace)
+        longest_runs = indicating(trace) | {Cause.OPERATORS: op_rows(trace)}
+        for each, candidates in longest_runs.items():
+            mine = np.flatnonzero(seen.cause[best] == each)
+            if each in SAMPLED and len(mine):
+                low[mine], high[mine] = longest(trace, candidates, lane[mine], low[mine], high[mine])
+        rows[gap] = open_at(trace, lane, (low + high) // 2)
         return rows
 
     return trace.remember("doing", make)
+
+
+SAMPLED = frozenset(Cause(number) for number in range(Cause.CALLS)) - {
+    Cause.PROFILER,
+    Cause.START_UP,
+    Cause.LONG_GAP,
+    Cause.PEERS,
+}
+"""Causes indicated by slices of the thread alone: `doing` looks inside the longest of these."""
+
+
+def _main_stretches(idle: Idleness, cause: NDArray[np.int8], seen: IdleParts) -> Int64:
+    """Index of the longest stretch of each gap with the gap's cause, or where there is none of any cause."""
+    width = seen.dur + np.where(seen.cause == cause[seen.gap], idle.dur[seen.gap], 0)
+    order = np.lexsort((-width, seen.gap))
+    head = np.ones(len(order), bool)
+    head[1:] = seen.gap[order[1:]] != seen.gap[order[:-1]]
+    return np.asarray(order[head])
 
 
 def _cpu_doing(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:

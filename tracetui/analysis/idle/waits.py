@@ -18,6 +18,9 @@ from tracetui.analysis.linking.links import calls_named, links
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Trace
 
+MIN_FULL_QUEUE = 1000
+"""Launches in flight from which the driver makes the CPU wait (R3.28)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Queueing:

@@ -33,7 +33,7 @@ _LIBRARY = re.compile(
     r"|(^|[/\\])(asyncio|concurrent|importlib|multiprocessing)[/\\]"
 )
 """Frames that are not the user's code (R3.46)."""
-_REGION = re.compile(
+COMPILED_REGION = re.compile(
     r"^(Torch-Compiled Region|CompiledFunction|## Call CompiledFxGraph|TorchDynamo Cache Lookup|Pregraph bytecode"
     r"|AOTDispatcher Runtime Wrapper Prologue)"
 )
@@ -85,7 +85,7 @@ def module_paths(trace: Trace) -> ModulePaths:
 
 def compiled_region(trace: Trace, chain: Sequence[int]) -> int:
     """The innermost compiled region of a dispatch chain, -1 for none; there are no module frames inside one (R3.47)."""
-    return next((row for row in reversed(chain) if row >= 0 and _REGION.match(trace.name_of(row))), -1)
+    return next((row for row in reversed(chain) if row >= 0 and COMPILED_REGION.match(trace.name_of(row))), -1)
 
 
 def _find(trace: Trace) -> Frames:

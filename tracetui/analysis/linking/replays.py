@@ -130,7 +130,7 @@ def _find(trace: Trace) -> Replays:
         launch,
         first,
         nodes,
-        _numbered(signature, _graph_ids(trace, first), start),
+        _numbered(signature, graph_ids(trace, first), start),
         signature,
         slices.start[first] - start,
         slices.dur[launch] / np.maximum(nodes, 1),
@@ -153,8 +153,8 @@ def _signatures(trace: Trace, index: Int64) -> NDArray[np.uint64]:
     return np.add.reduceat(values * powers[ordinal], heads)
 
 
-def _graph_ids(trace: Trace, first: Int64) -> Int64:
-    """Numbers for the graph ids of the first nodes, 0 where the trace records none (before 2026)."""
+def graph_ids(trace: Trace, first: Int64) -> Int64:
+    """Numbers for the graph ids of first nodes, 0 where the trace records none (before 2026)."""
     (given,) = trace.args_of(first, ["graph id"])
     known: dict[str, int] = {}
     return np.array([0 if each is None else known.setdefault(str(each), len(known) + 1) for each in given], np.int64)

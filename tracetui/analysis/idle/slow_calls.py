@@ -1,0 +1,160 @@
+"""Calls that took far longer than such calls take: first uses (start-up), and threads that were not running.
+
+A first use is the first call of a function, the first launch of a kernel, or any call in the first operator of a name:
+contexts are created, libraries and modules loaded (R3.61). Waiting for the GPU is no slow call, and neither is a copy
+or a launch that waits for room in the queue. A thread that stands still is known only by several different functions
+that it hits, irregularly (R3.62).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.analysis.common.groups import Groups, group
+from tracetui.analysis.common.lanes import is_named
+from tracetui.analysis.idle.waits import MIN_FULL_QUEUE, SYNC_NAME, queue_depth
+from tracetui.analysis.linking.links import calls_named, links, op_rows
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.operators.views import VIEW_OPS
+from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Trace
+
+MIN_FIRST_USE_NS = 1_000_000
+"""Minimum ns of a first use, whatever later calls take."""
+MIN_FIRST_USE_RATIO = 50
+"""Minimum first use relative to the median of the function's calls ..."""
+MIN_REPEATED_FIRST_USE_NS = 100_000
+"""... and the least that it then takes, in ns."""
+MIN_STALL_NS = 1_000_000
+"""Minimum ns of a call during which its thread was not running ..."""
+MIN_STALL_RATIO = 100
+"""... and the least of it relative to the median of such calls."""
+MAX_USUAL_NS = 50_000
+"""Maximum median ns of a call that costs microseconds."""
+MIN_STALLED_CALLS, MIN_STALLED_FUNCTIONS = 5, 3
+"""Minimum calls, and different functions, that stall before the thread is what stood still."""
+MAX_STALLED_SHARE = 0.1
+"""Maximum share of a function's calls that stall: beyond it the function itself takes long, sometimes."""
+
+_WAITING = re.compile(SYNC_NAME.pattern + r"|^(cu|cuda|hip)Memcpy|^(cu|cuda|hip)Memset(?!.*Async)|LaunchHostFunc")
+"""Names of calls that last as long as something else does."""
+_DEVICE_MEMORY = re.compile(r"^(cuda|hip)(Malloc|Free)(Async)?$|^(cu|hip)Mem(Alloc|Free)")
+_HOST_MEMORY = re.compile(r"^(cuda|hip)(Host|MallocHost|FreeHost|ExtMalloc)|^(cu|hip)MemHost")
+_EMPTY = re.compile(r"^aten::(empty|new_empty|resize_|set_|detach)")
+
+
+def start_up_calls(trace: Trace) -> Int64:
+    """Runtime calls that are slow first uses, ascending (R3.61)."""
+    return trace.remember("start-up calls", lambda: _first_uses(trace))
+
+
+def stalled_calls(trace: Trace) -> Int64:
+    """Ops and runtime calls during which their thread was not running, ascending (R3.62)."""
+    return trace.remember("stalled calls", lambda: _stalls(trace))
+
+
+def _first_uses(trace: Trace) -> Int64:
+    slices = trace.slices
+    rows = calls_named(trace, re.compile(""))
+    rows = rows[~is_named(trace, rows, _WAITING.search) & ~is_named(trace, rows, _HOST_MEMORY.search)]
+    rows = np.setdiff1d(rows, _held_back(trace), assume_unique=True)
+    if len(rows) == 0:
+        return rows
+    names = group(slices.name[rows])
+    dur = slices.dur[rows]
+    usual = names.median(dur)[names.member]
+    long = (dur > MIN_FIRST_USE_NS) | ((dur > MIN_FIRST_USE_RATIO * usual) & (dur > MIN_REPEATED_FIRST_USE_NS))
+    first = _is_first(slices.start[rows], names.member)
+    trace_links = links(trace)
+    used = np.flatnonzero(np.isin(rows, trace_links.launches, assume_unique=True))
+    kernel = slices.name[trace_links.first[np.searchsorted(trace_links.launches, rows[used])]]
+    first[used] |= _is_first(slices.start[rows[used]], kernel)
+    first |= _first_runs(trace)[trace_links.owner[rows]]
+    # Once the first step is over, memory is taken because it is needed, not because everything is new.
+    memory = is_named(trace, rows, _DEVICE_MEMORY.search)
+    late = np.zeros(len(rows), bool)
+    late[memory] = step_index(trace, rows[memory]) > 0
+    return rows[long & first & ~late]
+
+
+def _first_runs(trace: Trace) -> Bool:
+    """For every slice whether it is the first op of its name; False for the -1 that stands for none."""
+    ops = op_rows(trace)
+    mask = np.zeros(len(trace.slices) + 1, bool)
+    mask[ops] = _is_first(trace.slices.start[ops], trace.slices.name[ops])
+    return mask
+
+
+def _is_first(start: Int64, key: NDArray[np.integer]) -> Bool:
+    """Mask of the earliest entry of each key."""
+    order = np.argsort(start, kind="stable")
+    _, index = np.unique(key[order], return_index=True)
+    mask = np.zeros(len(start), bool)
+    mask[order[index]] = True
+    return mask
+
+
+def _held_back(trace: Trace) -> Int64:
+    """Launches that waited for room in the queue."""
+    launches = links(trace).launches
+    return launches[queue_depth(trace) >= MIN_FULL_QUEUE]
+
+
+@dataclass(frozen=True, eq=False)
+class _Calls:
+    """Ops and runtime calls that should take microseconds; parallel arrays."""
+
+    rows: Int64
+    own: Int64
+    """Self time in ns."""
+    names: Groups
+
+
+def _quick_calls(trace: Trace) -> _Calls:
+    """Runtime calls that wait for nothing, and ops that launched something, or only make tensors."""
+    slices, owner = trace.slices, links(trace).owner
+    calls = calls_named(trace, re.compile(""))
+    waits = is_named(trace, calls, _WAITING.search) | is_named(trace, calls, _DEVICE_MEMORY.search)
+    calls = calls[~waits & ~is_named(trace, calls, _HOST_MEMORY.search)]
+    calls = np.setdiff1d(calls, np.union1d(_held_back(trace), start_up_calls(trace)), assume_unique=True)
+    ops = op_rows(trace)
+    launching = np.zeros(len(slices) + 1, bool)
+    launching[owner[links(trace).launches]] = True
+    light = is_named(trace, ops, lambda name: name in VIEW_OPS or _EMPTY.search(name))
+    ops = ops[launching[ops] | light]
+    rows = np.sort(np.concatenate([calls, ops]))
+    return _Calls(rows, slices.self_time[rows], group(slices.name[rows]))
+
+
+def _stalls(trace: Trace) -> Int64:
+    calls = _quick_calls(trace)
+    if len(calls.rows) == 0:
+        return calls.rows
+    usual = calls.names.median(calls.own)
+    # A name that was called once or twice has no median of its own: that of all calls serves.
+    usual = np.where(calls.names.calls < 3, float(np.median(calls.own)), usual)
+    limit = np.maximum(MIN_STALL_NS, MIN_STALL_RATIO * usual)[calls.names.member]
+    long = (calls.own >= limit) & (usual <= MAX_USUAL_NS)[calls.names.member]
+    long &= ~_is_first(trace.slices.start[calls.rows], calls.names.member)
+    share = calls.names.sum(long) / calls.names.calls
+    rare = (share <= MAX_STALLED_SHARE) | (calls.names.sum(long) == 1)
+    long &= (rare & ~_recurring(trace, calls, long))[calls.names.member]
+    rows = calls.rows[long]
+    functions = len(np.unique(calls.names.member[long]))
+    return rows if len(rows) >= MIN_STALLED_CALLS and functions >= MIN_STALLED_FUNCTIONS else rows[:0]
+
+
+def _recurring(trace: Trace, calls: _Calls, long: Bool) -> Bool:
+    """Which names are slow in more than half of the steps: the same call in every step is the program."""
+    count = len(steps(trace))
+    if count < 3:
+        return np.zeros(len(calls.names), bool)
+    rows, member = calls.rows[long], calls.names.member[long]
+    step = step_index(trace, rows)
+    pairs = np.unique(member[step >= 0] * count + step[step >= 0])
+    return np.bincount(pairs // count, minlength=len(calls.names)) > count / 2
