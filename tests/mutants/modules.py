@@ -59,8 +59,8 @@ MODULES = {
     "intervals": Mutated(
         "tracetui/model/intervals.py", ("tests/model/test_interval_hazards.py", "tests/model/test_intervals.py")
     ),
-    "gap_causes": Mutated(
-        "tracetui/analysis/idle/gap_causes.py",
+    "idle_parts": Mutated(
+        "tracetui/analysis/idle/idle_parts.py",
         (
             f"{IDLE}/test_gap_thresholds.py",
             f"{IDLE}/test_gaps.py",

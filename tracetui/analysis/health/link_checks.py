@@ -104,10 +104,9 @@ LINK_CHECKS = (
     ),
     Check(
         "work from before the capture",
-        CheckSeverity.DOUBT,
+        CheckSeverity.NOTE,
         launched_earlier,
-        "Its launch was not recorded: it is in no step and under no op, but in sums over the whole trace.",
-        _UNLINKED,
+        "It was queued when the recording began: it is in no step and under no op, but in sums over the whole trace.",
     ),
     Check(
         "launches without work",

@@ -99,6 +99,9 @@ WORDS = (
 )
 """Name of each `Cause` in tables."""
 
+KEYS = tuple(f"idle_{re.sub('[^a-z]+', '_', word.lower()).strip('_')}_us" for word in WORDS)
+"""Name of the time of each `Cause` where it is a measure, such as `idle_host_sync_us`."""
+
 OVERHEAD = (
     Cause.OPTIMIZER,
     Cause.COMMUNICATION,

@@ -19,7 +19,7 @@ from tracetui.analysis.common.stretches import Axis
 from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.clock import clock_skew
 from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.idle_parts import IdleParts, idle_contents
+from tracetui.analysis.idle.idle_parts import IdleParts, idle_contents, idle_parts
 from tracetui.analysis.idle.idleness import MIN_GAP_NS, Idleness, idleness
 from tracetui.analysis.idle.thread_causes import indicating
 from tracetui.analysis.idle.verdict import verdict_on
@@ -235,24 +235,29 @@ def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
 
 
 def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: int | None) -> Table:
-    dur = idle.dur[kept]
-    causes = group(gap_causes(trace).cause[kept])
-    total = causes.sum(dur)
-    unknown = causes.key == Cause.UNKNOWN
+    """Times by the causes of the parts of gaps; gaps are counted by their main cause."""
+    every = idle_parts(trace)
+    parts = every.take(np.isin(every.gap, kept))
+    causes, dur, gap = group(parts.cause), parts.dur, parts.gap
+    late = np.clip(np.minimum(parts.end, idle.start[gap] + idle.cpu_late[gap]) - parts.start, 0, None)
+    waiting = np.clip(parts.end - np.maximum(parts.start, idle.end[gap] - idle.waiting[gap]), 0, None)
+    known = idle.known[gap]
+    unknown = causes.sum(known) == 0
     longest = causes.largest(dur)
+    main = np.bincount(gap_causes(trace).cause[kept], minlength=len(Cause))
     table = Table(
         (
-            coded(col.CAUSE.but(help="What most of the gap is put down to."), causes.key, WORDS),
-            numbers(col.GAPS, causes.calls),
-            micros(col.TOTAL_US, total),
-            numbers(col.PCT, 100 * total / max(float(dur.sum()), 1.0)),
-            micros(col.CPU_LATE_US, causes.sum(idle.cpu_late[kept]), null=unknown),
-            micros(col.IN_LAUNCH_US, causes.sum(idle.in_launch[kept]), null=unknown),
-            micros(col.WAITING_US, causes.sum(idle.waiting[kept]), null=unknown),
-            micros(col.MEDIAN_US.but(help="Median gap."), causes.median(dur)),
-            micros(col.MAX_US.but(help="Longest gap; the row jumps to the work after it."), dur[longest]),
+            coded(col.CAUSE.but(help="What this part of the idle time is put down to."), causes.key, WORDS),
+            numbers(col.GAPS.but(help="Gaps that are mostly put down to it."), main[causes.key]),
+            micros(col.TOTAL_US, causes.sum(dur)),
+            numbers(col.PCT, 100 * causes.sum(dur) / max(float(dur.sum()), 1.0)),
+            micros(col.CPU_LATE_US, causes.sum(late * known), null=unknown),
+            micros(col.IN_LAUNCH_US, causes.sum((dur - late - waiting) * known), null=unknown),
+            micros(col.WAITING_US, causes.sum(waiting * known), null=unknown),
+            micros(col.MEDIAN_US.but(help="Median part of a gap."), causes.median(dur)),
+            micros(col.MAX_US.but(help="Longest part; the row jumps to the work after it."), dur[longest]),
         ),
-        idle.after[kept[longest]],
+        idle.after[gap[longest]],
         _note(trace, idle, step),
     )
     return table.take(table.order("total_us", descending=True))
@@ -316,5 +321,5 @@ def _note(trace: Trace, idle: Idleness, step: int | None) -> str:
     unknown = int((~idle.known).sum())
     if unknown:
         end = "gap ends" if unknown == 1 else "gaps end"
-        said.append(f"{unknown:,} {end} with work that has no launch record: the cause is not known.")
+        said.append(f"{unknown:,} {end} with work that has no launch record: when it was launched is not known.")
     return " ".join(said)

@@ -17,7 +17,7 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.errors import UsageError
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL, Column, numbers
-from tracetui.model.trace import GPU_WORK, Trace
+from tracetui.model.trace import GPU_WORK, Kind, Trace
 
 MIN_COMPLETE_SHARE = 0.75
 """Minimum contents of a complete step, relative to the median of the others."""
@@ -59,17 +59,38 @@ def activities_of_step(trace: Trace, index: int) -> Int64:
 def before_capture(trace: Trace) -> Int64:
     """GPU activities launched before the capture began, in order of start (R3.3).
 
-    They have no launch record and start before every activity of their device that has one: with a deep queue that is
-    long after the first recorded launch. On a device without any launch record nothing is known, and there are none.
+    They have no launch record, and a correlation id below that of every recorded call, or they start before every
+    activity of their device that has a launch; without an id, before every one of their stream. With a deep queue that
+    is long after the first recorded launch.
+    """
+    trace_links, slices = links(trace), trace.slices
+    gpu = trace_links.gpu
+    alone = np.flatnonzero(trace_links.launch[gpu] < 0)
+    if len(alone) == 0:
+        return gpu[:0]
+    recorded = slices.correlation[slices.of_kind(Kind.RUNTIME)]
+    first = int(recorded[recorded > 0].min()) if (recorded > 0).any() else 0
+    ids = slices.correlation[gpu[alone]]
+    process = lane_numbers(trace).process
+    start = slices.start[gpu[alone]]
+    early = (ids > 0) & (ids < first)
+    early |= start < _first_launched(trace, process[slices.lane])[alone]
+    early |= (ids <= 0) & (start < _first_launched(trace, slices.lane.astype(np.int64))[alone])
+    return np.compress(early, gpu[alone])
+
+
+def _first_launched(trace: Trace, place: Int64) -> Int64:
+    """For each GPU activity the start of the first one in its place (a number for every slice) that has a launch.
+
+    The least possible time where there is none.
     """
     trace_links, start = links(trace), trace.slices.start
-    device = lane_numbers(trace).process[trace.slices.lane[trace_links.gpu]]
-    launched = trace_links.launch[trace_links.gpu] >= 0
-    early = np.zeros(len(trace_links.gpu), bool)
-    for number in distinct(device[launched]).tolist():
-        mine = device == number
-        early |= mine & ~launched & (start[trace_links.gpu] < start[trace_links.gpu[mine & launched]].min())
-    return np.compress(early, trace_links.gpu)
+    gpu = trace_links.gpu
+    known = gpu[trace_links.launch[gpu] >= 0]
+    first = np.full(int(place.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, place[known], start[known])
+    first[first == np.iinfo(np.int64).max] = np.iinfo(np.int64).min
+    return np.asarray(first[place[gpu]])
 
 
 def partial_steps(trace: Trace) -> Bool:

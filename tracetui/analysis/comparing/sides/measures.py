@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, Side
-from tracetui.analysis.idle.cause_words import WORDS
+from tracetui.analysis.idle.cause_words import KEYS, WORDS
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.idleness import Idleness, idleness
 from tracetui.analysis.idle.waits import flush, sync_calls
@@ -145,15 +145,14 @@ def _counts(side: Side) -> Iterator[Measure]:
 
 
 def _idle_causes(side: Side) -> Iterator[Measure]:
-    """Gaps before the activities of the parts by main cause, as the gaps pane groups them."""
+    """The time of the gaps before the activities of the parts by cause, as the gaps pane adds it up."""
     idle = idleness(side.trace)
     part = np.where(_is_inside(side, idle), side.part_of(idle.after), -1)
-    cause = gap_causes(side.trace).cause
-    for number in distinct(cause[part >= 0]).tolist():
-        mine = np.flatnonzero((cause == number) & (part >= 0))
-        sums = _tally(part[mine], side, idle.dur[mine]) / 1000
-        word = WORDS[number].lower()
-        yield Measure(f"idle_{word.replace(' ', '_')}_us", sums, f"Gaps attributed to: {word}.", "us")
+    for cause, spent in gap_causes(side.trace).spent.items():
+        mine = np.flatnonzero((spent > 0) & (part >= 0))
+        if len(mine):
+            sums = _tally(part[mine], side, spent[mine]) / 1000
+            yield Measure(KEYS[cause], sums, f"Idle time attributed to: {WORDS[cause].lower()}.", "us")
 
 
 def _is_inside(side: Side, idle: Idleness) -> Bool:
