@@ -74,8 +74,13 @@ def has_assumed_name(trace: Trace, number: int) -> bool:
 
 def kernel_devices(trace: Trace) -> list[int]:
     """Numbers of the devices that ran kernels, in order."""
-    lanes = np.unique(trace.slices.lane[trace.slices.of_kind(Kind.KERNEL)])
-    return [int(number) for number in np.unique(lane_numbers(trace).device[lanes])]
+
+    def find() -> list[int]:
+        lanes = np.unique(trace.slices.lane[trace.slices.of_kind(Kind.KERNEL)])
+        numbers: list[int] = np.unique(lane_numbers(trace).device[lanes]).tolist()
+        return numbers
+
+    return trace.remember("kernel devices", find)
 
 
 def are_alike(devices: Sequence[Device]) -> bool:
