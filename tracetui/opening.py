@@ -18,7 +18,7 @@ class OpenOptions(NamedTuple):
     """What the user says about a trace, beside its path."""
 
     steps_by: str | None = None
-    """Name of the annotation that marks the steps, where the profiler recorded none."""
+    """Name of what counts as a step: an annotation, a function, a module or a graph."""
     device: str | None = None
     """Name of the GPU, whatever the trace says about it."""
 
@@ -42,11 +42,11 @@ def open_trace(
 ) -> Trace:
     """Read a trace as `load` does, with the steps and the device that the user chose.
 
-    Raises: TraceError for the file; UsageError for an annotation that the trace does not have, or an unknown device.
+    Raises: TraceError for the file; UsageError for steps that the trace does not have, or an unknown device.
     """
     # These load numpy, which the names above can do without.
     from tracetui.analysis.devices.descriptions import with_device
-    from tracetui.analysis.linking.markers import with_steps
+    from tracetui.analysis.linking.step_sources import with_steps
     from tracetui.importers.load import load
 
     trace = load(path, progress, cancelled)

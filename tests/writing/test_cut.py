@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.cells import cells_of
 from tests.support.paths import SAMPLES, SHARED
-from tracetui.analysis.linking.markers import with_steps
+from tracetui.analysis.linking.step_sources import with_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import PANES
 from tracetui.errors import UsageError

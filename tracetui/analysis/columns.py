@@ -21,6 +21,9 @@ A_US = ColumnSpec(
 ABOUT = ColumnSpec("about", "about", help="What the number is.", width=20, grow=2, text=TextKind.PROSE)
 ABOVE_US = ColumnSpec("above_us", "above roof", help="Time taken beyond that.", unit="us")
 ACTIVITIES = ColumnSpec("activities", "activities", help="Kernels, copies and fills.")
+ACTIVITIES_PCT = ColumnSpec(
+    "activities_pct", "of GPU %", help="Share of the GPU activities of the trace that its runs launched.", unit="%"
+)
 ADVICE = ColumnSpec("advice", "advice", help="What to do about it.", text=TextKind.PROSE, is_key=True)
 AFTER = ColumnSpec("after", "then ran", help="The activity that ended the gap.", width=14, grow=2, text=TextKind.KERNEL)
 AFTER_SYNC = ColumnSpec(
@@ -169,6 +172,12 @@ FOLDED_CHANGE = ColumnSpec(
     "folded_change", "within it", help="What of these is gone or new, or called at another rate.", width=12, grow=1
 )
 FOUND = ColumnSpec("found", "found", help="A number, a range over the steps, or a name.")
+FOUND_BY = ColumnSpec(
+    "found_by",
+    "found by",
+    help="profiler step, annotation, function, module or graph; ~ where the end of a step is a guess.",
+    width=13,
+)
 FREED = ColumnSpec(
     "freed",
     "freed",
@@ -351,6 +360,7 @@ PEAK_TFLOPS = ColumnSpec(
 PEAK_US = ColumnSpec(
     "peak_us", "peak µs", help="When that was, from the first event of the trace.", unit="us", is_moment=True
 )
+PER_RUN = ColumnSpec("per_run", "GPU per run", help="GPU activities launched in a run, on average.")
 PER_STEP = ColumnSpec("per_step", "per step", help="Calls within a step, on average.")
 QUERIES = ColumnSpec("queries", "queries", help="How many queries were made.")
 QUERIES_PER_LAUNCH = ColumnSpec("queries_per_launch", "queries per launch", help="Queries before a launch.")
@@ -366,6 +376,7 @@ RESERVED = ColumnSpec("reserved", "reserved", help="The most that the allocator 
 RISE = ColumnSpec("rise", "rise", help="How much more that was than when recording began.", unit="bytes")
 ROOFLINE_US = ColumnSpec("roofline_us", "roofline", help="Least time that the work could take.", unit="us", detail=2)
 RUN = ColumnSpec("run", "run", help="Number of the run, from 1.")
+RUNS = ColumnSpec("runs", "runs", help="How often it ran, on the thread on which it ran most often.")
 SAVED_BYTES = ColumnSpec("saved_bytes", "bytes saved", help="How many fewer these are in B.", unit="bytes")
 SAVES_US = ColumnSpec("saves_us", "saves", help="How much less that is in B.", unit="us")
 SELF_CPU_A_US = ColumnSpec("self_cpu_a_us", "self CPU A", help="CPU time outside of what it called, in A.", unit="us")
@@ -411,6 +422,15 @@ START_US = ColumnSpec(
     "start_us", "start µs", help="Start, from the first event of the trace.", unit="us", is_moment=True
 )
 STEP = ColumnSpec("step", "step", help="Number of the step.")
+STEPS_BY = ColumnSpec(
+    "steps_by",
+    "steps by",
+    help="What can stand for steps, as --steps-by takes it.",
+    width=24,
+    grow=3,
+    text=TextKind.NAME,
+    is_key=True,
+)
 STREAM = ColumnSpec("stream", "stream", help="Number of the stream.", detail=1)
 STREAM_WAIT_US = ColumnSpec(
     "stream_wait_us", "stream wait", help="Of the queue delay: the stream was at earlier work.", unit="us"
@@ -427,6 +447,7 @@ TOTAL_RESERVED = ColumnSpec(
     "total_reserved", "reserved", help="Held by the allocator, in use or not.", unit="bytes", detail=3
 )
 TOTAL_US = ColumnSpec("total_us", "total", help="Sum of the gaps.", unit="us", is_key=True)
+TIME_PCT = ColumnSpec("time_pct", "of time %", help="Share of the time of the trace that its runs cover.", unit="%")
 TOUCHES = ColumnSpec("touches", "touches", help="Columns that carry the doubt.", text=TextKind.NAME, detail=3)
 UNIT = ColumnSpec("unit", "unit", help="Unit of the value.")
 UNSIZED = ColumnSpec("unsized", "unsized", help="Those whose size the trace does not say.", detail=3)
@@ -439,6 +460,7 @@ WANTED = ColumnSpec("wanted", "wanted", help="A number, a range, or a pattern of
 WAVES = ColumnSpec(
     "waves", "waves", help="Blocks of the grid by those that run at once; below 1 it never fills.", detail=2
 )
+WHERE = ColumnSpec("where", "where", help="File and line.", width=16, grow=1, text=TextKind.NAME, detail=1)
 WHY = ColumnSpec("why", "why", help="The reason.")
 
 COLUMNS = {spec.name: spec for spec in list(globals().values()) if isinstance(spec, ColumnSpec)}

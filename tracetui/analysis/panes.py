@@ -22,6 +22,7 @@ from tracetui.analysis.operators.ops import GROUPS as OP_GROUPS
 from tracetui.analysis.operators.ops import HELP as OPS_HELP
 from tracetui.analysis.operators.ops import ops
 from tracetui.analysis.operators.views import views
+from tracetui.analysis.step_table import GROUPS as STEP_GROUPS
 from tracetui.analysis.step_table import step_table
 from tracetui.analysis.summary import summary
 from tracetui.analysis.work.roofline import roofline_table
@@ -74,7 +75,7 @@ PANES = {
     pane.name: pane
     for pane in (
         Pane("summary", "Summary", summary, "What the file is, what it holds and how busy the GPU was."),
-        Pane("steps", "Steps", step_table, "One row is a step of the profiler."),
+        Pane("steps", "Steps", step_table, "One row is a step, or by source what can stand for steps.", STEP_GROUPS),
         Pane("kernels", "Kernels", kernels, "One row is a kernel, copy or fill, by start.", KERNEL_GROUPS),
         Pane("ops", "Ops", ops, OPS_HELP, OP_GROUPS),
         Pane("views", "Views", views, "One row is the name of an op that launched nothing on the GPU."),

@@ -14,6 +14,7 @@ from tracetui.analysis.idle.waits import sync_calls
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.placement import chosen, partial_steps, step_index
 from tracetui.analysis.linking.regions import busy_time, span
+from tracetui.analysis.linking.step_sources import no_steps, source_table
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import queries
 from tracetui.analysis.operators.views import idle_view_rows
@@ -21,11 +22,17 @@ from tracetui.model.intervals import Int64
 from tracetui.model.table import Column, Table, micros, numbers, texts
 from tracetui.model.trace import Kind, Trace
 
-NO_STEPS = "This trace has no steps. Call prof.step() at the end of each iteration to record them."
+GROUPS = ("source",)
+"""Groupings of steps: `source` lists what can stand for steps."""
 
 
 def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Every step in order of time; GPU activities count in the step that launched them (R3.3)."""
+    """Every step in order of time; GPU activities count in the step that launched them (R3.3).
+
+    By `source` there is a row for each name that can stand for steps.
+    """
+    if by == "source":
+        return source_table(trace)
     every, picked = steps(trace), chosen(trace, step)
     slices, trace_links = trace.slices, links(trace)
     work = _by_step(trace, trace_links.gpu, len(every))
@@ -60,7 +67,7 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
             ),
         ),
         every.row[picked],
-        "" if len(every) else NO_STEPS,
+        "" if len(every) else no_steps(trace),
     )
 
 

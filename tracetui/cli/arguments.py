@@ -20,7 +20,11 @@ def add_trace(parser: argparse.ArgumentParser, help: str = "a trace, or - for st
 
 def add_steps_by(parser: argparse.ArgumentParser) -> None:
     """Declare the option that says where the steps of a trace begin."""
-    parser.add_argument("--steps-by", metavar="NAME", help="an annotation that marks the steps, where there are none")
+    parser.add_argument(
+        "--steps-by",
+        metavar="NAME",
+        help="what counts as a step: an annotation, a function, a module, or `graph 1` (see `show steps --by source`)",
+    )
 
 
 def add_opening(parser: argparse.ArgumentParser) -> None:

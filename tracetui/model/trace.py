@@ -312,6 +312,18 @@ _MISSING = object()
 
 
 @dataclass(frozen=True, eq=False)
+class ChosenSteps:
+    """What the user chose as steps; the arrays have one entry per step, in order of start."""
+
+    rows: Int64
+    """The slice of each step, which says where it starts and on which lane."""
+    end: Int64
+    """End of each step in ns."""
+    name: str
+    """The name by which they were chosen."""
+
+
+@dataclass(frozen=True, eq=False)
 class Trace:
     """Everything that was read from one file."""
 
@@ -345,8 +357,8 @@ class Trace:
     window: tuple[int, int]
     """First start and last end of all work, in ns."""
     quality: Quality
-    chosen_steps: Int64 | None = None
-    """The slices that the user chose as steps, in order of start; None for the steps of the profiler."""
+    chosen_steps: ChosenSteps | None = None
+    """What the user chose as steps; None for the steps of the profiler."""
     op_args: Arguments = field(default_factory=Arguments)
     """Shapes, types and sequence numbers of operators."""
     work_args: Arguments = field(default_factory=Arguments)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.analysis.linking.step_sources import no_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.errors import UsageError
 from tracetui.importers.columns import MEMORY_INSTANTS
@@ -121,9 +122,7 @@ def numbered(trace: Trace, wanted: Range) -> Int64:
     if len(found):
         return found
     if len(number) == 0:
-        raise UsageError(
-            "This trace has no steps: name an annotation with --steps-by, or a stretch of time with --window."
-        )
+        raise UsageError(f"{no_steps(trace)} --window names a stretch of time.")
     known = ", ".join(map(str, np.unique(number)[:8].tolist())) + (" ..." if len(np.unique(number)) > 8 else "")
     raise UsageError(f"No step has such a number; the steps of this trace are numbered {known}.")
 

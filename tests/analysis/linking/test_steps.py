@@ -11,8 +11,9 @@ import pytest
 from tests.support.autograd import backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.devices.descriptions import with_device
-from tracetui.analysis.linking.markers import markers, with_steps
+from tracetui.analysis.linking.markers import markers
 from tracetui.analysis.linking.placement import activities_of_step, before_capture, partial_steps, step_index, within
+from tracetui.analysis.linking.step_sources import with_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import PANES
 from tracetui.errors import UsageError
@@ -212,14 +213,14 @@ def test_what_repeats_at_top_level_is_offered_as_a_marker_of_steps() -> None:
     assert markers(two_steps()) == []
 
 
-def test_steps_can_be_taken_from_a_marker_and_from_nothing_else() -> None:
+def test_steps_can_be_taken_from_what_runs_and_from_nothing_else() -> None:
     trace = iterations()
     marked = with_steps(trace, "train #")
     assert steps(marked).number.tolist() == [1, 2, 3, 4]
     assert PANES["steps"].build(marked)["cpu_ops"].values.tolist() == [1, 1, 1, 1]
     assert len(steps(trace)) == 0
-    with pytest.raises(UsageError, match=r"'forward' cannot mark the steps of this trace.*'train #'"):
-        with_steps(trace, "forward")
+    with pytest.raises(UsageError, match=r"'backward' cannot mark the steps of this trace.*'train #'"):
+        with_steps(trace, "backward")
 
 
 @pytest.mark.parametrize("is_device_first", [True, False])

@@ -19,11 +19,11 @@ from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
 from tracetui.analysis.idle.cause_words import KEYS, WORDS
 from tracetui.analysis.kernel_names import Family
 from tracetui.analysis.linking.links import links, no_gpu, op_rows
+from tracetui.analysis.linking.step_sources import no_steps
 from tracetui.analysis.memory.memory_table import NO_MEMORY
 from tracetui.analysis.operators.costs import costs
 from tracetui.analysis.operators.key_averages import KIND_WORDS, averages, grouped
 from tracetui.analysis.panes import PANES
-from tracetui.analysis.step_table import NO_STEPS
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import Column, Table, coded, numbers
 from tracetui.model.trace import Float64, Kind
@@ -325,7 +325,7 @@ def _known(side: Side, _: Table) -> str:
 def _no_steps(side: Side, _: Table) -> str:
     if side.part_kind == STEP:
         return "" if len(side) else "No step was recorded whole."
-    return NO_STEPS if side.scope == "" else f"#{side.scope} is no step."
+    return no_steps(side.trace) if side.scope == "" else f"#{side.scope} is no step."
 
 
 def _no_runs(side: Side, _: Table) -> str:

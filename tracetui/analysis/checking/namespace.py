@@ -20,7 +20,7 @@ from tracetui.analysis.comparing.sides.side import STEP, Side, side
 from tracetui.analysis.findings import Severity, finding_list
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.linking.links import no_gpu
-from tracetui.analysis.step_table import NO_STEPS
+from tracetui.analysis.linking.step_sources import no_steps
 from tracetui.analysis.summary import SummaryFact, facts
 from tracetui.errors import UsageError
 from tracetui.model.table import Cell, Column, Table, numbers, texts
@@ -265,7 +265,7 @@ class Namespace:
     def _per_step(self, name: str, measure: Measure) -> Value:
         if self.side.part_kind == STEP:
             return self._of_measure(name, measure, self.side)
-        why = NO_STEPS if self.side.scope == "" else f"#{self.side.scope} is no step."
+        why = no_steps(self.side.trace) if self.side.scope == "" else f"#{self.side.scope} is no step."
         return number(None, unit_of(measure.unit), self._absent(name, why))
 
     def _of_measure(self, title: str, measure: Measure, of: Side) -> Value:

@@ -33,6 +33,8 @@ _LIBRARY = re.compile(
     r"|(^|[/\\])(asyncio|concurrent|importlib|multiprocessing)[/\\]"
 )
 """Frames that are not the user's code (R3.46)."""
+_FRAME = re.compile(r".*\(\d+\): (.+)")
+"""Name of a Python frame: `file.py(12): function`."""
 COMPILED_REGION = re.compile(
     r"^(Torch-Compiled Region|CompiledFunction|## Call CompiledFxGraph|TorchDynamo Cache Lookup|Pregraph bytecode"
     r"|AOTDispatcher Runtime Wrapper Prologue)"
@@ -71,6 +73,12 @@ class ModulePaths:
 def is_own(name: str) -> bool:
     """Whether a Python frame is the user's code or a module, and neither a library's nor a C call (R3.44, R3.46)."""
     return not _LIBRARY.search(name)
+
+
+def function_of(name: str) -> str:
+    """The function of a Python frame, as its name has it; any other name as it is."""
+    match = _FRAME.fullmatch(name)
+    return match[1] if match else name
 
 
 def frames(trace: Trace) -> Frames:

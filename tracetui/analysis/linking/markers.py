@@ -7,14 +7,13 @@ They are only offered. Names that differ only in numbers count as one name, with
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.trees import forest
 from tracetui.analysis.linking.steps import steps
-from tracetui.errors import UsageError
 from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Kind, Trace
@@ -25,7 +24,7 @@ MAX_DURATION_RATIO = 2.0
 """Maximum ratio of the upper to the lower quartile of a marker's durations."""
 
 _NUMBER = re.compile(r"\d+")
-_LIBRARY = re.compile(
+LIBRARY = re.compile(
     r"^(nccl|gloo|hccl|mpi|c10d|ucc)[:_]|^enumerate\(|^Optimizer\.|^TorchDynamo|CompiledFxGraph|^Torch-Compiled"
 )
 """Annotations that libraries write inside a step."""
@@ -55,26 +54,14 @@ def markers(trace: Trace) -> list[Marker]:
     return trace.remember("markers", find)
 
 
-def with_steps(trace: Trace, name: str) -> Trace:
-    """The trace with the annotations of a name as its steps, numbered from 1; cached results are dropped.
-
-    Raises: UsageError when no such annotation repeats.
-    """
-    offered = {marker.name: marker for marker in markers(trace)}
-    if name not in offered:
-        known = ", ".join(map(repr, offered)) or "none"
-        raise UsageError(f"{name!r} cannot mark the steps of this trace; what repeats at top level: {known}.")
-    return replace(trace, chosen_steps=offered[name].rows, cache={})
-
-
 def _repeated(trace: Trace) -> dict[str, Int64]:
     """Annotations by name that repeat on one thread and lie within none of the others; in order of start."""
     slices = trace.slices
     rows = slices.of_kind(Kind.ANNOTATION)
     used, index = np.unique(slices.name[rows], return_inverse=True)
     texts = Strings()
-    codes = np.array([texts.intern(_NUMBER.sub("#", trace.names[number])) for number in used.tolist()], np.int64)
-    own = np.array([not _LIBRARY.search(text) for text in texts], bool)
+    codes = np.array([texts.intern(skeleton(trace.names[number])) for number in used.tolist()], np.int64)
+    own = np.array([not LIBRARY.search(text) for text in texts], bool)
     code = codes[index]
     threads = group(code * len(trace.lanes) + slices.lane[rows])
     often = own[code] & (threads.calls[threads.member] >= MIN_REPEATS)
@@ -84,17 +71,22 @@ def _repeated(trace: Trace) -> dict[str, Int64]:
     order = np.argsort(member, kind="stable")
     largest: dict[str, Int64] = {}
     for mine in np.split(rows[order], np.flatnonzero(np.diff(member[order])) + 1):
-        name = _common_name(trace, mine)
+        name = common_name(trace, mine)
         if len(mine) > len(largest.get(name, ())):
             largest[name] = mine
     return largest
 
 
-def _common_name(trace: Trace, rows: Int64) -> str:
+def skeleton(name: str) -> str:
+    """A name with `#` in place of each number."""
+    return _NUMBER.sub("#", name)
+
+
+def common_name(trace: Trace, rows: Int64) -> str:
     """The name that slices share, with `#` for the numbers in which they differ."""
     same = len(rows) == 0 or bool((trace.slices.name[rows] == trace.slices.name[rows[0]]).all())
     name = trace.name_of(int(rows[0])) if len(rows) else ""
-    return name if same else _NUMBER.sub("#", name)
+    return name if same else skeleton(name)
 
 
 def _marker(trace: Trace, name: str, rows: Int64) -> Marker | None:

@@ -13,6 +13,7 @@ from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.linking.autograd import autograd
 from tracetui.analysis.linking.links import links, op_rows
+from tracetui.analysis.linking.step_sources import no_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.errors import UsageError
 from tracetui.model.intervals import Bool, Int64
@@ -128,7 +129,7 @@ def chosen(trace: Trace, step: int | None) -> Int64:
     if len(matching):
         return matching
     if len(every) == 0:
-        raise UsageError("This trace has no steps: call prof.step() in the loop to record them.")
+        raise UsageError(no_steps(trace))
     known = ", ".join(map(str, np.unique(every.number)[:8])) + (" ..." if len(every) > 8 else "")
     numbered = "the only one is" if len(every) == 1 else "the steps of this trace are numbered"
     raise UsageError(f"There is no step {step}; {numbered} {known}.")

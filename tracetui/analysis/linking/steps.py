@@ -104,7 +104,8 @@ def steps(trace: Trace) -> Steps:
 def _find(trace: Trace) -> Steps:
     slices = trace.slices
     if trace.chosen_steps is not None:
-        return _steps(trace, trace.chosen_steps, np.arange(1, len(trace.chosen_steps) + 1))
+        chosen = trace.chosen_steps
+        return _steps(trace, chosen.rows, np.arange(1, len(chosen.rows) + 1), chosen.end)
     numbers = {}
     for name_id, name in enumerate(trace.names):
         match = STEP_NAME.fullmatch(name)
@@ -117,7 +118,8 @@ def _find(trace: Trace) -> Steps:
     return _steps(trace, rows, number)
 
 
-def _steps(trace: Trace, rows: Int64, number: Int64) -> Steps:
+def _steps(trace: Trace, rows: Int64, number: Int64, end: Int64 | None = None) -> Steps:
     slices = trace.slices
+    end = slices.end[rows] if end is None else end
     lane, process = slices.lane[rows].astype(np.int64), lane_numbers(trace).process
-    return Steps(rows, number, slices.start[rows], slices.end[rows], lane, process)
+    return Steps(rows, number, slices.start[rows], end, lane, process)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.comparing.sides.side import function_of
-from tracetui.analysis.linking.frames import is_own
+from tracetui.analysis.linking.frames import function_of, is_own
 from tracetui.analysis.linking.placement import partial_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.lanes import is_named, lane_numbers
+from tracetui.analysis.linking.frames import function_of
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import before_capture, chosen, partial_steps, step_index
 from tracetui.analysis.linking.steps import Steps, steps
@@ -27,8 +28,6 @@ STEP, RUN, CAPTURE = "step", "run", "capture"
 _STEPS = re.compile(r"(\d{1,18})(?::(\d{1,18}))?")
 _EVENT = re.compile(r"e(\d{1,18})")
 _ONE_RUN = re.compile(r"(.+)\[(\d{1,9})\]")
-_FRAME = re.compile(r".*\(\d+\): (.+)")
-"""Name of a Python frame: `file.py(12): function`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,12 +199,6 @@ def _rows_named(trace: Trace, name: str) -> Int64:
         if len(found):
             return found
     return np.empty(0, np.int64)
-
-
-def function_of(name: str) -> str:
-    """The function of a Python frame, as its name has it; any other name as it is."""
-    match = _FRAME.fullmatch(name)
-    return match[1] if match else name
 
 
 def _runs(trace: Trace, scope: str, rows: Int64) -> Side:

@@ -1,0 +1,175 @@
+"""What can stand for steps: everything that repeats on a thread, with what it covers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tests.support.graphs import replay
+from tracetui.analysis.linking.placement import chosen
+from tracetui.analysis.linking.step_sources import no_steps, step_sources, with_steps
+from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.panes import PANES
+from tracetui.errors import UsageError
+from tracetui.importers.load import load
+from tracetui.model.trace import Kind, Trace
+
+
+def frame(name: str, start: int, dur: int) -> Event:
+    return Event(name, start, dur, Kind.PYTHON)
+
+
+def serving() -> Trace:
+    """Three calls of a function with a module in each, a kernel launched in each and one between the first two."""
+    events = [frame("serve.py(1): <module>", 0, 4_000)]
+    for number in range(3):
+        at = 100 + 1_000 * number
+        events += [
+            frame("serve.py(7): decode", at, 500 + number),
+            frame("nn.Module: GPT_0", at + 10, 400),
+            frame("torch/nn/modules/module.py(1): _call_impl", at + 11, 390),
+            frame("serve.py(9): __call__", at + 12, 380),
+            op("aten::mm", at + 20, 50),
+            launch(at + 30, 5, number + 1),
+            kernel("gemm", at + 60, 10, correlation=number + 1),
+        ]
+    events += [launch(800, 5, 9), kernel("between", 850, 10, correlation=9)]
+    return make_trace(events)
+
+
+def test_functions_and_modules_that_repeat_are_offered() -> None:
+    first, second = PANES["steps"].build(serving(), by="source").rows()
+    assert first == {
+        "steps_by": "decode",
+        "found_by": "function",
+        "runs": 3,
+        "time_pct": pytest.approx(100 * 1_503 / 4_000),
+        "activities_pct": 75.0,
+        "per_run": 1.0,
+        "median_us": 0.501,
+        "where": "serve.py(7)",
+    }
+    assert (second["steps_by"], second["found_by"], second["time_pct"]) == ("GPT_0", "module", 30.0)
+
+
+@pytest.mark.parametrize("name", ["decode", "serve.py(7): decode", "GPT_0", "nn.Module: GPT_0", "aten::mm"])
+def test_a_step_is_a_run_of_the_name_and_holds_what_was_launched_in_it(name: str) -> None:
+    trace = with_steps(serving(), name)
+    assert steps(trace).number.tolist() == [1, 2, 3]
+    assert trace.chosen_steps is not None and trace.chosen_steps.name == name
+    assert PANES["steps"].build(trace)["kernels"].values.tolist() == [1, 1, 1]
+    assert [row["name"] for row in PANES["kernels"].build(trace, step=2).rows()] == ["gemm"]
+
+
+@pytest.mark.parametrize("name", ["__call__", "_call_impl", "<module>"])
+def test_what_nobody_would_choose_is_not_offered(name: str) -> None:
+    assert name not in [source.name for source in step_sources(serving())]
+
+
+def test_the_sentence_without_steps_names_what_can_stand_for_them() -> None:
+    trace = serving()
+    assert no_steps(trace) == (
+        "The profiler recorded no steps. --steps-by can name 'decode' (3 runs), 'GPT_0' (3 runs)."
+    )
+    assert PANES["steps"].build(trace).note == no_steps(trace)
+    with pytest.raises(UsageError, match="recorded no steps.*'decode'"):
+        chosen(trace, 1)
+    alone = make_trace([frame("a.py(1): once", 0, 100), op("aten::mm", 10, 50)])
+    assert "This trace has no steps. Call prof.step()" in PANES["steps"].build(alone).note
+    assert PANES["steps"].build(alone, by="source").note == no_steps(alone)
+
+
+def test_functions_of_one_name_are_told_apart_by_their_files() -> None:
+    events = []
+    for at in (0, 1_000):
+        events += [frame("a.py(1): forward", at, 500), frame("b.py(2): forward", at + 10, 400)]
+    names = [source.name for source in step_sources(make_trace(events))]
+    assert names == ["a.py(1): forward", "b.py(2): forward"]
+    assert steps(with_steps(make_trace(events), "b.py(2): forward")).start.tolist() == [10, 1_010]
+    # By the bare name the outer calls are taken: a run within a run is no step of its own.
+    assert steps(with_steps(make_trace(events), "forward")).start.tolist() == [0, 1_000]
+
+
+def test_replays_of_a_graph_last_until_the_next_one() -> None:
+    events = [*replay(0, 1, ["a", "b"]), *replay(1_000, 2, ["a", "b"]), *replay(2_200, 3, ["a", "b"])]
+    events += [launch(1_500, 5, 4), kernel("after", 1_600, 10, correlation=4), op("end", 9_000, 10)]
+    trace = make_trace(events)
+    (source,) = step_sources(trace)
+    assert (source.name, source.found_by, source.is_certain, source.activities) == ("graph 1", "graph", False, 7)
+    assert source.end.tolist() == [1_000, 2_200, 3_300]
+    assert PANES["steps"].build(trace, by="source")["found_by"].cell(0) == "graph ~"
+    assert PANES["steps"].build(with_steps(trace, "graph 1"))["kernels"].values.tolist() == [2, 3, 2]
+
+
+def test_profiler_steps_come_first_and_can_be_taken_back() -> None:
+    events = []
+    for number in range(2):
+        events += [step(number + 5, 1_000 * number, 900), Event("forward", 1_000 * number + 10, 500, Kind.ANNOTATION)]
+    trace = make_trace(events)
+    assert [source.name for source in step_sources(trace)] == ["ProfilerStep#", "forward"]
+    other = with_steps(trace, "forward")
+    assert steps(other).number.tolist() == [1, 2] and steps(other).end.tolist() == [510, 1_510]
+    assert [source.name for source in step_sources(other)] == ["ProfilerStep#", "forward"]
+    assert steps(with_steps(other, "ProfilerStep#")).number.tolist() == [5, 6]
+
+
+Runs = list[tuple[int, int, int]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 30), st.integers(0, 2)), min_size=1, max_size=12))
+def test_runs_of_a_source_never_overlap_and_agree_with_a_slow_search(runs: Runs) -> None:
+    """Calls of three functions that nest on one thread, in any way that frames can."""
+    nested: list[Event] = []
+    for start, dur, which in runs:
+        if all(start >= e.start + e.dur or start + dur <= e.start or within(e, start, dur) for e in nested):
+            nested.append(frame(f"a.py({which}): f{which}", start, dur))
+    trace = make_trace(nested)
+    found = {source.name: (trace.slices.start[source.rows], source.end) for source in step_sources(trace)}
+    for which in range(3):
+        wanted = outermost([(e.start, e.start + e.dur) for e in nested if e.name.endswith(f"f{which}")])
+        covered = sum(end - start for start, end in wanted)
+        low, high = trace.window
+        if len(wanted) < 2 or covered < 0.01 * (high - low):
+            assert f"f{which}" not in found
+            continue
+        starts, ends = found[f"f{which}"]
+        assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == wanted
+
+
+def within(event: Event, start: int, dur: int) -> bool:
+    return (event.start <= start and start + dur <= event.start + event.dur) or (
+        start <= event.start and event.start + event.dur <= start + dur
+    )
+
+
+def outermost(runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    kept: list[tuple[int, int]] = []
+    for start, end in sorted(set(runs), key=lambda run: (run[0], -run[1])):
+        if not kept or start >= kept[-1][1]:
+            kept.append((start, end))
+    return kept
+
+
+def test_the_variants_of_the_puzzler(shared_trace) -> None:
+    trace = load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz")))
+    rows = {row["steps_by"]: row for row in PANES["steps"].build(trace, by="source").rows()}
+    assert rows["unfused"]["runs"] == rows["fused"]["runs"] == 2
+    assert rows["unfused"]["per_run"] == 19 and rows["fused"]["per_run"] == 3.5
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "runs"),
+    [
+        ("i03_mi300x_vllm_tp4_no_annotations.json.gz", "vllm/v1/worker/gpu_worker.py(258): execute_model", 11),
+        ("i05_cpu_transformers_generate_stack.json.gz", "LlamaForCausalLM_0", 12),
+        ("i07_assembled_vllm_async_decode.json.gz", "execute_context_#(#)_generation_#(#)", 14),
+    ],
+)
+def test_steps_of_inference(shared_trace, file: str, name: str, runs: int) -> None:
+    trace = load(str(shared_trace(f"inference/{file}")))
+    assert step_sources(trace)[0].name == name
+    assert len(steps(with_steps(trace, name))) == runs
