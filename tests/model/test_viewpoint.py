@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tracetui.errors import UsageError
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
@@ -12,6 +14,7 @@ from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
         ("@1.5ms", Viewpoint(start_ns=1_500_000.0)),
         ("e7", Viewpoint(event=7)),
         ("", Viewpoint()),
+        ("by=train/s2/ops", Viewpoint(2, "ops", steps_by="train")),
     ],
 )
 def test_a_view_string_names_a_place(text: str, viewpoint: Viewpoint) -> None:
@@ -27,3 +30,9 @@ def test_a_place_survives_being_written() -> None:
 def test_what_is_no_view_string_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         read_view_string(text)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_steps_of_any_name_are_read_back(name: str) -> None:
+    viewpoint = Viewpoint(1, "steps", 7, start_ns=5.0, length_ns=10.0, steps_by=name)
+    assert read_view_string(view_string(viewpoint)) == viewpoint

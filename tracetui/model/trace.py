@@ -385,6 +385,11 @@ class Trace:
         """For each key the values of `args[key]` of the given slices, None where there is none."""
         return self.store.args(self.slices.event[rows].astype(np.int64), keys)
 
+    @property
+    def steps_by(self) -> str:
+        """Name of what the user chose as steps; empty for the steps of the profiler."""
+        return "" if self.chosen_steps is None else self.chosen_steps.name
+
     def remember(self, key: Any, make: Callable[[], Result]) -> Result:
         """Return what was stored under `key`, making and storing it the first time.
 

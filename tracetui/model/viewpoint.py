@@ -3,13 +3,15 @@
 Jumping back, marks and view strings all keep viewpoints. As text a viewpoint is a *view string* such as
 `s3/kernels/e1234@12.5us+250us`: step 3, the pane, event 1234 of the file, and the window's start and length.
 Every part may be left out; `all` instead of `s3` lists the rows of every step, and `k42` instead of `e1234` means the
-42nd kernel of the step.
+42nd kernel of the step. `by=forward` in front says that the runs of `forward` are the steps; in such a name `%2F`
+stands for `/`, and likewise for what else has a meaning here.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from urllib.parse import quote, unquote
 
 from tracetui.errors import UsageError
 
@@ -29,10 +31,15 @@ class Viewpoint:
     length_ns: float | None = None
     every_step: bool = False
     """Whether the rows of all steps are listed."""
+    steps_by: str = ""
+    """Name of what counts as a step; empty for the steps of the profiler."""
 
 
 ALL = "all"
 """Stands for every step."""
+_BY = "by="
+_PLAIN = "#:()[],.<>*+-_="
+"""Characters that stand for themselves in a name, beside letters and digits."""
 _UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _TIME = r"(-?\d+(?:\.\d+)?)(ns|us|µs|ms|s)"
 _WINDOW = re.compile(rf"{_TIME}(?:\+{_TIME})?\Z")
@@ -40,7 +47,7 @@ _WINDOW = re.compile(rf"{_TIME}(?:\+{_TIME})?\Z")
 
 def view_string(viewpoint: Viewpoint) -> str:
     """The viewpoint as text that `--at` opens again."""
-    parts = []
+    parts = [_BY + quote(viewpoint.steps_by, safe=_PLAIN)] if viewpoint.steps_by else []
     if viewpoint.every_step:
         parts.append(ALL)
     elif viewpoint.step is not None:
@@ -71,22 +78,24 @@ def read_view_string(text: str) -> Viewpoint:
     step: int | None = None
     pane: str | None = None
     event = kernel = -1
-    every_step = False
+    every_step, steps_by = False, ""
     for part in filter(None, where.split("/")):
         numbered = re.fullmatch(r"([sek])(\d{1,18})", part)
         if part == ALL:
             every_step = True
+        elif part.startswith(_BY):
+            steps_by = unquote(part.removeprefix(_BY))
         elif numbered is None and part.isalpha():
             pane = part
         elif numbered is None:
-            raise UsageError(f"the view {text!r} has a part {part!r}; expected s3, e120, k42 or a pane's name")
+            raise UsageError(f"the view {text!r} has a part {part!r}; expected s3, e120, k42, by=NAME or a pane's name")
         elif numbered[1] == "s":
             step = int(numbered[2])
         elif numbered[1] == "e":
             event = int(numbered[2])
         else:
             kernel = int(numbered[2])
-    return Viewpoint(step, pane, event, kernel, start, length, every_step)
+    return Viewpoint(step, pane, event, kernel, start, length, every_step, steps_by)
 
 
 def _window(text: str, when: str) -> tuple[float, float | None]:

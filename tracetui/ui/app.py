@@ -26,11 +26,12 @@ from tracetui.ui.base.exports import save_picture
 from tracetui.ui.base.messages import CompareAsked, Loaded, LoadFailed, SliceAsked
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.base.themes import THEMES, first_theme, next_theme
+from tracetui.ui.choose_steps import StepsReady, prepare_steps
 from tracetui.ui.open_comparison import ComparisonOpener, SidesFound
 from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TracePicker
 from tracetui.ui.recent_traces import RecentTraces
-from tracetui.ui.trace.trace_screen import TraceScreen
+from tracetui.ui.trace.trace_screen import StepsAsked, TraceScreen
 from tracetui.ui.widgets.sized_screen import SizedScreen
 
 MAX_SCREENS = 6
@@ -218,11 +219,26 @@ class TraceApp(CrashSafeApp):
         if not self._waits(message):
             self._opener.show(message)
 
+    @on(StepsAsked)
+    def _change_steps(self, message: StepsAsked) -> None:
+        prepare_steps(self, message)
+
+    @on(StepsReady)
+    def _show_steps(self, message: StepsReady) -> None:
+        if self._waits(message):
+            return
+        if isinstance(message.read, UsageError):
+            self.warn(str(message.read))
+        elif not self._opener.is_under_way and not isinstance(self.screen, LoadingScreen):
+            self.recent.put(message.read)
+            self._put_on_top(self.recent.screen_of(message.read, message.asked.viewpoint, message.asked.marks))
+
     @on(SliceAsked)
     def _show_slice(self, message: SliceAsked) -> None:
         if self._waits(message):
             return
-        viewpoint = Viewpoint(message.step, event=int(message.trace.slices.event[message.row]))
+        trace = message.trace
+        viewpoint = Viewpoint(message.step, event=int(trace.slices.event[message.row]), steps_by=trace.steps_by)
         screen = self.recent.screen_of(message, viewpoint)
         if screen in self.screen_stack and len(self.screen_stack) < MAX_SCREENS:
             # The comparison was opened from this trace, and stays below to come back to.
@@ -263,6 +279,8 @@ def run(paths: list[str], step: int | None = None, at: str | None = None, option
         raise UsageError(f"the view {at!r} names no pane {viewpoint.pane!r}; there are {', '.join(PANES)}")
     if step is not None:
         viewpoint = replace(viewpoint, step=step, every_step=False)
+    if viewpoint.steps_by and options.steps_by is None:
+        options = options._replace(steps_by=viewpoint.steps_by)
     return _run(TraceApp(paths, viewpoint, options=options))
 
 

@@ -13,6 +13,7 @@ from textual.app import App
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.base.messages import Loaded, SliceAsked
+from tracetui.ui.trace.history import Marks
 from tracetui.ui.trace.trace_screen import TraceScreen
 
 MAX_RECENT_TRACES = 4
@@ -50,13 +51,15 @@ class RecentTraces:
         self._traces[path] = self._traces.pop(path)
         return read
 
-    def screen_of(self, read: Loaded | SliceAsked, viewpoint: Viewpoint | None = None) -> TraceScreen:
-        """The screen of a trace: the one that it has, or a new one at a viewpoint."""
+    def screen_of(
+        self, read: Loaded | SliceAsked, viewpoint: Viewpoint | None = None, marks: Marks | None = None
+    ) -> TraceScreen:
+        """The screen of a trace: the one that it has, or a new one at a viewpoint, with marks."""
         known = self._screens.get(read.path)
         if known is not None and known.trace is read.trace:
             return known
         self._forget_screen(read.path)
-        screen = TraceScreen(read.trace, read.picture, viewpoint or Viewpoint(), read.path)
+        screen = TraceScreen(read.trace, read.picture, viewpoint or Viewpoint(), read.path, marks)
         self._screens[read.path] = screen
         self._app.install_screen(screen, f"trace {id(screen)}")
         return screen

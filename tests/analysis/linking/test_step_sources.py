@@ -76,7 +76,7 @@ def test_the_sentence_without_steps_names_what_can_stand_for_them() -> None:
         "The profiler recorded no steps. --steps-by can name 'decode' (3 runs), 'GPT_0' (3 runs)."
     )
     assert PANES["steps"].build(trace).note == no_steps(trace)
-    with pytest.raises(UsageError, match="recorded no steps.*'decode'"):
+    with pytest.raises(UsageError, match=r"recorded no steps.*'decode'"):
         chosen(trace, 1)
     alone = make_trace([frame("a.py(1): once", 0, 100), op("aten::mm", 10, 50)])
     assert "This trace has no steps. Call prof.step()" in PANES["steps"].build(alone).note

@@ -117,8 +117,12 @@ def _step_numbers(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
     return [int(every.number[position]) if position >= 0 else NULL for position in index.tolist()]
 
 
+def _viewpoint(trace: Trace, row: int, step: int | None) -> Viewpoint:
+    return Viewpoint(step, event=int(trace.slices.event[row]), steps_by=trace.steps_by if step is not None else "")
+
+
 def _jumps(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]], number: list[int]) -> list[str | None]:
     return [
-        view_string(Viewpoint(None if step == NULL else step, event=int(trace.slices.event[row]))) if row >= 0 else None
+        view_string(_viewpoint(trace, row, None if step == NULL else step)) if row >= 0 else None
         for row, step in zip(rows.tolist(), number, strict=True)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tracetui.model.viewpoint import Viewpoint
 
@@ -44,6 +44,10 @@ class Marks:
     """Marked viewpoints, in the order in which they were set."""
 
     marks: list[Mark] = field(default_factory=list)
+
+    def without_steps(self) -> Marks:
+        """The same marks where other steps count: their numbers mean something else there."""
+        return Marks([replace(mark, viewpoint=replace(mark.viewpoint, step=None, steps_by="")) for mark in self.marks])
 
     def toggle(self, viewpoint: Viewpoint, title: str) -> bool:
         """Mark a viewpoint, or remove the mark of the same event (without one: the same viewpoint); True when set."""

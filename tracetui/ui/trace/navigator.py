@@ -25,10 +25,10 @@ from tracetui.ui.trace.related_slices import (
 class Navigator:
     """The viewpoints of one trace view."""
 
-    def __init__(self, view: BrowsedTrace) -> None:
+    def __init__(self, view: BrowsedTrace, marks: Marks | None = None) -> None:
         self.view = view
         self.history = History()
-        self.marks = Marks()
+        self.marks = marks or Marks()
 
     @property
     def here(self) -> Viewpoint:
@@ -37,7 +37,7 @@ class Navigator:
         event = int(view.trace.slices.event[view.selected]) if view.selected >= 0 else -1
         window = view.window
         every = view.step is None and bool(view.steps)
-        viewpoint = Viewpoint(view.step, view.panes.pane, event, every_step=every)
+        viewpoint = Viewpoint(view.step, view.panes.pane, event, every_step=every, steps_by=view.trace.steps_by)
         if window is None:
             return viewpoint
         length = window.end_ns(view.lanes.cells) - window.start_ns
@@ -63,7 +63,7 @@ class Navigator:
             view.select(row)
         if viewpoint.every_step:
             view.step = None
-        elif viewpoint.step in view.steps:
+        elif viewpoint.step in view.steps and viewpoint.steps_by in ("", view.trace.steps_by):
             view.step = viewpoint.step
         if viewpoint.start_ns is not None:
             length = viewpoint.length_ns or (viewpoint.start_ns - view.window.start_ns if view.window else 1000.0)

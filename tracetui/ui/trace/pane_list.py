@@ -16,6 +16,7 @@ from textual.reactive import reactive
 from textual.worker import get_current_worker
 
 from tracetui.analysis.health.health_table import doubtful
+from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.summary import counts
 from tracetui.drawing.text.export import render
@@ -98,6 +99,8 @@ class PaneList(TabbedList):
     def __init__(self, trace: Trace, *, id: str | None = None) -> None:
         super().__init__(TABS, id=id)
         self.trace = trace
+        if len(steps(trace)) == 0:
+            self.arrangements["steps"] = ListArrangement(by="source")
         self._tables: dict[TableKey, Table | str] = {}
         self._is_started = False
         self._is_row_due = False

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.message import Message
 
+from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening import SideName
+from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import CompareAsked
+from tracetui.ui.trace.history import Marks
 from tracetui.ui.trace.trace_view import TraceView
 from tracetui.ui.widgets.sized_screen import SizedScreen
+
+
+@dataclass
+class StepsAsked(Message):
+    """The user wants the runs of something in a trace as its steps."""
+
+    path: str
+    trace: Trace
+    name: str
+    """What counts as a step, as `--steps-by` takes it."""
+    viewpoint: Viewpoint
+    """Where to look then."""
+    marks: Marks
+    """What is marked in it."""
 
 
 class TraceScreen(SizedScreen):
@@ -25,10 +45,12 @@ class TraceScreen(SizedScreen):
         command("escape,backspace", "leave", "Back to the comparison", "From which this was opened.", "back"),
     ]
 
-    def __init__(self, trace: Trace, picture: Picture, viewpoint: Viewpoint, path: str = "-") -> None:
+    def __init__(
+        self, trace: Trace, picture: Picture, viewpoint: Viewpoint, path: str = "-", marks: Marks | None = None
+    ) -> None:
         super().__init__()
         self.trace, self.picture, self.path = trace, picture, path
-        self._opening_viewpoint = viewpoint
+        self._opening_viewpoint, self._marks = viewpoint, marks
 
     @property
     def view(self) -> TraceView:
@@ -47,7 +69,7 @@ class TraceScreen(SizedScreen):
 
     def compose_view(self) -> ComposeResult:
         """The trace."""
-        yield TraceView(self.trace, self.picture, self._opening_viewpoint)
+        yield TraceView(self.trace, self.picture, self._opening_viewpoint, self._marks)
 
     def visit(self, viewpoint: Viewpoint) -> None:
         """Go to a viewpoint, from where `backspace` leads back to the screen below."""
@@ -57,6 +79,15 @@ class TraceScreen(SizedScreen):
     def help_title(self) -> str:
         """What stands above the help."""
         return f"Help: keys, and below them the columns of {self.view.panes.pane}"
+
+    @on(TraceView.StepsPicked)
+    def _change_steps(self, message: TraceView.StepsPicked) -> None:
+        """Ask for other steps; what is selected stays, and the panes list the new steps."""
+        view = self.view
+        view.notice(f"Taking the runs of {shorten(clean(message.name), 60)} as steps ...")
+        here = replace(view.navigator.here, step=None, every_step=False, steps_by=message.name, pane="steps")
+        marks = view.navigator.marks.without_steps()
+        self.post_message(StepsAsked(self.path, self.trace, message.name, here, marks))
 
     def action_compare(self) -> None:
         """Pick what to compare this step with."""

@@ -8,11 +8,13 @@ The commands of a trace view, each declared once; what they do is `TraceView.act
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.message import Message
 from textual.reactive import reactive
 
 from tracetui.analysis.idle.gaps import idle_blocks
@@ -27,6 +29,7 @@ from tracetui.model.viewpoint import Viewpoint, view_string
 from tracetui.ui.base.commands import command
 from tracetui.ui.description.chain_lines import short_name
 from tracetui.ui.trace.export_actions import export_pane, send_row, send_view
+from tracetui.ui.trace.history import Marks
 from tracetui.ui.trace.navigator import Navigator
 from tracetui.ui.trace.pane_list import TAB_KEYS, PaneList
 from tracetui.ui.trace.related_slices import (
@@ -56,6 +59,7 @@ TRACE_COMMANDS: list[BindingType] = [
     command("left_square_bracket", "step(-1)", "Previous step", "Shows and lists that step.", "step"),
     command("right_square_bracket", "step(1)", "Next step", "Shows and lists that step.", "step"),
     command("0", "fit_trace", "Fit the trace", "Shows the whole trace in the lanes."),
+    command("B", "steps_by", "What counts as a step", "Lists everything that repeats; enter chooses.", "steps by"),
     command("A", "all_steps", "List all steps, or one", "Of all steps, or only of the selection's step."),
     command("f,g", "follow(1)", "Follow the link", "Kernel → launch → op → its forward op (f in lists).", "follow"),
     command("r,G", "follow(-1)", "Follow the link back", "Forward op → backward op, launch → kernel.", "follow"),
@@ -99,14 +103,22 @@ class TraceView(SearchableView):
     step: reactive[int | None] = reactive(None, repaint=False, init=False)
     """Number of the step that the panes list, None for all of them."""
 
-    def __init__(self, trace: Trace, picture: Picture, viewpoint: Viewpoint | None = None) -> None:
+    @dataclass
+    class StepsPicked(Message):
+        """The user chose what counts as a step."""
+
+        name: str
+
+    def __init__(
+        self, trace: Trace, picture: Picture, viewpoint: Viewpoint | None = None, marks: Marks | None = None
+    ) -> None:
         super().__init__(PaneList(trace))
         self.trace = trace
         self.picture = picture
         self.steps = numbers(trace)
         """Numbers of the steps, in order."""
         self.lanes, self.minimap = LanesView(), Minimap()
-        self.navigator = Navigator(self)
+        self.navigator = Navigator(self, marks)
         self.finder = TraceFinder(self, self.navigator)
         self._opening = viewpoint or Viewpoint()
         self._summary: Table | None = None
@@ -227,6 +239,12 @@ class TraceView(SearchableView):
         else:
             self.step = step_of(self.trace, self.selected) or self.steps[0]
 
+    def action_steps_by(self) -> None:
+        """List what can count as a step."""
+        self.panes.open_tab("steps")
+        self.panes.arrange_by(replace(self.panes.arrangement, by="source", sort=None, filter=""))
+        self.panes.view.focus()
+
     def action_fit_trace(self) -> None:
         """Show the whole trace in the lanes."""
         self.lanes.action_fit_trace()
@@ -307,7 +325,9 @@ class TraceView(SearchableView):
         if table is None or table is not message.view.table:
             # Another pane was opened in the same burst of keys.
             return
-        if self.panes.groups_names and "input_shapes" not in table:
+        if "steps_by" in table:
+            self.post_message(self.StepsPicked(str(table["steps_by"].cell(message.row))))
+        elif self.panes.groups_names and "input_shapes" not in table:
             self.finder.go_into(str(table.columns[0].cell(message.row)))
         elif self.panes.pane == "steps":
             self.navigator.leave()
@@ -352,4 +372,4 @@ class TraceView(SearchableView):
 
     def _show_steps(self) -> None:
         took = dur_of_step(self.trace, self.step) if self.step is not None else 0
-        self.query_one("#steps", Bar).parts = step_parts(self.steps, self.step, took)
+        self.query_one("#steps", Bar).parts = step_parts(self.steps, self.step, took, self.trace.steps_by)

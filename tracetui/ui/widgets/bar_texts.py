@@ -83,23 +83,24 @@ def damage_marks(trace: Trace, doubts: float | None = None) -> list[str]:
     return [*marks, f"⚠{doubts:.0f} warning{'' if doubts == 1 else 's'}"] if doubts else marks
 
 
-def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int) -> tuple[BarPart, ...]:
-    """The step switcher: `step ◂ 2 · [3] · 4 ▸`, and how long the step took."""
+def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int, steps_by: str = "") -> tuple[BarPart, ...]:
+    """The step switcher: `step ◂ 2 · [3] · 4 ▸`, how long the step took, and what was chosen to count as a step."""
     if not numbers:
         return (
             BarPart(
-                "no steps: everything is listed, the lanes begin at the busiest time range; 0 fits the whole trace",
+                "no steps recorded: everything is listed. B shows what can count as a step; 0 fits the whole trace",
                 "dim",
             ),
         )
+    chosen = BarPart(f"   by {shorten(clean(steps_by), 40)}" if steps_by else "", "dim")
     if step is None:
         parts = [
             BarPart("all steps ", "strong"),
             BarPart(f"{numbers[0]} … {numbers[-1]}" if len(numbers) > 1 else str(numbers[0]), "plain", str(numbers[0])),
         ]
-        return *parts, BarPart("   A one step", "dim", "all")
+        return *parts, chosen, BarPart("   A one step", "dim", "all")
     switch = switch_parts(numbers, numbers.index(step) if step in numbers else 0)
-    return BarPart("step "), *switch, BarPart(f"   {duration(dur_ns)}"), BarPart("   A all steps", "dim", "all")
+    return BarPart("step "), *switch, BarPart(f"   {duration(dur_ns)}"), chosen, BarPart("   A all steps", "dim", "all")
 
 
 def switch_parts(numbers: Sequence[int], current: int, limit: int = 7) -> list[BarPart]:

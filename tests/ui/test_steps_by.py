@@ -1,0 +1,88 @@
+"""Choosing in the app what counts as a step."""
+
+from __future__ import annotations
+
+from tests.support.app import keys, settle, shown, training
+from tests.support.build import Event, kernel, launch, make_trace, op
+from tests.support.waiting import until
+from tracetui.analysis.linking.step_sources import with_steps
+from tracetui.analysis.linking.steps import steps
+from tracetui.model.trace import Kind, Trace
+from tracetui.opening import OpenOptions
+from tracetui.ui import app as app_module
+from tracetui.ui.app import TraceApp
+
+
+def calls() -> Trace:
+    """No steps, but three calls of `train`, with a module and a kernel in each."""
+    events = [Event("a.py(1): main", 0, 4_000_000, Kind.PYTHON)]
+    for number in range(3):
+        at = 1_000_000 * number + 1_000
+        events += [
+            Event("a.py(2): train", at, 800_000, Kind.PYTHON),
+            Event("nn.Module: GPT_0", at + 10, 300_000, Kind.PYTHON),
+            op("aten::mm", at + 20_000, 100_000),
+            launch(at + 30_000, 5_000, number + 1),
+            kernel("gemm", at + 200_000, 300_000, correlation=number + 1),
+        ]
+    return make_trace(events)
+
+
+async def test_the_steps_pane_offers_what_repeats_and_enter_chooses() -> None:
+    async with shown(calls()) as (app, pilot):
+        assert app.view.step is None and "B shows what can count as a step" in app.text("#steps")
+        await keys(pilot, "8")
+        table = app.list.table
+        assert table is not None
+        assert [table["steps_by"].cell(row) for row in range(len(table))] == ["train", "GPT_0"]
+        await keys(pilot, "enter")
+        await until(pilot, lambda: bool(app.view.trace.steps_by), "no steps were chosen")
+        await settle(pilot)
+        assert app.view.steps == [1, 2, 3] and app.view.panes.pane == "steps"
+        assert "by train" in app.text("#steps")
+        listed = app.list.table
+        assert listed is not None and listed["kernels"].values.tolist() == [1, 1, 1]
+        await keys(pilot, "Y")
+        assert app.clipboard.startswith("by=train/s")
+        await keys(pilot, "right_square_bracket", "1")
+        listed = app.list.table
+        assert listed is not None and len(listed) == 1
+
+
+async def test_a_key_lists_them_from_anywhere_and_other_steps_can_be_taken_back() -> None:
+    async with shown(training()) as (app, pilot):
+        await keys(pilot, "2", "m", "B")
+        assert app.view.panes.pane == "steps"
+        table = app.list.table
+        assert table is not None and table["steps_by"].cell(0) == "ProfilerStep#"
+        await keys(pilot, "enter")
+        await settle(pilot)
+        assert app.view.trace.steps_by == "" and app.view.steps == [1, 2, 3]
+        # A mark outlives the change.
+        assert len(app.view.navigator.marks.marks) == 1
+
+
+async def test_a_view_string_takes_its_steps_from_the_trace() -> None:
+    trace = with_steps(calls(), "GPT_0")
+    async with shown(trace, at="by=GPT_0/s2/kernels") as (app, pilot):
+        await settle(pilot)
+        assert len(steps(app.view.trace)) == 3
+        assert (app.view.step, app.view.panes.pane) == (2, "kernels")
+        assert "by GPT_0" in app.text("#steps")
+
+
+async def test_nothing_repeats_in_a_short_trace() -> None:
+    async with shown(make_trace([op("aten::mm", 0, 100)])) as (app, pilot):
+        await keys(pilot, "B", "enter", "j", "b", "enter")
+        assert app.view.trace.steps_by == ""
+        assert "prof.step()" in app.list.note
+
+
+@pytest.mark.parametrize(("given", "taken"), [(None, "GPT_0"), ("train", "train")])
+def test_the_command_line_opens_a_view_string_with_its_steps(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, taken: str
+) -> None:
+    opened: list[TraceApp] = []
+    monkeypatch.setattr(app_module, "_run", lambda app: opened.append(app) or 0)
+    assert app_module.run(["t.json"], at="by=GPT_0/s2", options=OpenOptions(given)) == 0
+    assert opened[0].options.steps_by == taken
