@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.app import keys, settle, shown, training
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.waiting import until
@@ -83,6 +85,11 @@ def test_the_command_line_opens_a_view_string_with_its_steps(
     monkeypatch: pytest.MonkeyPatch, given: str | None, taken: str
 ) -> None:
     opened: list[TraceApp] = []
-    monkeypatch.setattr(app_module, "_run", lambda app: opened.append(app) or 0)
+
+    def keep(app: TraceApp) -> int:
+        opened.append(app)
+        return 0
+
+    monkeypatch.setattr(app_module, "_run", keep)
     assert app_module.run(["t.json"], at="by=GPT_0/s2", options=OpenOptions(given)) == 0
     assert opened[0].options.steps_by == taken
