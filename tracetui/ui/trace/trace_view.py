@@ -59,7 +59,7 @@ TRACE_COMMANDS: list[BindingType] = [
     command("left_square_bracket", "step(-1)", "Previous step", "Shows and lists that step.", "step"),
     command("right_square_bracket", "step(1)", "Next step", "Shows and lists that step.", "step"),
     command("0", "fit_trace", "Fit the trace", "Shows the whole trace in the lanes."),
-    command("B", "steps_by", "What counts as a step", "Lists everything that repeats; enter chooses.", "steps by"),
+    command("B", "steps_by", "What counts as a step", "Lists everything that repeats; enter chooses."),
     command("A", "all_steps", "List all steps, or one", "Of all steps, or only of the selection's step."),
     command("f,g", "follow(1)", "Follow the link", "Kernel → launch → op → its forward op (f in lists).", "follow"),
     command("r,G", "follow(-1)", "Follow the link back", "Forward op → backward op, launch → kernel.", "follow"),
