@@ -5,11 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.names import MAX_SHORT_NAME, Family, decode
+from tracetui.analysis.names import LAYOUT_CONVERSION, MAX_SHORT_NAME, OPERAND_CONVERSION, Family, decode
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
-__all__ = ["MAX_SHORT_NAME", "Family", "families", "families_by_name", "family", "short_kernel"]
+__all__ = [
+    "MAX_SHORT_NAME",
+    "Family",
+    "families",
+    "families_by_name",
+    "family",
+    "is_layout_conversion",
+    "is_operand_conversion",
+    "short_kernel",
+]
 
 
 def family(name: str, kind: Kind) -> Family:
@@ -35,6 +44,16 @@ def families_by_name(trace: Trace, rows: Int64) -> NDArray[np.uint8]:
     for name, kind in zip(*(ids.tolist() for ids in np.nonzero(occurs)), strict=True):
         found[name, kind] = family(trace.names[name], Kind(kind))
     return found
+
+
+def is_layout_conversion(name: str) -> bool:
+    """Whether a kernel only rearranges a tensor between NCHW and NHWC, as channels_last would save."""
+    return decode(name).operation == LAYOUT_CONVERSION
+
+
+def is_operand_conversion(name: str) -> bool:
+    """Whether a kernel converts the element type of an operand for a product or convolution, as cuDNN does for TF32."""
+    return decode(name).operation == OPERAND_CONVERSION
 
 
 def short_kernel(name: str) -> str:

@@ -66,7 +66,8 @@ INDUCTOR = [
         "triton_tem_fused_flex_attention_backward_zeros_3",
         {"operation": "attention", "op": "backward", "fused_ops": ("flex_attention_backward", "zeros")},
     ),
-    ("triton__0d1d2d3d", {"library": "Inductor", "fused_ops": (), "family": Family.OTHER}),
+    ("triton__0d1d2d3d4de", {"library": "Inductor", "fused_ops": (), "family": Family.POINTWISE}),
+    ("triton__0d1d2d3de4de", {"fused_ops": (), "family": Family.REDUCTION}),
     ("triton_poi_fused_0", {"operation": "pointwise", "fused_ops": (), "index": 0, "unknown": ()}),
     ("triton_", {"library": "Inductor", "operation": "fused"}),
     ("triton_fused_add_mul_0", {"fused_ops": ("add", "mul"), "operation": "fused"}),
@@ -346,7 +347,7 @@ CUDNN = [
     ("void cudnn::bn_bw_1C11_singleread<float, 512, true, 1, 2, 0>(P)", {"op": "batch_norm backward"}),
     (
         "void cudnn::ops::nchwToNhwcKernel<__half, __half, float, false, true, (cudnnKernelDataType_t)0>(P)",
-        {"operation": "transpose", "op": "NCHW to NHWC", "a": "f16", "family": Family.COPY},
+        {"operation": "layout conversion", "op": "NCHW to NHWC", "a": "f16", "family": Family.COPY},
     ),
     (
         "void implicit_convolve_sgemm<float, float, 128, 6, 7, 3, 3, 5, 1, false, true, true>(P)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from tracetui.analysis.names.decoded import Decoded, Family
+from tracetui.analysis.names.decoded import LAYOUT_CONVERSION, OPERAND_CONVERSION, Decoded, Family
 from tracetui.analysis.names.element_types import (
     ACCUMULATORS,
     BRIEF,
@@ -32,17 +32,16 @@ class _Known(NamedTuple):
 
 
 _CHANNELS_LAST = "A layout conversion around a convolution: channels_last tensors would save it."
+_CONVERTED = "Converts an operand before a product or convolution: tensors of the type it computes in would save it."
 _KNOWN = (
     _Known(r"bn_fw_tr_\w+", Family.REDUCTION, "norm", "batch_norm forward"),
     _Known(r"bn_fw_inf_\w+|bn_fw_\w+", Family.REDUCTION, "norm", "batch_norm inference"),
     _Known(r"bn_bw_\w+", Family.REDUCTION, "norm", "batch_norm backward"),
-    _Known(r"nchwToNhwcKernel", Family.COPY, "transpose", "NCHW to NHWC", _CHANNELS_LAST),
-    _Known(r"nhwcToNchwKernel", Family.COPY, "transpose", "NHWC to NCHW", _CHANNELS_LAST),
-    _Known(
-        r"nchwToFoldedNhwcKernel|nhwcToFoldedNhwcKernel", Family.COPY, "transpose", "to folded NHWC", _CHANNELS_LAST
-    ),
+    _Known(r"nchwToNhwc(?:Transpose)?Kernel", Family.COPY, LAYOUT_CONVERSION, "NCHW to NHWC", _CHANNELS_LAST),
+    _Known(r"nhwcToNchw(?:Transpose)?Kernel", Family.COPY, LAYOUT_CONVERSION, "NHWC to NCHW", _CHANNELS_LAST),
+    _Known(r"n(?:chw|hwc)ToFoldedNhwcKernel", Family.COPY, LAYOUT_CONVERSION, "to folded NHWC", _CHANNELS_LAST),
     _Known(r"nhwcAddPaddingKernel|nchwAddPaddingKernel", Family.COPY, "copy", "pad channels"),
-    _Known(r"convertTensor_kernel", Family.COPY, "copy", "cast"),
+    _Known(r"convertTensor_kernel", Family.COPY, OPERAND_CONVERSION, "cast", _CONVERTED),
     _Known(r"scalePackedTensor_kernel", Family.POINTWISE, "fill", "scale"),
     _Known(r"im2col4d_kernel|im2col\w*", Family.COPY, "copy", "im2col"),
     _Known(r"compute\w*OffsetsKernel", Family.GEMM, "convolution helper", "compute offsets"),
@@ -68,8 +67,6 @@ _PATTERNS = tuple((re.compile(known.pattern + "$"), known) for known in _KNOWN)
 
 def cudnn(name: ParsedName) -> Decoded | None:
     """Decode a cuDNN kernel by its base name; older versions have no namespace."""
-    if name.path.startswith("at::"):
-        return None
     for pattern, known in _PATTERNS:
         if pattern.match(name.base):
             return _decoded(name, known)

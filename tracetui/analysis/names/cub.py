@@ -8,20 +8,26 @@ from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import cpp_type, types_in
 from tracetui.analysis.names.text import ParsedName, call
 
-_DEVICE = re.compile(r"Device(\w+?)(?:Kernel)?$")
+_DEVICE = re.compile(r"Device(\w+?)(?:Kernel\w*)?$")
 _SORTS = (
-    ("RadixSort", Family.OTHER, "sort"),
-    ("MergeSort", Family.OTHER, "sort"),
-    ("SegmentedSort", Family.OTHER, "sort"),
+    ("RadixSort", Family.REDUCTION, "sort"),
+    ("MergeSort", Family.REDUCTION, "sort"),
+    ("SegmentedSort", Family.REDUCTION, "sort"),
     ("ReduceByKey", Family.REDUCTION, "reduction"),
     ("Scan", Family.REDUCTION, "scan"),
     ("Reduce", Family.REDUCTION, "reduction"),
     ("Histogram", Family.REDUCTION, "histogram"),
-    ("Compact", Family.OTHER, "select"),
-    ("Select", Family.OTHER, "select"),
-    ("Partition", Family.OTHER, "select"),
-    ("Unique", Family.OTHER, "select"),
-    ("RunLength", Family.OTHER, "select"),
+    ("Compact", Family.REDUCTION, "select"),
+    ("Select", Family.REDUCTION, "select"),
+    ("Partition", Family.REDUCTION, "select"),
+    ("Unique", Family.REDUCTION, "select"),
+    ("RunLength", Family.REDUCTION, "select"),
+    ("TopK", Family.REDUCTION, "sort"),
+    ("Rle", Family.REDUCTION, "select"),
+    ("Memcpy", Family.COPY, "copy"),
+    ("Copy", Family.COPY, "copy"),
+    ("AdjacentDifference", Family.POINTWISE, "pointwise"),
+    ("SegmentedFixup", Family.REDUCTION, "reduction"),
     ("For", Family.POINTWISE, "pointwise"),
     ("Transform", Family.POINTWISE, "pointwise"),
 )
@@ -33,11 +39,9 @@ _TILE_STATE = re.compile(r"(?<!\w)ScanTileState<([\w: ]+),")
 
 def cub(name: ParsedName) -> Decoded | None:
     """Decode `cub::DeviceScanKernel<...>` and `thrust::cuda_cub::core::_kernel_agent<...>`."""
-    inside = "cub" in name.path or "thrust" in name.path
-    if not inside:
-        return None
     match = _DEVICE.match(name.base)
-    if match is not None:
+    # A renamed namespace leaves `DeviceScanKernel`, which is called so nowhere else.
+    if match is not None and ("cub" in name.path or _sort_of(match[1])[1] != "cub"):
         return _device(name, match[1])
     agent = _AGENT.search(name.text)
     if name.base == "_kernel_agent" and agent is not None:

@@ -112,7 +112,7 @@ def cublas(name: ParsedName) -> Decoded | None:
     path = name.path
     if path.endswith("gemvx::kernel"):
         return _helper(name, _Helper("", "gemv", ""))
-    if path.endswith("epilogue::impl::globalKernel"):
+    if name.base == "globalKernel" and ("epilogue" in path or "cublasLtEpilogue" in name.raw):
         return _helper(name, _Helper("", "gemm helper", "epilogue"))
     for pattern, helper in _PATTERNS:
         match = pattern.match(name.base)

@@ -21,6 +21,7 @@ from tracetui.analysis.names.element_types import (
     sizes,
     types_in,
 )
+from tracetui.analysis.names.innermost import meaning
 from tracetui.analysis.names.text import ParsedName, template_of
 
 _WRAPPERS = frozenset({"Kernel", "Kernel2", "device_kernel"})
@@ -42,9 +43,12 @@ _WORDS = (
 
 def cutlass_template(name: ParsedName) -> Decoded | None:
     """Decode `cutlass::device_kernel<...GemmUniversal<...>>` and `cutlass::Kernel<...ImplicitGemmConvolution<...>>`."""
-    if name.base not in _WRAPPERS or "cutlass" not in name.path:
-        return None
     text = name.text
+    if name.base not in _WRAPPERS or "cutlass" not in text:
+        return None
+    found = meaning(name)
+    if found is not None and found.family != Family.GEMM:
+        return None
     if "ReduceSplitK" in text:
         return _reduction(name)
     if "CollectiveMma" in text:
@@ -135,8 +139,8 @@ _THIRD = re.compile(
 _SECOND = re.compile(
     rf"cutlass(?:_(?P<cc>\d+))?_(?P<wmma>wmma_)?(?P<kind>tensorop|simt)_(?:(?P<out>{BRIEF})_)?"
     r"(?P<letter>g?[shdiczq])(?P<instr>\d{3,6})?(?P<core>gemm|fprop|dgrad|wgrad|deconv)(?P<words>(?:_[a-z]+)*?)"
-    rf"(?:_(?P<a>{BRIEF}))?_(?P<m>\d+)x(?P<n>\d+)(?:_(?P<k>\d+)x(?P<stages>\d+))?_(?P<layout>[nt]{{2}}|nhwc|nchw)"
-    r"(?P<more>(?:_[a-z]+)*?)_align(?P<align>\d+)(?P<rest>\w*)"
+    rf"(?:_(?P<a>{BRIEF}))?_(?P<m>\d+)x(?P<n>\d+)(?:_(?P<k>\d+)x(?P<stages>\d+))?(?:_(?P<layout>[nt]{{2}}|nhwc|nchw)(?=_|\W|$))?"
+    r"(?P<more>(?:_[a-z]+)*?)(?:_align(?P<align>\d+)(?P<rest>\w*)|(?=\W|$))"
 )
 _CLASSES = {
     "tensorop": (),
@@ -227,11 +231,11 @@ def _second(match: re.Match[str], name: ParsedName) -> Decoded:
     letter, tensor = match["letter"], match["kind"] == "tensorop"
     acc = ACCUMULATORS.get(letter[-1])
     a = brief_type(match["a"]) or ("tf32" if tensor and acc == "f32" else acc)
-    words = [word for word in f"{match['words']}{match['more']}{match['rest']}".split("_") if word]
+    words = [word for word in f"{match['words']}{match['more']}{match['rest'] or ''}".split("_") if word]
     flags = [_KNOWN_WORDS[word] for word in words if word in _KNOWN_WORDS]
     if letter.startswith("g"):
         flags.append("Gaussian complex")
-    align = int(match["align"])
+    align = int(match["align"]) if match["align"] else None
     tile = (int(match["m"]), int(match["n"]), *([int(match["k"])] if match["k"] else []))
     convolution = match["core"] in CONVOLUTIONS
     likely = {"columns_first"} | ({"a", "b"} if not match["a"] and tensor and acc != "f32" else set())

@@ -18,6 +18,7 @@ from tracetui.analysis.names.native import native
 from tracetui.analysis.names.others import by_words, memory, user_kernel
 from tracetui.analysis.names.rocm import rocm, tensile
 from tracetui.analysis.names.text import ParsedName, name_parts
+from tracetui.analysis.names.trtllm import trtllm
 from tracetui.analysis.names.wording import cut, sentence_of, short_of
 from tracetui.model.trace import Kind
 
@@ -33,11 +34,11 @@ _BY_KIND = {
     Kind.OVERHEAD: Family.OVERHEAD,
     Kind.BOOKKEEPING: Family.OVERHEAD,
 }
-_BEFORE: tuple[Callable[[ParsedName], Decoded | None], ...] = (memory, collective)
 _AFTER: tuple[Callable[[ParsedName], Decoded | None], ...] = (
     flash,
     attention,
     nvjet,
+    trtllm,
     cutlass,
     cutlass_template,
     xmma,
@@ -71,10 +72,12 @@ def decode(name: str, kind: Kind = Kind.KERNEL, custom_ops: frozenset[str] = fro
 
 
 def _kernel(parts: ParsedName, custom_ops: frozenset[str]) -> Decoded:
-    for family in _BEFORE:
-        if decoded := family(parts):
-            return decoded
+    if decoded := memory(parts):
+        return decoded
+    # Before collectives: a kernel that Inductor fused to one is named after it and sends nothing itself.
     if decoded := inductor(parts, custom_ops):
+        return decoded
+    if decoded := collective(parts):
         return decoded
     # Nothing but PyTorch's own kernels live in this namespace, and they are most names of an eager trace.
     if parts.path.startswith("at::") and (decoded := native(parts)):

@@ -13,12 +13,12 @@ class Family(IntEnum):
     """Matrix products and convolutions."""
     ATTENTION = 1
     REDUCTION = 2
-    """Sums, norms, softmax, scans."""
+    """Sums, norms, softmax, scans, sorts, selections: each result depends on many elements."""
     POINTWISE = 3
     COPY = 4
-    """Copies, fills by the driver, transposes, gathers."""
+    """Copies, fills by the driver, transposes, conversions, gathers, writes to a KV cache."""
     COMMUNICATION = 5
-    """Collectives between devices."""
+    """Collectives between devices, exchanges of tokens with experts on other devices, and their barriers."""
     OTHER = 6
     OP = 7
     ANNOTATION = 8
@@ -26,6 +26,11 @@ class Family(IntEnum):
     PYTHON = 10
     OVERHEAD = 11
 
+
+LAYOUT_CONVERSION = "layout conversion"
+"""Operation of kernels that rearrange a tensor between NCHW and NHWC and compute nothing."""
+OPERAND_CONVERSION = "operand conversion"
+"""Operation of kernels that convert the element type of an operand for the product or convolution behind them."""
 
 MAX_SHORT_NAME = 40
 """Maximum characters of a short name."""
@@ -38,7 +43,7 @@ class Decoded:
     family: Family
     """Family for colours and sums."""
     operation: str
-    """Finer than the family: gemm, gemm helper, convolution, attention, softmax, sort, memcpy, ...; `unknown`."""
+    """Finer than the family: gemm, gemm helper, attention, softmax, sort, layout conversion, ...; `unknown`."""
     library: str | None = None
     """Who wrote or generated it: cuBLAS nvjet, CUTLASS 3.x, Inductor, PyTorch, NCCL, Tensile, ..."""
     vendor: str | None = None

@@ -118,6 +118,8 @@ _NAMELESS = re.compile(r"triton_(?:_\d+d?\w*)?$")
 _TUNED = re.compile(
     r"triton_(?P<op>mm|bmm|addmm|baddbmm|mm_plus_mm|scaled_mm|convolution\w*?|flex_\w*?)_(?P<index>\d+)$"
 )
+_SIZE = re.compile(r"\d+(?:de|e|c)?(?=\d|$)")
+"""A number in a signature like `0d1d2de3de`; pointers are aligned, and have only a `d`."""
 _CATEGORIES = {
     "poi": (Family.POINTWISE, "pointwise"),
     "red": (Family.REDUCTION, "reduction"),
@@ -125,9 +127,11 @@ _CATEGORIES = {
     "for": (Family.POINTWISE, "foreach"),
     "spl": (Family.REDUCTION, "split scan"),
     "tem": (Family.GEMM, "gemm"),
-    "unk": (Family.OTHER, "fused"),
-    None: (Family.OTHER, "fused"),
+    "unk": (Family.POINTWISE, "fused"),
+    None: (Family.POINTWISE, "fused"),
 }
+_SURE = frozenset({"poi", "red", "per", "for", "spl"})
+"""Kinds of generated kernels whose family is certain."""
 _PRODUCTS = frozenset(
     {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "convolution", "convolution_backward", "linear", "matmul", "einsum"}
 )
@@ -159,12 +163,15 @@ def inductor(name: ParsedName, custom_ops: Set[str] = frozenset()) -> Decoded | 
 
 
 def _nameless(signature: str) -> Decoded:
+    """A generated kernel without operators in its name: elementwise or, with a second size, a reduction."""
+    sizes = _SIZE.findall(signature)
     return Decoded(
-        family=Family.OTHER,
+        family=Family.REDUCTION if len(sizes) > 1 else Family.POINTWISE,
         operation="fused",
         library="Inductor",
         flags=(f"signature {signature}",) if signature else (),
         warnings=(_NO_NAMES,),
+        inferred=frozenset({"family"}),
         short=f"triton {signature[:20]} (ops unknown)" if signature else "triton (ops unknown)",
     )
 
@@ -181,7 +188,7 @@ def _generated(category: str | None, ops: tuple[str, ...], index: int | None, su
         tensor_core=False,
         warnings=(_ELSEWHERE.format(ops=" and ".join(elsewhere)),) if elsewhere else (),
         unknown=(text,) if text and not ops else (),
-        inferred=frozenset() if sure else frozenset({"fused_ops"}),
+        inferred=frozenset(() if sure else {"fused_ops"}) | frozenset(() if category in _SURE else {"family"}),
     )
 
 

@@ -52,6 +52,28 @@ def identifiers(text: str) -> list[str]:
     return words
 
 
+_NESTED = re.compile(r"_ZN?(?:[KVr]*)")
+_LENGTH = re.compile(r"L?(\d{1,4})")
+
+
+def outlined(text: str) -> str | None:
+    """The qualified name of a function whose template is unreadable, and the plain words in it: `a::f<word, word>`."""
+    start = _NESTED.match(text)
+    index = start.end() if start else 0
+    parts: list[str] = []
+    while match := _LENGTH.match(text, index):
+        end = match.end() + int(match[1])
+        word = text[match.end() : end]
+        if not word.isidentifier() or end - match.end() < int(match[1]):
+            break
+        parts.append("(anonymous namespace)" if word.startswith("_GLOBAL__N") else word)
+        index = end
+    if not parts:
+        return None
+    words = identifiers("_Z" + text[index:])
+    return "::".join(parts) + (f"<{', '.join(words)}>" if words and text.startswith("I", index) else "")
+
+
 class _Reader:
     """Reads one name from left to right; `_known` holds the parts that a later `S_` stands for."""
 

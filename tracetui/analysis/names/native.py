@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import FLOATS, cpp_type
+from tracetui.analysis.names.innermost import meaning
 from tracetui.analysis.names.text import ParsedName, call, split_arguments, template_of
+from tracetui.analysis.names.vocabulary import Meaning
 
 _WRAPPERS = {
     "gpu_kernel_impl": 0,
@@ -57,7 +59,10 @@ _SPECIAL_FUNCTORS = {
 }
 _CASTS = {"bfloat16_copy_kernel_cuda": "bf16", "float16_copy_kernel_cuda": "f16", "float8_copy_kernel_cuda": "f8"}
 _WORD = re.compile(r"(?:\w+::|\(anonymous namespace\)::)*(\w+)")
-_LAMBDA = re.compile(r"\{lambda\(([^(){}]+)\)#\d+\}")
+_LAMBDA = re.compile(r"(?:\{lambda|\[lambda|'lambda\d*')\(([^(){}]+)\)")
+"""A lambda as the demanglers of GCC, CUDA and LLVM write it; what it takes is the group."""
+_RETURN_TYPE = re.compile(r"(?:void|bool|decltype\(auto\)|auto) (?=[\w(])")
+"""What some demanglers write before a function template that is a template argument."""
 _SUFFIX = re.compile(r"(?:_kernel_impl|_kernel_cuda|_cuda_kernel|_kernel|_cuda|_functor|_impl)+$")
 _CAMEL_SUFFIX = re.compile(r"(?:CUDAKernelImpl|KernelImpl|CUDAKernel|CudaKernel|Kernel|MathFunctor|Functor|Ops)$")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -83,6 +88,7 @@ def read_functor(text: str) -> Functor:
     """The functor of a template argument: wrappers removed, then its name and its types."""
     scalar, out, given = False, None, None
     for _ in range(6):
+        text = _RETURN_TYPE.sub("", text, count=1) if _RETURN_TYPE.match(text) else text
         match = _WORD.match(text)
         word = match[1] if match else ""
         if word not in _WRAPPERS:
@@ -94,6 +100,7 @@ def read_functor(text: str) -> Functor:
         if word.endswith("aryFunctor") and len(inner) >= 4:
             given, out = cpp_type(inner[0]), cpp_type(inner[-2])
         text = inner[_WRAPPERS[word]]
+    text = _RETURN_TYPE.sub("", text, count=1) if _RETURN_TYPE.match(text) else text
     match = _WORD.match(text)
     word = match[1] if match else text[:40]
     arguments = call(text)[1] if match and text.startswith("<", match.end()) else ()
@@ -196,12 +203,17 @@ _KERNELS = (
     Known(r"max_pool_backward_\w+", Family.REDUCTION, "pooling", "max_pool backward", flags=_LAYOUT),
     Known(r"avg_pool\w+|adaptive_\w*pool\w*|adaptive\w*average\w*", Family.REDUCTION, "pooling", None),
     Known(r"upsample_\w+", Family.POINTWISE, "resample", None),
-    Known(r"gatherTopK|radixFindKthValues|computeBlockwise\w+", Family.OTHER, "sort", "topk"),
-    Known(r"radixSortKVInPlace|bitonicSortKVInPlace\w*|warpMergeSort\w*", Family.OTHER, "sort", "sort", "a out"),
+    Known(
+        r"gatherTopK|radixFindKthValues|computeBlockwise\w+|computeDigitCumSum|computeBlockDigitCounts",
+        Family.REDUCTION,
+        "sort",
+        "topk",
+    ),
+    Known(r"radixSortKVInPlace|bitonicSortKVInPlace\w*|warpMergeSort\w*", Family.REDUCTION, "sort", "sort", "a out"),
     Known(r"fill_(?:reverse_)?indices_kernel|sort_postprocess\w*", Family.POINTWISE, "fill", "sort indices", ""),
     Known(r"tensor_kernel_scan_\w+", Family.REDUCTION, "scan", "scan"),
     Known(r"kernelHistogram\w+", Family.REDUCTION, "histogram", "histogram"),
-    Known(r"searchsorted_cuda_kernel", Family.OTHER, "search", "searchsorted"),
+    Known(r"searchsorted_cuda_kernel", Family.REDUCTION, "search", "searchsorted"),
     Known(r"triu_tril_kernel", Family.POINTWISE, "pointwise", "triu/tril"),
     Known(r"nll_loss\w*backward\w*", Family.POINTWISE, "loss", "nll_loss backward"),
     Known(r"nll_loss\w*", Family.REDUCTION, "loss", "nll_loss", "a acc"),
@@ -219,7 +231,7 @@ _KERNELS = (
     Known(r"split_embedding_codegen_grad\w*", Family.REDUCTION, "embedding", "weight gradient", library="FBGEMM"),
     Known(
         r"split_embedding_backward\w*find_long_segments",
-        Family.OTHER,
+        Family.REDUCTION,
         "embedding",
         "find long rows",
         "",
@@ -232,8 +244,8 @@ _KERNELS = (
         "embedding backward + optimizer",
         library="FBGEMM",
     ),
-    Known(r"bounds_check_indices_kernel", Family.OTHER, "embedding", "check indices", "", library="FBGEMM"),
-    Known(r"linearize_index_kernel|_offsets_range\w*", Family.OTHER, "embedding", None, "", library="FBGEMM"),
+    Known(r"bounds_check_indices_kernel", Family.POINTWISE, "embedding", "check indices", "", library="FBGEMM"),
+    Known(r"linearize_index_kernel|_offsets_range\w*", Family.POINTWISE, "embedding", None, "", library="FBGEMM"),
 )
 KERNELS = tuple((re.compile(known.pattern + "$"), known) for known in _KERNELS)
 """Patterns of base names, the first match counts."""
@@ -412,13 +424,16 @@ def _unlisted(name: ParsedName) -> Decoded:
     """A kernel of PyTorch that is in no table; it is named after its operator."""
     op = operator_of(name.base)[0] or snake(name.base)
     types = [kind for kind in map(cpp_type, name.arguments) if kind in FLOATS]
+    kind = types[0] if types else None
+    found = meaning(name) or Meaning(Family.OTHER, "pytorch")
     return Decoded(
-        family=Family.OTHER,
-        operation="pytorch",
+        family=found.family,
+        operation=found.operation,
         library="PyTorch",
         op=op or None,
-        a=types[0] if types else None,
-        inferred=frozenset({"op", "a"}),
+        a=kind,
+        inferred=frozenset({"op", "a"} | ({"family", "operation"} if found.family != Family.OTHER else set())),
+        short=op + (f"<{kind}>" if kind else ""),
     )
 
 

@@ -9,7 +9,9 @@ import re
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import BRIEF, brief_type, cpp_type, first_float
+from tracetui.analysis.names.innermost import cute_dsl_function, label, meaning
 from tracetui.analysis.names.text import ParsedName
+from tracetui.analysis.names.vocabulary import Meaning, spelled
 
 _COPY = re.compile(r"Memcpy (\w)\w*to(\w)\w* \((\w+) -> (\w+)\)$")
 _FILL = re.compile(r"Memset \((\w+)\)$")
@@ -62,33 +64,12 @@ def _copy(source: str, target: str, source_memory: str, target_memory: str) -> D
     )
 
 
-_WORDS = (
-    (Family.COMMUNICATION, "collective", r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all"),
-    (Family.ATTENTION, "attention", r"flash|fmha|attention|attn|sdpa|(?<![a-z])mla(?![a-z])"),
-    (Family.GEMM, "gemm helper", r"splitk_?reduce|reduce_?splitk"),
-    (Family.GEMM, "gemv", r"gemv"),
-    (Family.GEMM, "convolution", r"winograd|[dw]grad|fprop|conv(?!ert)|scudnn"),
-    (Family.GEMM, "gemm", r"(?<!fb)gemm|matmul|cijk_|nvjet|fused_moe"),
-    (
-        Family.COPY,
-        "copy",
-        r"copy_(?:kernel|device)|copybuffer|memcpy|transpose|nchwtonhwc|nhwctonchw|catarray|convert|permute",
-    ),
-    (Family.REDUCTION, "softmax", r"softmax"),
-    (Family.REDUCTION, "norm", r"norm(?!al)|(?<![a-z])bn_|welford|gammabeta"),
-    (Family.OTHER, "sort", r"sort|topk"),
-    (Family.REDUCTION, "scan", r"(?<![a-z])scan|cumsum"),
-    (Family.REDUCTION, "reduction", r"reduce|sum_|argm(?:ax|in)|statistics|histogram|cross_entropy"),
-    (Family.COPY, "gather", r"gather|scatter|index_?select"),
-    (Family.POINTWISE, "random", r"dropout|philox"),
-    (
-        Family.POINTWISE,
-        "pointwise",
-        r"elementwise|pointwise|functor|activation|fill|rotary|rope|glu|gelu|silu|relu|(?<![a-z])add(?![a-z])"
-        r"|(?<![a-z])mul(?![a-z])|adam",
-    ),
+_CAMEL = re.compile(r"[a-z][A-Z]|^[A-Z]")
+"""Capitals as C++ has them; Triton kernels are Python functions."""
+_PASS = re.compile(
+    r"_(?:fwd|bwd)_(?:(?:grouped|kernel|stage|inner|preprocess|one|col|block|split|\d+|d|k|dq|dk|dv)_)*$"
 )
-_PATTERNS = tuple((family, sort, re.compile(pattern)) for family, sort, pattern in _WORDS)
+_CUTE_TYPE = re.compile(r"tensorptr(bf16|f16|f32|f64|f8e4m3|f8e5m2|f4e2m1|i8|i32|i64|ui8)")
 _OGS = re.compile(
     rf"_matmul_ogs_(?P<layouts>[NT]{{3}})_(?P<y>{BRIEF})x(?P<x>{BRIEF})x(?P<w>{BRIEF})"
     r"_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)x(?P<split>\d+)(?:_(?P<epilogue>\w+))?$"
@@ -102,28 +83,40 @@ def user_kernel(name: ParsedName) -> Decoded | None:
     match = _OGS.match(name.base)
     if match is not None:
         return _ogs(match)
-    return by_words(name, "Triton", ("library",))
+    return by_words(name, None if "(" in name.raw or _CAMEL.search(name.base) else "Triton", ("library",))
 
 
 def by_words(name: ParsedName, library: str | None = None, likely: tuple[str, ...] = ()) -> Decoded:
     """What the words of a name suggest; operation `unknown` where they suggest nothing."""
-    text = f"{name.path} {' '.join(part for part in name.arguments if '::' not in part)}"[:2000].lower()
-    family, sort = Family.OTHER, "unknown"
-    for each_family, each_sort, pattern in _PATTERNS:
-        if pattern.search(text):
-            family, sort = each_family, each_sort
-            break
+    found = _pass_of_attention(name) or meaning(name)
+    shown = label(name)
     types = [kind for kind in map(cpp_type, name.arguments) if kind]
-    known = sort != "unknown"
+    if cute_dsl_function(name.base) is not None:
+        library = "CuTe DSL"
+        types = [kind for kind in map(brief_type, _CUTE_TYPE.findall(name.base.lower())) if kind]
+    if found is None:
+        return Decoded(
+            family=Family.OTHER,
+            operation="unknown",
+            op=shown[:60] or None,
+            a=first_float(types),
+            unknown=(shown[:200],),
+            inferred=frozenset({"a"}),
+        )
     return Decoded(
-        family=family,
-        operation=sort,
-        library=library if known else None,
-        op=(name.base or name.text)[:60] or None,
+        family=found.family,
+        operation=found.operation,
+        library=library,
+        op=shown[:60] or None,
         a=first_float(types),
-        unknown=() if known else ((name.base or name.text)[:200],),
-        inferred=frozenset({"family", "operation", "a", *likely}) if known else frozenset({"a"}),
+        inferred=frozenset({"family", "operation", "a", *likely}),
     )
+
+
+def _pass_of_attention(name: ParsedName) -> Meaning | None:
+    """Attention where a Triton kernel is called `_fwd_kernel` or `_bwd_kernel` and nothing else, as in the tutorial."""
+    words = spelled(name.base)
+    return Meaning(Family.ATTENTION, "attention") if name.text.isidentifier() and _PASS.match(words) else None
 
 
 def _ogs(match: re.Match[str]) -> Decoded:

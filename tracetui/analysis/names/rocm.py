@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from tracetui.analysis.names.decoded import Decoded, Family
+from tracetui.analysis.names.decoded import LAYOUT_CONVERSION, OPERAND_CONVERSION, Decoded, Family
 from tracetui.analysis.names.element_types import brief_type, types_in
 from tracetui.analysis.names.text import ParsedName
 
@@ -166,7 +166,7 @@ _TILE_WORDS = (
     (r"Fmha", Family.ATTENTION, "attention", "forward"),
     (r"Rmsnorm2d", Family.REDUCTION, "norm", "rms_norm forward"),
     (r"Layernorm2d", Family.REDUCTION, "norm", "layer_norm forward"),
-    (r"MoeSorting", Family.OTHER, "sort", "expert sorting"),
+    (r"MoeSorting", Family.REDUCTION, "sort", "expert sorting"),
     (r"FusedMoe", Family.GEMM, "gemm", "fused experts"),
     (r"Gemm", Family.GEMM, "gemm", None),
     (r"Conv", Family.GEMM, "convolution", None),
@@ -180,11 +180,11 @@ _NAMED = (
     (
         r"(?P<layout>batched_transpose)_(?P<size>\d+x\d+)_(?P<type>half|dword|byte)",
         Family.COPY,
-        "transpose",
+        LAYOUT_CONVERSION,
         "transpose",
     ),
-    (r"transpose_(?:CNHW2NCHW|NCHW2CNHW|NCHW2NHWC|NHWC2NCHW)\w*", Family.COPY, "transpose", "layout conversion"),
-    (r"SubTensorOpWithCastTensor\w*", Family.COPY, "copy", "cast"),
+    (r"transpose_(?:CNHW2NCHW|NCHW2CNHW|NCHW2NHWC|NHWC2NCHW)\w*", Family.COPY, LAYOUT_CONVERSION, "layout conversion"),
+    (r"SubTensorOpWithCastTensor\w*", Family.COPY, OPERAND_CONVERSION, "cast"),
     (r"SubTensorOpWith\w+", Family.POINTWISE, "fill", "set or scale"),
     (r"MIOpenBatchNorm\w*", Family.REDUCTION, "norm", "batch_norm"),
     (r"MIOpen\w*Softmax\w*", Family.REDUCTION, "softmax", "softmax"),

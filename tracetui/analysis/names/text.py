@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tracetui.analysis.names.mangled import demangled, identifiers
+from tracetui.analysis.names.mangled import demangled, outlined
 
 MAX_CHARACTERS = 20_000
 """Maximum characters of a name that are read."""
@@ -48,7 +48,7 @@ class ParsedName:
 
 def name_parts(raw: str) -> ParsedName:
     """Split a name; works on any text."""
-    text = _readable(raw)
+    text = _without_return_type(_readable(raw))
     groups = _groups(text)
     end = _parameters(text, groups)
     text = text[:end].rstrip()
@@ -68,7 +68,7 @@ def _readable(raw: str) -> str:
     """Demangled, without return type, casts and suffixes."""
     text = raw[:MAX_CHARACTERS].strip()
     if text.startswith("_Z"):
-        text = demangled(text) or " ".join(identifiers(text)) or text
+        text = demangled(text) or outlined(text) or text
     match = _PREFIX.match(text)
     text = _SUFFIX.sub("", text[match.end() :] if match else text).replace("<unnamed>", ANONYMOUS)
     if "(" in text:
@@ -76,6 +76,24 @@ def _readable(raw: str) -> str:
     if "<" in text:
         text = _CLOSING.sub(">", _SUFFIX_OF_NUMBER.sub(r"\1", text))
     return text.strip()
+
+
+def _without_return_type(text: str) -> str:
+    """The text behind the last space outside of all brackets, where a list of parameters says that it is a function.
+
+    Return types nest, and a template argument may be a function with a return type of its own, which stays.
+    """
+    groups = _groups(text)
+    end = _parameters(text, groups)
+    if end == len(text):
+        return text
+    begin = index = 0
+    for left, right in [*groups, (end, end)]:
+        begin = max(begin, text.rfind(" ", index, min(left, end)) + 1)
+        if left >= end:
+            break
+        index = right
+    return text[begin:] if begin < end else text
 
 
 def normalised(name: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.names.decoded import MAX_SHORT_NAME, Decoded
+from tracetui.analysis.names.decoded import LAYOUT_CONVERSION, MAX_SHORT_NAME, OPERAND_CONVERSION, Decoded
+from tracetui.analysis.names.innermost import label
 from tracetui.analysis.names.text import ParsedName
 
 _LAYOUTS = {
@@ -57,6 +58,15 @@ _NOUNS = {
     "gather": "gather",
     "scatter": "scatter",
     "transpose": "transposition",
+    LAYOUT_CONVERSION: "conversion between NCHW and NHWC",
+    OPERAND_CONVERSION: "conversion of the type of an operand",
+    "kv cache": "write to a KV cache",
+    "rope": "rotary embedding",
+    "activation": "activation",
+    "quantisation": "quantisation",
+    "routing": "routing of tokens to experts",
+    "sampling": "sampling of tokens",
+    "indices": "computation of indices",
     "random": "kernel with random numbers",
     "collective": "collective",
     "send/recv": "send or receive",
@@ -76,33 +86,31 @@ _NOUNS = {
 def short_of(decoded: Decoded, name: ParsedName) -> str:
     """The label of at most 40 characters, with `…` where something was cut."""
     if decoded.library and decoded.library.startswith("Inductor"):
-        label = _fused(decoded)
-    elif "operation" in decoded.inferred:
-        label = _named(decoded, name)
-    elif decoded.operation in ("gemm", "convolution"):
-        label = _product(decoded)
-    elif decoded.operation == "attention":
-        label = _attention(decoded)
-    elif decoded.operation == "gemv":
-        label = " ".join(part for part in ("GEMV", decoded.dtype, _side(decoded)) if part)
-    elif decoded.operation in ("collective", "send/recv"):
-        label = _collective(decoded)
-    elif decoded.op and decoded.operation != "unknown":
-        label = _operation(decoded)
-    else:
-        label = _named(decoded, name)
-    return cut(label)
+        return cut(_fused(decoded))
+    if "operation" in decoded.inferred:
+        return cut(_named(decoded, name))
+    if decoded.operation in ("gemm", "convolution"):
+        return cut(_product(decoded))
+    if decoded.operation == "attention":
+        return cut(_attention(decoded))
+    if decoded.operation == "gemv":
+        return cut(" ".join(part for part in ("GEMV", decoded.dtype, _side(decoded)) if part))
+    if decoded.operation in ("collective", "send/recv"):
+        return cut(_collective(decoded))
+    if decoded.op and decoded.operation != "unknown":
+        return cut(_operation(decoded))
+    return cut(_named(decoded, name))
 
 
 def _named(decoded: Decoded, name: ParsedName) -> str:
     """The kernel's own name and the type of its elements."""
-    return (name.base or name.text or name.raw) + (f"<{decoded.dtype}>" if decoded.dtype else "")
+    return label(name) + (f"<{decoded.dtype}>" if decoded.dtype else "")
 
 
-def cut(label: str) -> str:
+def cut(text: str) -> str:
     """A label of the maximum length."""
-    label = " ".join(label.split()) or "?"
-    return label if len(label) <= MAX_SHORT_NAME else label[: MAX_SHORT_NAME - 1] + "…"
+    text = " ".join(text.split()) or "?"
+    return text if len(text) <= MAX_SHORT_NAME else text[: MAX_SHORT_NAME - 1] + "…"
 
 
 def _types(decoded: Decoded) -> str | None:
@@ -152,8 +160,8 @@ def _abbreviated(op: str) -> str:
 
 
 def _attention(decoded: Decoded) -> str:
-    label = _ATTENTION_LABELS.get(decoded.library or "", "attn")
-    parts = [label, _abbreviated(decoded.op or ""), f"d{decoded.head}" if decoded.head else "", decoded.a or ""]
+    brand = _ATTENTION_LABELS.get(decoded.library or "", "attn")
+    parts = [brand, _abbreviated(decoded.op or ""), f"d{decoded.head}" if decoded.head else "", decoded.a or ""]
     parts.append("causal" if "causal" in decoded.flags else "")
     return " ".join(part for part in parts if part)
 
@@ -163,15 +171,16 @@ def _collective(decoded: Decoded) -> str:
     operation = next(
         (flag for flag in decoded.flags if flag in ("sum", "prod", "minmax", "premulsum", "sumpostdiv")), ""
     )
-    brand = library if library in ("NCCL", "DeepEP", "NVSHMEM") else ""
+    brand = {"NCCL": "NCCL", "DeepEP": "DeepEP", "NVSHMEM": "NVSHMEM", "expert parallelism": "EP"}.get(library, "")
     op = decoded.op or ""
-    return " ".join(part for part in ("" if op.startswith(brand.lower()) else brand, op, decoded.a, operation) if part)
+    kind = decoded.a if brand != "DeepEP" else None
+    return " ".join(part for part in ("" if op.startswith(brand.lower()) else brand, op, kind, operation) if part)
 
 
 def _operation(decoded: Decoded) -> str:
     """`add<bf16> vec4`, `copy<bf16> strided`, `mean<f32> reduce`, `cub RadixSortOnesweep<i64>`."""
     kind = decoded.dtype
-    if decoded.operation == "copy" and decoded.a and decoded.out and decoded.a != decoded.out:
+    if decoded.operation in ("copy", OPERAND_CONVERSION) and decoded.a and decoded.out and decoded.a != decoded.out:
         kind = f"{decoded.a}→{decoded.out}"
     brand = f"{decoded.library} " if decoded.library in ("cub", "thrust") else ""
     how = [word for flag, word in _ACCESS.items() if flag in decoded.flags]
@@ -188,12 +197,12 @@ def _operation(decoded: Decoded) -> str:
 
 def _fused(decoded: Decoded) -> str:
     """`fused(addmm,gelu,view)`, without views and then cut where it is too long; its number at the end."""
-    label = _FUSED.get(decoded.operation, "fused")
+    start = _FUSED.get(decoded.operation, "fused")
     number = f" #{decoded.index}" if decoded.index is not None else ""
     if not decoded.fused_ops:
         text = f"({decoded.unknown[0]})" if decoded.unknown else ""
-        return f"{label}{text}"[: MAX_SHORT_NAME - len(number)] + number
-    room = MAX_SHORT_NAME - len(label) - len(number) - 2
+        return f"{start}{text}"[: MAX_SHORT_NAME - len(number)] + number
+    room = MAX_SHORT_NAME - len(start) - len(number) - 2
     ops = list(decoded.fused_ops)
     if len(",".join(ops)) > room:
         telling = [op for op in ops if op not in _VIEWS] or ops
@@ -203,7 +212,7 @@ def _fused(decoded: Decoded) -> str:
         if ops == ["…"]:
             ops = [decoded.fused_ops[0][: room - 1] + "…"]
     text = ",".join(ops)
-    return f"{label}({text if len(text) <= room else text[: room - 1] + '…'}){number}"
+    return f"{start}({text if len(text) <= room else text[: room - 1] + '…'}){number}"
 
 
 def sentence_of(decoded: Decoded, name: ParsedName) -> str:

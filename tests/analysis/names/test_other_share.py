@@ -1,0 +1,53 @@
+"""How much GPU time of each real trace belongs to names that say nothing; `pytest -s` prints share and names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.paths import SHARED
+from tracetui.analysis.names import Family, decode
+from tracetui.errors import TracetuiError
+from tracetui.importers.load import load
+from tracetui.model.trace import GPU_WORK, Kind
+
+FOLDERS = ("", "inference", "ranks", "pftrace", "puzzlers", "edge")
+NOT_TRACES = {"expected.json", "truth.json", "names.json", "families.json", "findings.json", "graph_counters.json"}
+MAX_OTHER_SHARE = 0.01
+"""Maximum share of a trace's GPU time in the family `other`."""
+BARE = {"kernel", "void", "?", "device_kernel", "kernel2"}
+
+
+def _files() -> list[str]:
+    paths = [
+        path for folder in FOLDERS for path in (SHARED / folder).glob("**/*" if folder else "d*") if path.is_file()
+    ]
+    files = [path for path in paths if ".json" in path.name or path.name.endswith(".pfw.gz")]
+    return sorted({path.relative_to(SHARED).as_posix() for path in files if path.name not in NOT_TRACES})
+
+
+FILES = _files()
+if not FILES:
+    pytest.skip("needs ../shared/traces, which is not there", allow_module_level=True)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_hardly_any_gpu_time_is_other_and_no_short_name_is_bare(file):
+    try:
+        trace = load(str(SHARED / file))
+    except TracetuiError as error:
+        pytest.skip(f"no trace: {error}")
+    slices = trace.slices
+    rows = slices.of_kind(*GPU_WORK)
+    if len(rows) == 0:
+        pytest.skip("nothing ran on a GPU")
+    keys = slices.name[rows].astype(np.int64) * len(Kind) + slices.kind[rows]
+    distinct, index = np.unique(keys, return_inverse=True)
+    time = np.bincount(index, np.maximum(slices.dur[rows], 0)) / max(int(slices.dur[rows].sum()), 1)
+    decoded = [decode(trace.names[key // len(Kind)], Kind(key % len(Kind))) for key in distinct.tolist()]
+    names = [trace.names[key // len(Kind)] for key in distinct.tolist()]
+    everything = zip(names, time, decoded, strict=True)
+    other = {name: share for name, share, each in everything if each.family == Family.OTHER}
+    print(f"{file}: other {sum(other.values()):.2%} of {len(decoded)} names {sorted(other)}")
+    assert sum(other.values()) < MAX_OTHER_SHARE
+    assert not {each.short.lower() for each in decoded} & BARE

@@ -1,0 +1,116 @@
+"""Which parts of a kernel's name tell what it does: the function's own name, else what it was instantiated for.
+
+Namespaces come last, the innermost first, because forks of a library rename the outer ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tracetui.analysis.names.element_types import cpp_type
+from tracetui.analysis.names.text import ParsedName, call
+from tracetui.analysis.names.vocabulary import Meaning, meaning_of, spelled
+
+_MAX_DEPTH = 4
+"""Maximum templates around the type that names what a generic kernel runs."""
+
+_GENERIC = {
+    *("kernel", "device", "global", "static", "main", "entry", "kentry", "agent", "trampoline", "wrapper", "template"),
+    *("run", "impl", "launch", "launcher", "invoke", "call", "operator", "lambda", "func", "function"),
+    *("enable", "for", "to", "or", "later", "family", "sm", "x", "k", "v"),
+    *("cuda", "hip", "gpu", "triton", "tilelang", "tl", "jit"),
+}
+"""Words that say nothing about what a kernel does."""
+
+_CUTE_DSL = re.compile(
+    r"kernel_cutlass_(?P<function>\w*?)(?:_object_at_\w*|_(?:tensor(?:ptr|0)|TiledMMA|TiledCopy|CopyAtom|Swizzle|Layout)\w*"
+    r"|_\d+)?$"
+)
+_CLASS = re.compile(r"[A-Z][A-Za-z0-9]*$")
+_PLAIN = frozenset({"true", "false", "void", "nullptr", "NoneType"})
+"""Template arguments that are no names."""
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:::\w+)*")
+_FUNCTOR = re.compile(r"(?:Functor|Ops?|Func)$")
+
+
+def is_generic(word: str) -> bool:
+    """Whether a function's name says nothing: `Kernel2`, `device_kernel`, `kentry`."""
+    return all(part in _GENERIC or part.isdecimal() for part in spelled(word).strip("_").split("_") if part)
+
+
+def cute_dsl_function(base: str) -> str | None:
+    """The class or function of `kernel_cutlass_kernel_quackrmsnormRMSNorm_object_at__...`, None for other names.
+
+    CuTe DSL writes module and class without the points between them, so that only the class is readable.
+    """
+    match = _CUTE_DSL.match(base)
+    if match is None:
+        return None
+    function = match["function"].removeprefix("kernel_")
+    named = _CLASS.search(function)
+    return named[0] if named else function.strip("_")
+
+
+def _is_unnamed_product(base: str) -> bool:
+    """Whether a kernel of CuTe DSL without a name of its own takes a tiled matrix instruction."""
+    return "_TiledMMA_" in base
+
+
+def instantiations(name: ParsedName) -> Iterator[str]:
+    """The types for which a generic kernel was instantiated, outermost first, each before its namespaces."""
+    yield from _types(name.arguments, _MAX_DEPTH)
+
+
+def _types(arguments: tuple[str, ...], depth: int) -> Iterator[str]:
+    for argument in arguments:
+        match = _IDENTIFIER.match(argument)
+        if match is None or cpp_type(argument) is not None or match[0] in _PLAIN:
+            continue
+        parts = match[0].split("::")
+        if is_generic(parts[-1]):
+            if depth and argument.startswith("<", match.end()):
+                yield from _types(call(argument)[1], depth - 1)
+        else:
+            yield parts[-1]
+        yield from reversed(parts[1:-1])
+
+
+def meaning(name: ParsedName) -> Meaning | None:
+    """What the most telling part of a name with a known word says, None where no part has one."""
+    for part in _telling(name):
+        found = meaning_of(part)
+        if found is not None:
+            return found
+    return None
+
+
+def _telling(name: ParsedName) -> Iterator[str]:
+    function = cute_dsl_function(name.base)
+    if function is not None:
+        yield function
+        match = _CUTE_DSL.match(name.base)
+        yield match["function"] if match else ""
+        yield "gemm" if _is_unnamed_product(name.base) else ""
+        return
+    generic = is_generic(name.base)
+    if generic:
+        yield from instantiations(name)
+    else:
+        yield name.base
+    yield from (part for part in reversed(name.path.split("::")[:-1]) if not is_generic(part))
+    if not generic:
+        yield from (part for part in instantiations(name) if _FUNCTOR.search(part))
+
+
+def label(name: ParsedName) -> str:
+    """The name to show: the function's own, for a generic one that of what it runs, else its namespace."""
+    function = cute_dsl_function(name.base)
+    if function is not None:
+        return "unnamed CuTe kernel" if is_generic(function) else function
+    if name.base and not is_generic(name.base):
+        return name.base
+    spaces = reversed(name.path.split("::")[:-1])
+    parts = [part for part in (*instantiations(name), *spaces) if not is_generic(part)]
+    known = (part for part in parts if meaning_of(part) is not None)
+    return next(known, next(iter(parts), "unnamed kernel" if name.base else name.text or name.raw))
