@@ -36,7 +36,9 @@ _FUNCTOR = re.compile(r"(?:Functor|Ops?|Func)$")
 
 def is_generic(word: str) -> bool:
     """Whether a function's name says nothing: `Kernel2`, `device_kernel`, `kentry`."""
-    return all(part in _GENERIC or part.isdecimal() for part in spelled(word).strip("_").split("_") if part)
+    parts = spelled(word).strip("_").split("_")
+    known = all(part in _GENERIC or part.isdecimal() for part in parts)
+    return known and any(len(part) > 1 and part in _GENERIC for part in parts)
 
 
 def cute_dsl_function(base: str) -> str | None:
