@@ -28,6 +28,9 @@ def test_small_elementwise_kernels_in_a_row_are_one_finding_and_a_product_ends_t
     assert trace.slices.start[finding.row] == 10_000
     large = [kernel(add, 10_000 + 40_000 * i, 20_000, correlation=i + 1) for i in range(4)]
     assert "tiny-kernels" not in ids(make_trace([step(0, 0, 50_000), *calls[:4], *large]))
+    for unfusible in ("moe_align_block_size_kernel", "void cub::DeviceRadixSortOnesweepKernel<long>(int)"):
+        sorts = [kernel(unfusible, 10_000 + 4_000 * i, 2_000, correlation=i + 1) for i in range(4)]
+        assert "tiny-kernels" not in ids(make_trace([step(0, 0, 50_000), *calls[:4], *sorts]))
 
 
 def test_a_kernel_whose_times_differ_is_told_apart_by_its_grid():

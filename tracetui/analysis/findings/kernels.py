@@ -13,9 +13,9 @@ from tracetui.analysis.devices.residency import residency
 from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.idle.exposure import communicates
-from tracetui.analysis.kernel_names import Family, family, short_kernel
+from tracetui.analysis.kernel_names import Family, short_kernel
 from tracetui.analysis.linking.placement import step_index
-from tracetui.analysis.names import decode
+from tracetui.analysis.names import LAYOUT_CONVERSION, decode
 from tracetui.analysis.work.roofline import roofline_table
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import counted, duration, rounded_percent
@@ -94,6 +94,8 @@ MAX_TINY_NS = 10_000
 MIN_RUN_KERNELS = 3
 """Minimum tiny kernels in a row."""
 _FUSIBLE = (Family.POINTWISE, Family.REDUCTION, Family.COPY)
+_UNFUSIBLE = frozenset({"sort", "select", "search", "sampling", "routing", LAYOUT_CONVERSION})
+"""Operations of these families that no compiler fuses with their neighbours."""
 
 MIN_UNEVEN_RATIO = 2.0
 """Minimum duration of an uneven kernel, relative to its median."""
@@ -205,7 +207,11 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
 
 
 def _fusible(trace: Trace, rows: Int64) -> Bool:
-    return is_named(trace, rows, lambda name: family(name, Kind.KERNEL) in _FUSIBLE)
+    def fusible(name: str) -> bool:
+        decoded = decode(name)
+        return decoded.family in _FUSIBLE and decoded.operation not in _UNFUSIBLE
+
+    return is_named(trace, rows, fusible)
 
 
 def _runs(good: Bool, *same: np.ndarray[tuple[int], np.dtype[np.integer]]) -> Int64:

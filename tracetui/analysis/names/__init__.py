@@ -1,4 +1,4 @@
-"""Decoded kernel names: what a kernel is, from its name alone, for sixteen families of names.
+"""Decoded kernel names: what a kernel is, from its name alone, by families of names and by words.
 
 `decode` returns a `Decoded`; what is likely and not certain is marked, and what is not understood stays visible.
 """
