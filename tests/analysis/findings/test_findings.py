@@ -17,14 +17,18 @@ def test_the_table_is_sorted_by_weight_and_every_row_jumps_to_its_evidence():
     trace = make_trace(
         [
             step(3, 0, 100_000),
-            annotation("TorchDynamo Cache Lookup", 0, 3_000),
             annotation("_compile.compile_inner", 20_000, 40_000),
             launch(70_000, 100, 1),
-            kernel("k", 80_000, 20_000, correlation=1),
+            kernel("k", 80_000, 2_000, correlation=1),
+            annotation("TorchDynamo Cache Lookup", 83_000, 5_000),
+            launch(90_000, 100, 2),
+            kernel("k", 95_000, 5_000, correlation=2),
         ]
     )
     table = PANES["findings"].build(trace)
-    assert [row["severity"] for row in table.rows()] == ["major", "minor"]
+    severities = [str(row["severity"]) for row in table.rows()]
+    assert severities == sorted(severities, key=["major", "minor", "note"].index)
+    assert {"major", "minor"} <= set(severities)
     assert table.slices is not None
     for row, place in zip(table.rows(), table.slices.tolist(), strict=True):
         assert row["step"] == 3
@@ -56,17 +60,17 @@ def test_every_finding_of_a_real_trace_has_its_evidence_in_it(name, shared_trace
     ("name", "told", "not_told"),
     [
         ("matmul_add_64_cold_eager_cpu", ["cold-step"], ["compile-preamble"]),
-        ("matmul_add_64_cold_compile_cpu", ["cold-step", "compile-preamble"], []),
+        ("matmul_add_64_cold_compile_cpu", ["cold-step"], ["compile-preamble"]),
         ("matmul_add_4096_warm_eager_cpu", [], ["cold-step", "compile-preamble"]),
         ("linear_eager_cpu", [], ["compile-preamble"]),
-        ("linear_compile_cpu", ["compile-preamble"], ["recompilation"]),
+        ("linear_compile_cpu", ["no-gpu"], ["recompilation", "graph-breaks"]),
         ("mlp_eager_cpu", [], ["compile-preamble", "cold-step"]),
         ("mlp_compile_cpu", [], ["recompilation"]),
         ("split_stack_eager_cpu", [], ["compile-preamble"]),
     ],
 )
 def test_the_samples_are_read_as_the_tutorials_read_them(name, told, not_told):
-    """Cold steps are cold, eager pays for views, compiled code for its guards and not for the compiler."""
+    """Cold steps are cold, and warm compiled code waits neither for the compiler nor, on a CPU, for its guards."""
     found_ids = ids(load(str(SAMPLES / f"{name}.json.gz")))
     assert set(told) <= set(found_ids)
     assert not set(not_told) & set(found_ids)

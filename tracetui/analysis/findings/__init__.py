@@ -12,12 +12,11 @@ import numpy as np
 from tracetui.analysis import columns as col
 from tracetui.analysis.findings.collectives import small_collectives, straggler
 from tracetui.analysis.findings.communication import exposed_communication
+from tracetui.analysis.findings.compilation import graph_breaks, recompilation
 from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.headline import headline
 from tracetui.analysis.findings.host import (
     cold_step,
-    compile_overhead,
-    recompilation,
     stalled_thread,
 )
 from tracetui.analysis.findings.kernels import (
@@ -66,7 +65,7 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     uneven_kernels,
     stalled_thread,
     recompilation,
-    compile_overhead,
+    graph_breaks,
     own_profiler,
     stack_recording,
     launches_missing,

@@ -1,23 +1,21 @@
-"""Rules about the CPU: a cold first step, stalled threads, torch.compile."""
+"""Rules about the CPU: a cold first step, stalled threads."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from tracetui.analysis.common.groups import group
-from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.finding import Finding
-from tracetui.analysis.findings.scope import Scope, longest, most_common
+from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import Steps, steps
 from tracetui.analysis.operators.ops import self_times
 from tracetui.analysis.operators.views import idle_view_rows
-from tracetui.model.intervals import Int64, covered
+from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration
 from tracetui.model.trace import Kind, Trace
 
@@ -123,54 +121,3 @@ def _views(scope: Scope) -> tuple[Int64, Int64, np.ndarray[tuple[int], np.dtype[
     own = self_times(scope.trace)[rows]
     usual = float(np.median(own)) if len(own) else 0.0
     return rows, own, own > max(MIN_STALL_NS, MIN_STALL_RATIO * usual)
-
-
-_BEFORE_GRAPH = re.compile(r"^(TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher Runtime Wrapper Prologue)$")
-_COMPILING = re.compile(
-    r"_compile\.compile_inner|compile_fx|entire_frame_compile|create_aot_dispatcher_function|GraphLowering|"
-    r"inductor_codecache|PyCodeCache|CUDAGraphNode\.record"
-)
-
-
-def compile_overhead(scope: Scope) -> Iterator[Finding]:
-    """Every call of a compiled function looks up its graph and checks its guards first (R3.47)."""
-    trace = scope.trace
-    rows = _named(trace, scope, _BEFORE_GRAPH)
-    if len(rows) == 0:
-        return
-    cost = covered(trace.slices.start[rows], trace.slices.end[rows])
-    yield from scope.priced(
-        "compile-preamble",
-        cost,
-        "Compiled functions check their guards before each call",
-        f"{scope.per_step(len(rows), 'slice')}, {duration(cost)}, {scope.share(cost)}; most often "
-        f"{most_common(trace, rows)}",
-        "This is what a compiled call costs before its first kernel. It pays for itself by the launches that it saves; "
-        "compile a larger region, or use mode='reduce-overhead', where it does not.",
-        longest(trace, rows),
-    )
-
-
-def recompilation(scope: Scope) -> Iterator[Finding]:
-    """Code was compiled while the profiler recorded."""
-    trace = scope.trace
-    rows = _named(trace, scope, _COMPILING)
-    if len(rows) == 0:
-        return
-    cost = covered(trace.slices.start[rows], trace.slices.end[rows])
-    yield from scope.priced(
-        "recompilation",
-        cost,
-        "Code was compiled while the profiler recorded",
-        f"{duration(cost)}, {scope.share(cost)}; {most_common(trace, rows)}",
-        "Warm up until nothing is compiled any more, then record. When it happens in every step, look with "
-        "TORCH_LOGS=recompiles for the guard that fails.",
-        longest(trace, rows),
-    )
-
-
-def _named(trace: Trace, scope: Scope, pattern: re.Pattern[str]) -> Int64:
-    """Ops and annotations in scope whose names match the pattern, ascending."""
-    notes = scope.inside(trace.slices.of_kind(Kind.ANNOTATION))
-    rows = np.sort(np.concatenate([scope.ops, notes]))
-    return rows[is_named(trace, rows, pattern.search)]

@@ -75,19 +75,26 @@ class Scope:
         return int(idleness(self.trace).dur[self.gaps].sum())
 
     @cached_property
-    def lead_in(self) -> int:
-        """Time in ns that passed before the first activity of the trace, which is in no gap; 0 in a later step.
+    def lead_window(self) -> tuple[int, int]:
+        """Start and end in ns of the time before the first activity of the trace; empty in a later step.
 
-        It counts from the start of the first step, or of the first CPU slice where there are no steps, while nothing
-        runs that was launched earlier.
+        It starts with the first step, or with the first CPU slice where there are no steps.
         """
         every, picked = steps(self.trace), chosen(self.trace, self.step)
         if len(self.activities) == 0 or (len(every) and picked[0] != 0):
-            return 0
-        slices, rows = self.trace.slices, links(self.trace).gpu
-        first = int(slices.start[self.activities[0]])
-        begin = min(int(every.start[0]) if len(every) else self._extent[0], first)
-        return first - begin - covered(slices.start[rows].clip(begin, first), slices.end[rows].clip(begin, first))
+            return 0, 0
+        first = int(self.trace.slices.start[self.activities[0]])
+        return min(int(every.start[0]) if len(every) else self._extent[0], first), first
+
+    @cached_property
+    def lead_in(self) -> int:
+        """Time in ns that passed before the first activity, which is in no gap, while nothing launched earlier ran."""
+        return self.lead_window[1] - self.lead_window[0] - self.during_lead_in(links(self.trace).gpu)
+
+    def during_lead_in(self, rows: Int64) -> int:
+        """Time in ns before the first activity in which at least one of the slices ran."""
+        slices, window = self.trace.slices, self.lead_window
+        return covered(slices.start[rows].clip(*window), slices.end[rows].clip(*window))
 
     @cached_property
     def time(self) -> int:
