@@ -190,7 +190,20 @@ GAP_BEFORE_US = ColumnSpec("gap_before_us", "gap", help="For how long the device
 GAPS = ColumnSpec("gaps", "gaps", help="How many gaps.")
 GBPS = ColumnSpec("gbps", "GB/s", help="All bytes over all time.", unit="GB/s")
 GPU_BUSY_US = ColumnSpec("gpu_busy_us", "GPU busy", help="For how long any device ran work of the step.", unit="us")
-GPU_IDLE_US = ColumnSpec("gpu_idle_us", "GPU idle", help="Span less busy time.", unit="us")
+GPU_IDLE_US = ColumnSpec(
+    "gpu_idle_us",
+    "GPU idle",
+    help="Time from its first GPU activity to its last in which the device ran nothing, of this step or any other; "
+    "summed over devices.",
+    unit="us",
+)
+GPU_OTHERS_US = ColumnSpec(
+    "gpu_others_us",
+    "others' work",
+    help="Time from its first GPU activity to its last in which the device ran only activities of other steps, or of "
+    "none; summed over devices.",
+    unit="us",
+)
 GPU_SPAN_US = ColumnSpec(
     "gpu_span_us", "GPU span", help="From the first start to the last end of that work.", unit="us"
 )
@@ -211,7 +224,10 @@ HOST_WAIT_US = ColumnSpec(
 HOW = ColumnSpec("how", "matched by", help="By what both were found to be alike.", width=14, detail=3)
 ID = ColumnSpec("id", "id", help="Name of the rule.", text=TextKind.NAME)
 IDLE_PCT = ColumnSpec(
-    "idle_pct", "idle %", help="Share of the GPU's time in gaps before the work of the step.", unit="%"
+    "idle_pct",
+    "idle %",
+    help="GPU idle time as a share of the time from the first GPU activity of the step to its last.",
+    unit="%",
 )
 IDLE_US = ColumnSpec("idle_us", "idle", help="Time between them in which the stream ran nothing.", unit="us")
 IN_LAUNCH_US = ColumnSpec("in_launch_us", "in call", help="Of it: inside the launch call.", unit="us")
@@ -456,6 +472,13 @@ VALUE = ColumnSpec("value", "value", help="Its value in this trace, as text.", w
 VERDICT = ColumnSpec("verdict", "verdict", help="What holds the step back.", width=14, grow=1)
 VIEW_OPS = ColumnSpec("view_ops", "views", help="Calls of known view ops that put nothing on the GPU.")
 WAITING_US = ColumnSpec("waiting_us", "waiting", help="Of it: launched, and not yet started.", unit="us")
+WAIT_BEFORE_US = ColumnSpec(
+    "wait_before_us",
+    "GPU wait before",
+    help="For how long the device had run nothing when the first GPU activity of the step began; no part of the idle "
+    "time. Null where nothing ran before it.",
+    unit="us",
+)
 WANTED = ColumnSpec("wanted", "wanted", help="A number, a range, or a pattern of a name.")
 WAVES = ColumnSpec(
     "waves", "waves", help="Blocks of the grid by those that run at once; below 1 it never fills.", detail=2

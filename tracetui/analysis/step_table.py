@@ -9,6 +9,7 @@ import numpy as np
 
 from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.idle.gpu_spans import step_spans
 from tracetui.analysis.idle.verdict import Verdict, step_verdicts
 from tracetui.analysis.idle.waits import sync_calls
 from tracetui.analysis.linking.links import links, op_rows
@@ -41,6 +42,7 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
     spans = np.array([span(trace, rows) for rows in parts], np.int64).reshape(-1, 2)
     busy = np.array([busy_time(trace, rows) for rows in parts], np.int64)
     extent, empty = spans[:, 1] - spans[:, 0], np.array([len(rows) == 0 for rows in parts], bool)
+    on_gpu = step_spans(trace)
     verdicts = step_verdicts(trace)
     return Table(
         (
@@ -51,7 +53,9 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
             numbers(col.COPIES, [int((~mask).sum()) for mask in is_kernel]),
             micros(col.GPU_BUSY_US, busy, null=empty),
             micros(col.GPU_SPAN_US, extent, null=empty),
-            micros(col.GPU_IDLE_US, extent - busy, null=empty),
+            micros(col.GPU_IDLE_US, on_gpu.total_idle[picked], null=empty),
+            micros(col.WAIT_BEFORE_US, on_gpu.total_wait[picked], null=~on_gpu.wait_known[picked]),
+            micros(col.GPU_OTHERS_US, on_gpu.total_others[picked], null=empty),
             *_counts(trace, len(every), picked),
             micros(col.SYNC_US, _sync_time(trace, len(every))[picked]),
             micros(
@@ -86,6 +90,7 @@ def _judged(verdicts: list[Verdict | None]) -> tuple[Column, ...]:
     """The verdict of each step and the numbers behind it."""
     nothing = float("nan")
     idle, late = ([getattr(v, name) if v else nothing for v in verdicts] for name in ("idle_pct", "late_pct"))
+    idle = [share if v and v.total else nothing for share, v in zip(idle, verdicts, strict=True)]
     exposed = np.array([v.exposed_comm if v else 0 for v in verdicts], np.int64)
     return (
         texts(col.VERDICT, [v.words if v else None for v in verdicts]),

@@ -137,10 +137,17 @@ def _gpu_time(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
 
 
 def _verdict(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
-    """The verdict, and the numbers behind it as shares of the GPU's time and of its idle time."""
+    """The verdict, and the numbers behind it as shares of the GPU's time and of its idle time.
+
+    The idle share is that from the first GPU activity to the last, of the trace or of the step. The words of the trace
+    are those of its median step, whose idle share and wait are given beside it.
+    """
     judged = verdict_on(trace, step)
     yield SummaryFact("verdict", judged.words if judged else None)
     yield SummaryFact("idle_pct", judged.idle_pct if judged else None, "%")
+    alone = judged.typical or (judged if len(steps(trace)) else None) if judged else None
+    yield SummaryFact("step_idle_pct", alone.idle_pct if alone else None, "%")
+    yield SummaryFact("step_wait_us", alone.wait / 1000 if alone else None, "us")
     yield SummaryFact("late_pct", judged.late_pct if judged else None, "%")
     for name in IDLE_PARTS:
         yield SummaryFact(f"idle_{name}_pct", judged.share_of_idle(name) if judged else None, "%")

@@ -201,20 +201,21 @@ def test_a_scope_is_looked_at_alone(shared_trace):
 
 def test_what_is_easily_taken_for_each_other_says_how_it_differs():
     helps = {str(row["name"]): str(row["help"]) for row in names(side(work(700, 800, 900))).rows()}
-    assert "idle_pct" in helps["gpu_idle_pct"]
-    assert all("unlike gpu_idle_pct" in helps[name] for name in ("steps.idle_pct", "summary.idle_pct"))
+    assert "wait_before_us" in helps["gpu_idle_pct"]
+    assert "same as gpu_idle_pct" in helps["steps.idle_pct"]
+    assert "unlike gpu_idle_pct" in helps["summary.idle_pct"]
     assert set(UNLIKE) <= set(helps)
 
 
-def test_the_wait_before_the_first_work_is_in_one_of_them_alone():
+def test_the_wait_before_the_first_kernel_has_a_name_of_its_own():
     trace = work(700, 700, 700)
-    last = value(trace, "step[3].idle_pct")
-    assert isinstance(last, float)
-    assert last > 60 > value(trace, "step[3].gpu_idle_pct")
+    last = value(trace, "step[3].wait_before_us")
     rows_of_step = [row for row in rows(trace, "kernels") if row["step"] == 3]
     before = max(row["start_us"] + row["dur_us"] for row in rows(trace, "kernels") if row["step"] == 2)
     busy = sum(row["dur_us"] for row in rows_of_step)
     end = max(row["start_us"] + row["dur_us"] for row in rows_of_step)
     first = min(row["start_us"] for row in rows_of_step)
-    assert last == pytest.approx(100 * (end - before - busy) / (end - before))
-    assert value(trace, "step[3].gpu_idle_pct") == pytest.approx(100 * (end - first - busy) / (end - first))
+    assert last == pytest.approx(first - before)
+    assert last > 0
+    for name in ("gpu_idle_pct", "idle_pct"):
+        assert value(trace, f"step[3].{name}") == pytest.approx(100 * (end - first - busy) / (end - first))

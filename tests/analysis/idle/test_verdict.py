@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +50,8 @@ def test_many_short_gaps_before_late_launches() -> None:
     assert (found.cpu_late, found.in_launch, found.waiting) == (19 * 85 * US, 19 * US, 19 * 4 * US)
     assert (found.small, found.dependency) == (19 * 86 * US, 0)
     assert found.text == (
-        "overhead-bound: idle 90 % (94 % CPU late, 1 % in the launch call, 4 % waiting), "
+        "overhead-bound: idle 90 % from the first GPU activity to the last "
+        "(94 % CPU late, 1 % in the launch call, 4 % waiting), "
         "95 % of the kernels launched late"
     )
 
@@ -164,12 +166,13 @@ def test_a_step_has_the_gaps_before_its_own_work() -> None:
     first, second, third = step_verdicts(trace)
     assert first is not None and second is not None
     assert (first.words, first.idle, first.covered) == ("GPU-bound", 0, 190 * US)
-    assert (second.words, second.idle, second.covered) == ("overhead-bound", 100 * US, 100 * US)
+    assert (second.words, second.idle, second.covered, second.wait) == ("overhead-bound", 0, 100 * US, 100 * US)
+    assert (second.idle_pct, second.unused_pct) == (0, 50)
     assert third is None
     rows = list(PANES["steps"].build(trace).rows())
     assert [(row["verdict"], row["idle_pct"], row["late_pct"], row["exposed_comm_us"]) for row in rows] == [
         ("GPU-bound", 0.0, 0.0, 0.0),
-        ("overhead-bound", 50.0, 50.0, 0.0),
+        ("overhead-bound", 0.0, 50.0, 0.0),
         (None, None, None, None),
     ]
 
@@ -236,25 +239,43 @@ def test_what_is_exposed_as_counted_moment_by_moment(made: list[Event]) -> None:
                 for event in made
                 if event.kind in NAMES.values() and pids.index(event.lane[0]) == device and belongs(event, index)
             ]
-            assert at(found, place) == moment_by_moment(mine)
+            every = [event for event in made if event.kind in NAMES.values() and pids.index(event.lane[0]) == device]
+            assert at(found, place) == moment_by_moment(mine, every)
 
 
 def at(found: Exposure, place: int) -> tuple[int, ...]:
-    columns = (found.span, found.compute, found.comm, found.exposed_comm, found.exposed_copy, found.idle)
+    columns = (
+        found.span,
+        found.compute,
+        found.comm,
+        found.exposed_comm,
+        found.exposed_copy,
+        found.others,
+        found.idle,
+    )
     return tuple(int(column[place]) for column in columns)
 
 
-def moment_by_moment(work: list[Event]) -> tuple[int, ...]:
-    """Span, compute, communication, exposed communication, exposed copies, idle."""
+def moment_by_moment(work: list[Event], every: list[Event]) -> tuple[int, ...]:
+    """Span, compute, communication, exposed communication, exposed copies, others, idle; `every` holds all steps'."""
     if not work:
-        return (0,) * 6
+        return (0,) * 7
     low, high = min(event.start for event in work), max(event.start + event.dur for event in work)
-    running = [{e.name for e in work if e.start <= moment < e.start + e.dur} for moment in range(low, high)]
-    compute = sum("gemm" in names for names in running)
-    comm = [names for names in running if "ncclDevKernel_AllReduce" in names]
-    exposed = sum("gemm" not in names for names in comm)
-    copies = sum(bool(names) and names <= {"Memcpy", "Memset"} for names in running)
-    return high - low, compute, len(comm), exposed, copies, sum(not names for names in running)
+    found = Counter(dict.fromkeys(("compute", "comm", "exposed_comm", "exposed_copy", "others", "idle"), 0))
+    for moment in range(low, high):
+        own, running = ({e.name for e in some if e.start <= moment < e.start + e.dur} for some in (work, every))
+        found["comm"] += "ncclDevKernel_AllReduce" in own
+        if not running:
+            found["idle"] += 1
+        elif "gemm" in own:
+            found["compute"] += 1
+        elif "ncclDevKernel_AllReduce" in own and "gemm" not in running:
+            found["exposed_comm"] += 1
+        elif own and running <= {"Memcpy", "Memset"}:
+            found["exposed_copy"] += 1
+        else:
+            found["others"] += 1
+    return high - low, *found.values()
 
 
 def test_devices_are_added_up_step_by_step() -> None:
@@ -267,7 +288,7 @@ def test_devices_are_added_up_step_by_step() -> None:
             Event("ncclDevKernel_AllReduce", 10, 50, Kind.KERNEL, ("1", "7"), correlation=2),
         ]
     )
-    assert at(step_exposure(trace).total(), 0) == (80, 0, 80, 80, 0, 0)
+    assert at(step_exposure(trace).total(), 0) == (80, 0, 80, 80, 0, 0, 0)
     assert verdict_on(trace, 1) == step_verdicts(trace)[0]
 
 
@@ -293,8 +314,8 @@ def test_resnet_keeps_its_gpu_busy(shared_trace: Callable[[str], Path]) -> None:
 
 
 def test_the_control_run_has_overhead_gaps(shared_trace: Callable[[str], Path]) -> None:
-    """Idle 14 to 23 %, small 73 to 83 %, but for the fifth of its six steps, which is idle for 12 %."""
+    """Idle 14 to 23 % with the waits before, small 73 to 83 %, but for the fifth of its six steps: 12 %."""
     found = [one for one in step_verdicts(load(str(shared_trace(CONTROL)))) if one is not None]
     assert [one.words for one in found] == ["GPU-bound with overhead gaps"] * 6
-    assert np.allclose([one.idle_pct for one in found], [23, 19, 14, 14, 12, 17], atol=0.6)
+    assert np.allclose([one.unused_pct for one in found], [23, 19, 14, 14, 12, 17], atol=0.6)
     assert np.allclose([one.small_pct or 0 for one in found], [73, 83, 74, 75, 100, 77], atol=0.6)

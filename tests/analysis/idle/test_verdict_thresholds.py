@@ -41,12 +41,15 @@ IDLE = Verdict(
 )
 def test_what_is_unknown_is_told_from_one_percent_on(waiting, split):
     found = replace(IDLE, covered=1_000, idle=1_000, cpu_late=100, in_launch=200, waiting=waiting)
-    assert found.text == f"mixed-bound: idle 50 % ({split}), 25 % of the kernels launched late"
+    idle = f"idle 50 % from the first GPU activity to the last ({split})"
+    assert found.text == f"mixed-bound: {idle}, 25 % of the kernels launched late"
 
 
 def test_without_idle_time_there_is_nothing_to_split():
     found = replace(IDLE, idle=0, waiting=0)
-    assert found.text == "GPU-bound: idle 0 %, 25 % of the kernels launched late"
+    assert (
+        found.text == "GPU-bound: idle 0 % from the first GPU activity to the last, 25 % of the kernels launched late"
+    )
     assert (found.share_of_idle("waiting"), found.small_pct, found.idle_pct) == (None, None, 0)
     nothing = replace(found, covered=0, activities=0, late=0)
     assert (nothing.idle_pct, nothing.late_pct, nothing.exposed_comm_pct) == (0, 0, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -52,11 +52,13 @@ def ended_by(work: Iterable[Slice], end: int) -> Slice:
 def check_verdict(slow: SlowTrace, step: int | None) -> None:
     """Time at work, gaps, and holes too short to count are the time of all devices; causes divide the gaps."""
     judged, devices = verdict(slow.trace), by_device(slow.work)
-    idle = [end - start for work in devices for start, end in holes(work) if end - start >= SHORTEST]
-    assert gap_causes(slow.trace).by_step.sum() == sum(idle)
+    idle = [end - start for work in devices for start, end in holes(work)]
+    gaps = sum(length for length in idle if length >= SHORTEST)
+    assert gap_causes(slow.trace).by_step.sum() == gaps
     assert (judged is None) == (not slow.work)
     if judged is not None:
         assert (judged.covered, judged.idle) == (sum(map(busy, devices)), sum(idle))
+        assert judged.pauses == sum(idle) - gaps
         assert judged.activities == len(slow.work)
 
 
@@ -72,23 +74,43 @@ def check_streams(slow: SlowTrace, step: int | None) -> None:
 
 
 def check_exposure(slow: SlowTrace, step: int | None) -> None:
-    """Compute, communication and copies that nothing hid, and idle time are the time of every device."""
+    """Compute, communication and copies that nothing hid, work of other steps, and idle time are the time of every
+    device."""
     launched = [[each for each in slow.work if each.within is one] for one in slow.steps]
-    check_parts(exposure(slow.trace), by_device(slow.work))
-    check_parts(step_exposure(slow.trace), [work for mine in launched for work in by_device(mine)])
+    check_parts(slow, exposure(slow.trace), by_device(slow.work))
+    check_parts(slow, step_exposure(slow.trace), [work for mine in launched for work in by_device(mine)])
 
 
-def check_parts(found: Exposure, works: list[list[Slice]]) -> None:
+def check_parts(slow: SlowTrace, found: Exposure, works: list[list[Slice]]) -> None:
     """The parts are those of the works, moment by moment."""
     expected: Counter[str] = Counter()
     for work in works:
-        for start, end, open_now in stretches(work):
-            talking = {each.name.startswith("nccl") for each in open_now if each.kind == Kind.KERNEL}
-            part = "compute" if False in talking else "exposed_comm" if talking else "exposed_copy"
-            expected[part if open_now else "idle"] += end - start
-    parts = {name: getattr(found, name) for name in ("compute", "exposed_comm", "exposed_copy", "idle")}
+        for start, end, open_now in on_device(slow, work):
+            expected[what_ran(open_now, work)] += end - start
+    parts = {name: getattr(found, name) for name in ("compute", "exposed_comm", "exposed_copy", "others", "idle")}
     assert {name: values.sum() for name, values in parts.items() if values.any()} == dict(+expected)
     assert np.array_equal(sum(parts.values()), found.span)
+
+
+def on_device(slow: SlowTrace, work: list[Slice]) -> Iterator[tuple[int, int, list[Slice]]]:
+    """What was open on the device of some work, of any step, from its first start to its last end."""
+    low, high = min(each.start for each in work), max(each.end for each in work)
+    beside = [each for each in slow.work if each.pid == work[0].pid]
+    return ((start, end, now) for start, end, now in stretches(beside) if low <= start and end <= high)
+
+
+def what_ran(open_now: list[Slice], own: list[Slice]) -> str:
+    """The part of the exposure of some work to which a moment belongs, by what is open then."""
+    kernels = [each for each in open_now if each.kind == Kind.KERNEL]
+    computing = [each for each in kernels if not each.name.startswith("nccl")]
+    mine = {id(each) for each in own}
+    if not open_now:
+        return "idle"
+    if any(id(each) in mine for each in computing):
+        return "compute"
+    if not computing and any(id(each) in mine for each in kernels):
+        return "exposed_comm"
+    return "exposed_copy" if not kernels and any(id(each) in mine for each in open_now) else "others"
 
 
 def check_steps(slow: SlowTrace, step: int | None) -> None:
@@ -103,9 +125,16 @@ def check_steps(slow: SlowTrace, step: int | None) -> None:
     assert (total(table, "start_us"), total(table, "dur_us")) == (sum(one.start for one in steps), lasting(steps))
     assert total(table, "sync_us") == lasting(each for each in waits(slow) if each.within in steps)
     works = [[each for each in slow.work if each.within is one] for one in steps]
-    idle = sum(end - start for work in works for start, end in holes(work))
-    assert (total(table, "gpu_busy_us"), total(table, "gpu_idle_us")) == (sum(map(busy, works)), idle)
-    assert total(table, "gpu_span_us") == sum(map(busy, works)) + idle
+    own_holes = sum(end - start for work in works for start, end in holes(work))
+    assert total(table, "gpu_busy_us") == sum(map(busy, works))
+    assert total(table, "gpu_span_us") == sum(map(busy, works)) + own_holes
+    idle = others = 0
+    for mine in (some for work in works for some in by_device(work)):
+        own = {id(each) for each in mine}
+        for start, end, now in on_device(slow, mine):
+            idle += (end - start) * (not now)
+            others += (end - start) * (bool(now) and not any(id(each) in own for each in now))
+    assert (total(table, "gpu_idle_us"), total(table, "gpu_others_us")) == (idle, others)
 
 
 def waits(slow: SlowTrace) -> list[Slice]:

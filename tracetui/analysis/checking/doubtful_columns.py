@@ -29,6 +29,8 @@ _MEASURES: dict[str, tuple[str, ...]] = {
     "gpu_work_us": _BUSY,
     "gpu_idle_us": _IDLE,
     "gpu_idle_pct": _IDLE,
+    "gpu_others_us": _IDLE,
+    "wait_before_us": _IDLE,
     "copies": ("steps.kernels",),
     "graph_launches": ("steps.launches",),
     "moved_bytes": ("steps.kernels", "kernels.bytes"),

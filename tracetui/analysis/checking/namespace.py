@@ -31,11 +31,13 @@ VALUE, SUMMARY, LIST, SELECTED, FUNCTION = "value", "summary", "list", "selected
 
 
 UNLIKE = {
-    "gpu_idle_pct": "Idle time as a share of the span: without the wait before its first work, which idle_pct has.",
-    "steps.idle_pct": "Share of a device's time in gaps before the work of the step: with that before its first work, "
-    "unlike gpu_idle_pct.",
-    "summary.idle_pct": "Share of a device's time in gaps in the whole trace, also as idle_pct: with those between "
-    "steps, unlike gpu_idle_pct.",
+    "gpu_idle_pct": "Idle time as a share of the span; without the wait before its first kernel, which wait_before_us "
+    "has.",
+    "steps.idle_pct": "The same as gpu_idle_pct: idle time as a share of the span of the step.",
+    "summary.idle_pct": "Idle time of the whole trace from its first GPU activity to its last, also as idle_pct: with "
+    "that between the steps, unlike gpu_idle_pct.",
+    "summary.gpu_busy_pct": "Share of the whole trace in which a GPU ran something, from the first event to the last, "
+    "also as gpu_busy_pct.",
 }
 """Help of names that are easily confused with each other."""
 

@@ -1,7 +1,7 @@
-"""What a device did in a span of time: compute, exposed communication, exposed copies, and nothing (R3.30).
+"""What a device did in a GPU span: compute, exposed communication, exposed copies, work of others, nothing (R3.30).
 
-Unions of intervals: concurrent activities count once, compute hides communication, and both hide copies, so that the
-four parts add up to the span. Whether a kernel communicates is read from its name.
+Unions of intervals: concurrent activities count once, compute hides communication, and kernels hide copies, whichever
+step launched them, so that the five parts add up to the span. Whether a kernel communicates is read from its name.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.common.lanes import is_named
+from tracetui.analysis.common.lanes import is_named, lane_numbers
 from tracetui.analysis.common.stretches import Axis
+from tracetui.analysis.idle.gpu_spans import gpu_spans
 from tracetui.analysis.idle.idleness import device_order
 from tracetui.analysis.kernel_names import Family, family
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
-from tracetui.model.intervals import Bool, Int64, union
+from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.trace import Kind, Trace
 
 
@@ -30,15 +31,17 @@ class Exposure:
     span: Int64
     """From the first start to the last end of the activities, 0 without any."""
     compute: Int64
-    """Time in which a kernel that does not communicate ran."""
+    """Time in which a kernel of the step ran that does not communicate."""
     comm: Int64
-    """Time in which a kernel that communicates ran, exposed or not."""
+    """Time in which a kernel of the step ran that communicates, exposed or not."""
     exposed_comm: Int64
-    """The part of `comm` during which nothing computed."""
+    """The part of `comm` during which nothing computed on the device, not even another step."""
     exposed_copy: Int64
-    """Time in which copies or fills ran and no kernel."""
+    """Time in which copies or fills of the step ran, and no kernel of any step on the device."""
+    others: Int64
+    """Rest of the span in which something ran: activities of other steps or of none, and what they hide."""
     idle: Int64
-    """The rest of the span."""
+    """Time in the span in which nothing ran on the device."""
 
     def total(self) -> Exposure:
         """The sums over all devices, step by step."""
@@ -58,7 +61,7 @@ def exposure(trace: Trace) -> Exposure:
 def step_exposure(trace: Trace) -> Exposure:
     """One entry per step and device, over the activities that the step launched.
 
-    Activities of other steps that ran at the same time hide nothing.
+    What other steps ran at the same time hides communication and copies, and is not idle time.
     """
 
     def make() -> Exposure:
@@ -77,32 +80,50 @@ def communicates(trace: Trace, rows: Int64) -> Bool:
 def _measure(trace: Trace, step: Int64, count: int) -> Exposure:
     """The exposure of `count` steps, given the step of each activity in the order of `device_order`; -1 is left out."""
     slices, order = trace.slices, device_order(trace)
-    devices = distinct(order.device)
+    spans = gpu_spans(trace, order.row, step, count)
+    devices = spans.device
     held = step >= 0
     rows = order.row[held]
     part = step[held] * len(devices) + np.searchsorted(devices, order.device[held])
-    parts = count * len(devices)
-    comm = communicates(trace, rows)
-    compute = ~comm & (slices.kind[rows] == Kind.KERNEL)
+    every_comm, every_kernel = communicates(trace, order.row), slices.kind[order.row] == Kind.KERNEL
+    computing, kernels = order.row[every_kernel & ~every_comm], order.row[every_kernel]
+    comm, is_kernel = every_comm[held], every_kernel[held]
     axis = Axis.around(slices.start[rows], slices.end[rows])
 
-    def covered(mask: Bool) -> Int64:
-        """For how long any of the activities ran, in each part."""
-        begin = axis.position(part[mask], slices.start[rows[mask]])
-        starts, ends = union(begin, begin + slices.dur[rows[mask]])
-        return np.bincount((starts // axis.span), ends - starts, parts).astype(np.int64)
+    def running(mask: Bool, hiding: Int64) -> Int64:
+        """For how long any of the activities ran and none of those that hide them, in each part."""
+        return _uncovered(trace, axis, devices, count, (part[mask], rows[mask]), hiding)
 
-    first, last = np.full(parts, np.iinfo(np.int64).max), np.full(parts, np.iinfo(np.int64).min)
-    np.minimum.at(first, part, slices.start[rows])
-    np.maximum.at(last, part, slices.end[rows])
-    span = np.where(last >= first, last - np.where(last >= first, first, 0), 0)
-    busy, kernels, computing = covered(np.ones(len(rows), bool)), covered(comm | compute), covered(compute)
+    nothing, span, idle = rows[:0], (spans.end - spans.start).ravel(), spans.idle.ravel()
+    shown = running(is_kernel & ~comm, nothing), running(comm, computing), running(~is_kernel, kernels)
     return Exposure(
         device=np.tile(devices, count),
         span=span,
-        compute=computing,
-        comm=covered(comm),
-        exposed_comm=kernels - computing,
-        exposed_copy=busy - kernels,
-        idle=span - busy,
+        compute=shown[0],
+        comm=running(comm, nothing),
+        exposed_comm=shown[1],
+        exposed_copy=shown[2],
+        others=span - idle - sum(shown, np.zeros(len(span), np.int64)),
+        idle=idle,
     )
+
+
+def _uncovered(
+    trace: Trace, axis: Axis, devices: Int64, count: int, activities: tuple[Int64, Int64], hiding: Int64
+) -> Int64:
+    """Time in which an activity of each part ran and none of `hiding` on its device.
+
+    `activities` are the part and the row of each; parts are devices within steps, on an axis of parts.
+    """
+    slices, (part, rows) = trace.slices, activities
+    begin = axis.position(part, slices.start[rows])
+    starts, ends = union(begin, begin + slices.dur[rows])
+    where, length = starts // axis.span, ends - starts
+    low = axis.moment(where, starts)
+    device = lane_numbers(trace).process[slices.lane[hiding]]
+    for index, number in enumerate(devices.tolist() if len(hiding) else ()):
+        mine = hiding[device == number]
+        windows = np.flatnonzero(where % len(devices) == index)
+        cover = union(slices.start[mine], slices.end[mine])
+        length[windows] -= covered_within(*cover, low[windows], low[windows] + length[windows])
+    return np.bincount(where, length, count * len(devices)).astype(np.int64)

@@ -4,10 +4,16 @@ Compute-bound and memory-bound rest on FLOPs and bytes, which need the shapes of
 does not communicate is only GPU-bound. `totals` has the two sums under torch's own table, and what the profiling
 tutorial reads from them (R3.32); a long wait at the end of the capture, or the profiler's own cost, makes that
 misleading.
+
+A step is judged by the idle time within its GPU span and the wait before it together, so that a step which waits for
+its data before its first kernel is called so. The trace is judged by the median of its steps where it has some, as a
+comparison is, and by its whole span where it has none.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,14 +22,15 @@ from numpy.typing import NDArray
 from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.exposure import Exposure, exposure, step_exposure
 from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.idleness import device_order, idleness
+from tracetui.analysis.idle.gpu_spans import GpuSpans, gaps_of, step_spans, trace_span
+from tracetui.analysis.idle.idleness import MIN_GAP_NS, device_order, idleness
 from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.placement import chosen, step_index, within
+from tracetui.analysis.linking.placement import chosen, partial_steps, step_index, within
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.operators.costs import costs
 from tracetui.analysis.work.roofline import bound_share
 from tracetui.model.intervals import Int64
-from tracetui.model.quantities import rounded_percent
+from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import Kind, Trace
 
 MIN_OVERHEAD_RATIO = 2.0
@@ -60,8 +67,12 @@ def totals(trace: Trace, step: int | None = None) -> TorchTotals:
 
 
 BUSY, STARVED = 10.0, 25.0
-"""Percent of idle time below which the GPU is kept busy, and from which on it is starved."""
+"""Percent of idle time and wait below which the GPU is kept busy, and from which on it is starved."""
 HALF_PERCENT = 50.0
+MIN_ELSEWHERE_POINTS = 10.0
+"""Minimum idle share of a trace beyond that of its median step, in percentage points, to be mentioned."""
+ELSEWHERE = ", idle elsewhere"
+"""End of the words for a trace that is idle outside of its steps, or in a few of them."""
 MIN_EXPOSED_PERCENT = 20.0
 """Minimum percent of exposed communication of a communication-bound GPU."""
 MAX_SMALL_GAP_NS = 1_000_000
@@ -86,15 +97,15 @@ class Verdict:
     """The numbers behind a verdict; shares are percentages 0-100."""
 
     covered: int
-    """Busy time in ns, summed over the devices."""
+    """Time in ns from the first activity to the last in which anything ran, summed over the devices."""
     idle: int
-    """Sum of their gaps in ns."""
+    """Rest of that time in ns."""
     activities: int
     """Kernels, copies and fills."""
     late: int
     """Number of activities launched only when the device was already idle."""
     cpu_late: int
-    """Part of the idle time, in ns: before the launch call."""
+    """Part of the idle time and the wait, in ns: before the launch call."""
     in_launch: int
     waiting: int
     small: int
@@ -104,25 +115,41 @@ class Verdict:
     seen_waits: int
     """Part of `waiting` in ns with a known cause: a graph, or a stream that waited for an event."""
     after_sync: int
-    """Part of the idle time, in ns: gaps that began while the CPU waited for the GPU."""
+    """Part of the idle time and the wait, in ns: gaps that began while the CPU waited for the GPU."""
     exposed_comm: int
     exposed_copy: int
     host_cause: Cause
     """Main cause of `cpu_late` and `in_launch`."""
     has_frames: bool
     """Whether Python frames were recorded, which slows the CPU down (R3.34)."""
+    wait: int = 0
+    """Idle time in ns right before the first activity of a step; 0 for a trace, whose idle time holds all waits."""
+    pauses: int = 0
+    """Part of the idle time and the wait, in ns: pauses too short to be gaps."""
     limit: str | None = None
     """`compute` or `memory` where it is known which of them limits a busy GPU."""
+    typical: Verdict | None = None
+    """For a trace with steps the verdict on its median step, whose words it has."""
 
     @property
     def total(self) -> int:
-        """Busy and idle time in ns."""
+        """Time from the first activity to the last, in ns."""
         return self.covered + self.idle
 
     @property
+    def unused(self) -> int:
+        """Idle time and wait in ns."""
+        return self.idle + self.wait
+
+    @property
     def idle_pct(self) -> float:
-        """Share of the time in which the device was idle."""
+        """Share of the time from the first activity to the last in which the device was idle."""
         return _pct(self.idle, self.total)
+
+    @property
+    def unused_pct(self) -> float:
+        """Share of the time in which the device was idle, the wait before the first activity included in both."""
+        return _pct(self.unused, self.total + self.wait)
 
     @property
     def late_pct(self) -> float:
@@ -131,12 +158,12 @@ class Verdict:
 
     @property
     def unknown(self) -> int:
-        """Part of the idle time, in ns: before activities without a launch record."""
-        return self.idle - self.cpu_late - self.in_launch - self.waiting
+        """Part of the idle time and the wait, in ns: before activities without a launch record."""
+        return self.unused - self.pauses - self.cpu_late - self.in_launch - self.waiting
 
     def share_of_idle(self, part: str) -> float | None:
-        """One of `IDLE_PARTS` as a share of the idle time; None where there is no idle time."""
-        return _pct(getattr(self, part), self.idle) if self.idle else None
+        """One of `IDLE_PARTS` as a share of the idle time and the wait; None where there is neither."""
+        return _pct(getattr(self, part), self.unused) if self.unused else None
 
     @property
     def small_pct(self) -> float | None:
@@ -146,47 +173,72 @@ class Verdict:
 
     @property
     def exposed_comm_pct(self) -> float:
-        """Share of the time in which the device only communicated."""
+        """Share of the time from the first activity to the last in which the device only communicated."""
         return _pct(self.exposed_comm, self.total)
 
     @property
     def cause(self) -> str:
-        """Main cause of the idle time: overhead, host-stall, dependency, unknown or mixed."""
+        """Main cause of the idle time and the wait: overhead, host-stall, dependency, unknown or mixed."""
         host = self.cpu_late + self.in_launch
-        if _pct(host, self.idle) >= HALF_PERCENT:
+        if _pct(host, self.unused) >= HALF_PERCENT:
             return "overhead" if (self.small_pct or 0) >= HALF_PERCENT else "host-stall"
-        if _pct(self.dependency, self.idle) >= HALF_PERCENT:
+        if _pct(self.dependency, self.unused) >= HALF_PERCENT:
             return "dependency"
-        return "unknown" if _pct(self.unknown, self.idle) >= HALF_PERCENT else "mixed"
+        return "unknown" if _pct(self.unknown, self.unused) >= HALF_PERCENT else "mixed"
+
+    @property
+    def level(self) -> int:
+        """0 for a device that is kept busy, 1 for one with gaps, 2 for one that starves."""
+        return int(self.unused_pct >= BUSY) + int(self.unused_pct >= STARVED)
 
     @property
     def words(self) -> str:
-        """The verdict in words."""
-        if self.idle_pct >= STARVED:
-            return "idle, cause unknown" if self.cause == "unknown" else f"{self._named_cause}-bound{self._why}"
-        if self.idle_pct >= BUSY:
-            return f"GPU-bound with {self._named_cause} gaps{self._why}"
-        return "communication-bound" if self.exposed_comm_pct >= MIN_EXPOSED_PERCENT else f"{self.limit or 'GPU'}-bound"
+        """The verdict in words; for a trace those of its median step, and whether it is idle elsewhere."""
+        if self.typical is None:
+            return self._own_words
+        more = self.level > self.typical.level and self.unused_pct >= self.typical.unused_pct + MIN_ELSEWHERE_POINTS
+        return f"{self.typical.words}{ELSEWHERE if more else ''}"
 
     @property
     def text(self) -> str:
-        """The verdict with the numbers behind it, in one line."""
+        """The verdict with the numbers behind it, each with what it is a share of, in one line."""
         shares = ((self.cpu_late, "CPU late"), (self.in_launch, "in the launch call"), (self.waiting, "waiting"))
-        parts = [*shares, (self.unknown, "unknown")] if _pct(self.unknown, self.idle) >= 1 else list(shares)
-        split = ", ".join(f"{rounded_percent(_pct(time, self.idle))} {word}" for time, word in parts)
-        line = f"{self.words}: idle {rounded_percent(self.idle_pct)}"
-        line += f" ({split})" if self.idle else ""
-        return f"{line}, {rounded_percent(self.late_pct)} of the kernels launched late"
+        parts = [*shares, (self.unknown, "unknown")] if _pct(self.unknown, self.unused) >= 1 else list(shares)
+        split = ", ".join(f"{rounded_percent(_pct(time, self.unused))} {word}" for time, word in parts)
+        line = f"{self.words}: {self.idle_text}"
+        line += f" ({split})" if self.unused else ""
+        line += f", {rounded_percent(self.late_pct)} of the kernels launched late"
+        if self.typical is None or self.typical.idle_text == self.idle_text:
+            return line
+        return f"{line}; in the median step {self.typical.idle_text}"
+
+    @property
+    def idle_text(self) -> str:
+        """The idle time and the wait in words, as shares of named times."""
+        line = f"idle {rounded_percent(self.idle_pct)} from the first GPU activity to the last"
+        if self.wait < MIN_GAP_NS:
+            return line
+        return f"{line}, {rounded_percent(self.unused_pct)} with the GPU wait of {duration(self.wait)} before it"
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Caveats about the verdict."""
+        if self.typical:
+            return self.typical.remarks
         said = []
-        if self.idle_pct >= BUSY and self.cause == "overhead" and self.has_frames:
+        if self.level and self.cause == "overhead" and self.has_frames:
             said.append(FRAMES)
-        if self.idle_pct >= BUSY and self.cause == "dependency" and self.seen_waits < self.dependency / 2:
+        if self.level and self.cause == "dependency" and self.seen_waits < self.dependency / 2:
             said.append(NOTHING_SEEN)
         return tuple(said)
+
+    @property
+    def _own_words(self) -> str:
+        if self.level == 2:
+            return "idle, cause unknown" if self.cause == "unknown" else f"{self._named_cause}-bound{self._why}"
+        if self.level == 1:
+            return f"GPU-bound with {self._named_cause} gaps{self._why}"
+        return "communication-bound" if self.exposed_comm_pct >= MIN_EXPOSED_PERCENT else f"{self.limit or 'GPU'}-bound"
 
     @property
     def _named_cause(self) -> str:
@@ -198,12 +250,20 @@ class Verdict:
 
 
 def verdict(trace: Trace) -> Verdict | None:
-    """The verdict on the whole trace, all devices together; None without GPU activity."""
+    """The verdict on the whole trace, all devices together; None without GPU activity.
+
+    The numbers are those from the first activity to the last. The words are those of the median step where there are
+    steps, so that the verdicts on the trace, on its steps and in a comparison agree.
+    """
 
     def make() -> Verdict | None:
         work, gaps = np.zeros(len(device_order(trace).row), np.int64), np.zeros(len(idleness(trace)), np.int64)
-        causes = gap_causes(trace).by_step.sum(axis=0, keepdims=True)
-        return next(iter(_judge(trace, work, gaps, causes, exposure(trace).total()))) if len(work) else None
+        if len(work) == 0:
+            return None
+        whole = _judge(trace, work, gaps, trace_span(trace), exposure(trace).total())[0]
+        complete = np.flatnonzero(~partial_steps(trace)).tolist()
+        typical = typical_verdict(trace, complete) or typical_verdict(trace, range(len(steps(trace))))
+        return replace(whole, typical=typical) if whole else None
 
     return trace.remember("verdict", make)
 
@@ -211,16 +271,33 @@ def verdict(trace: Trace) -> Verdict | None:
 def step_verdicts(trace: Trace) -> list[Verdict | None]:
     """The verdict on each of `steps(trace)`; None for a step that launched nothing on a GPU.
 
-    The gap before an activity belongs to the step that launched the activity.
+    It rests on the gaps within the GPU span of the step and right before it; an activity that was launched late counts
+    in the step that launched it.
     """
 
     def make() -> list[Verdict | None]:
         work, gaps = (step_index(trace, rows) for rows in (device_order(trace).row, idleness(trace).after))
         if len(work) == 0:
             return [None] * len(steps(trace))
-        return _judge(trace, work, gaps, gap_causes(trace).by_step[:-1], step_exposure(trace).total())
+        return _judge(trace, work, gaps, step_spans(trace), step_exposure(trace).total())
 
     return trace.remember("step verdicts", make)
+
+
+def typical_verdict(trace: Trace, indices: Iterable[int]) -> Verdict | None:
+    """The verdict on the median step, of some of `steps(trace)`, by the share of idle time and wait.
+
+    Of the steps whose GPU is about as busy as in the median step, it is one with the most common words. None where no
+    step ran anything on a GPU.
+    """
+    every = step_verdicts(trace)
+    judged = sorted((one for one in (every[index] for index in indices) if one), key=lambda one: one.unused_pct)
+    if not judged:
+        return None
+    middle = judged[len(judged) // 2]
+    alike = [one for one in judged if one.level == middle.level]
+    words = Counter(one.words for one in alike).most_common(1)[0][0]
+    return min((one for one in alike if one.words == words), key=lambda one: abs(one.unused_pct - middle.unused_pct))
 
 
 def verdict_on(trace: Trace, step: int | None) -> Verdict | None:
@@ -233,26 +310,39 @@ def verdict_on(trace: Trace, step: int | None) -> Verdict | None:
     return step_verdicts(trace)[int(chosen(trace, step)[0])]
 
 
-def _judge(trace: Trace, work: Int64, gaps: Int64, causes: Int64, exposed: Exposure) -> list[Verdict | None]:
-    """One verdict for each row of `causes`, given the row of each activity and of each gap; -1 is left out."""
-    order, idle, count = device_order(trace), idleness(trace), len(causes)
+def _judge(trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exposure) -> list[Verdict | None]:
+    """One verdict for each part that has spans.
+
+    `work` is the part of each activity, `late` that of the activity after each gap; -1 is left out.
+    """
+    order, idle, count = device_order(trace), idleness(trace), len(spans)
+    part, gap = gaps_of(trace, spans)
+    causes = np.zeros((count, len(Cause)), np.int64)
+    for cause, spent in gap_causes(trace).spent.items():
+        causes[:, cause] = _sums(part, spent[gap], count)
+
+    def within(values: NDArray[np.generic]) -> Int64:
+        return _sums(part, np.asarray(values)[gap], count)
+
     host = idle.cpu_late + idle.in_launch
-    stalls = causes[:, : Cause.LATENCY]
     sums = {
-        "covered": _sums(work, order.fresh, count),
-        "idle": _sums(gaps, idle.dur, count),
+        "covered": spans.total_span - spans.total_idle,
+        "idle": spans.total_idle,
+        "wait": spans.total_wait,
+        "pauses": spans.total_idle + spans.total_wait - within(idle.dur),
         "activities": _sums(work, np.ones_like(work), count),
-        "late": _sums(gaps, idle.cpu_late > 0, count),
-        "cpu_late": _sums(gaps, idle.cpu_late, count),
-        "in_launch": _sums(gaps, idle.in_launch, count),
-        "waiting": _sums(gaps, idle.waiting, count),
-        "small": _sums(gaps, np.where(idle.dur < MAX_SMALL_GAP_NS, host, 0), count),
-        "dependency": _sums(gaps, np.maximum(idle.waiting - MAX_ORDINARY_DELAY_NS, 0), count),
+        "late": _sums(late, idle.cpu_late > 0, count),
+        "cpu_late": within(idle.cpu_late),
+        "in_launch": within(idle.in_launch),
+        "waiting": within(idle.waiting),
+        "small": within(np.where(idle.dur < MAX_SMALL_GAP_NS, host, 0)),
+        "dependency": within(np.maximum(idle.waiting - MAX_ORDINARY_DELAY_NS, 0)),
         "seen_waits": causes[:, Cause.GRAPH] + causes[:, Cause.STREAM],
-        "after_sync": _sums(gaps, np.where(gap_causes(trace).after_sync, idle.dur, 0), count),
+        "after_sync": within(np.where(gap_causes(trace).after_sync, idle.dur, 0)),
         "exposed_comm": exposed.exposed_comm,
         "exposed_copy": exposed.exposed_copy,
     }
+    stalls = causes[:, : Cause.LATENCY]
     rows = zip(*(column.tolist() for column in sums.values()), strict=True)
     frames = bool((trace.slices.kind == Kind.PYTHON).any())
     made = (
@@ -266,7 +356,7 @@ def _limited(trace: Trace, one: Verdict, rows: Int64) -> Verdict | None:
     """The verdict on some GPU activities, with the limit of a busy GPU; None without activities."""
     if one.activities == 0:
         return None
-    if one.idle_pct >= BUSY or one.exposed_comm_pct >= MIN_EXPOSED_PERCENT:
+    if one.level or one.exposed_comm_pct >= MIN_EXPOSED_PERCENT:
         return one
     compute, memory, unknown = bound_share(trace, rows)
     if compute + memory <= unknown:

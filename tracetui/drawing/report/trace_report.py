@@ -13,6 +13,7 @@ from shlex import quote
 import numpy as np
 
 from tracetui.analysis.idle.gaps import idle_blocks
+from tracetui.analysis.idle.verdict import verdict as verdict_of_trace
 from tracetui.analysis.linking.first_view import busiest_stretch, first_step, numbers, stretch_of_step
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import pane_named
@@ -177,10 +178,12 @@ def _verdict(trace: Trace, facts: dict[str, dict[str, Cell]], summary: Table, ma
     verdict = facts.get("verdict", {}).get("value")
     if verdict:
         words = clean(str(verdict))
-        idle, late = facts["idle_pct"]["number"], facts["late_pct"]["number"]
+        judged, late = verdict_of_trace(trace), facts["late_pct"]["number"]
         text = f"{mark}{words[:1].upper()}{words[1:]}"
-        if isinstance(idle, float | int):
-            text += f": between its first and last kernel the GPU stood idle for {percent(float(idle))} of the time"
+        if judged:
+            text += f": the GPU is {judged.idle_text}"
+            if judged.typical and judged.typical.idle_text != judged.idle_text:
+                text += f", in the median step {judged.typical.idle_text}"
         if isinstance(late, float | int):
             text += f", and {percent(float(late))} of the kernels were launched after it had run dry"
         said.append(f"{text}.")
@@ -192,7 +195,7 @@ def _verdict(trace: Trace, facts: dict[str, dict[str, Cell]], summary: Table, ma
 def _tiles(facts: dict[str, dict[str, Cell]], mark: str) -> tuple[Tile, ...]:
     tiles = []
     for key, name, write in (
-        ("gpu_busy_pct", "GPU busy", percent),
+        ("gpu_busy_pct", "GPU busy, of the whole trace", percent),
         ("steps", "steps", count),
         ("kernels", "kernels", count),
         ("copies", "copies and fills", count),

@@ -9,6 +9,13 @@ from tracetui.model.quantities import SCALED_UNITS, quantity
 from tracetui.model.table import Cell, Table, texts
 
 _UNITS = re.compile(r"_(us|bytes)$")
+_PHRASES = {
+    "gpu_busy_pct": "GPU busy, share of the whole time",
+    "idle_pct": "GPU idle, share from first to last activity",
+    "step_idle_pct": "the same in the median step",
+    "step_wait_us": "GPU wait before that step",
+}
+"""Keys that are read as a phrase: shares near each other say of what they are."""
 _WORDS = {"gpu": "GPU", "cpu": "CPU", "dur": "duration", "comm": "communication", "doubts": "warnings"}
 """Parts of keys that are read otherwise than they are written."""
 
@@ -32,6 +39,8 @@ def as_read(table: Table, pane: str) -> Table:
 
 def words(key: str) -> str:
     """`gpu_busy_pct` as `GPU busy share`."""
+    if key in _PHRASES:
+        return _PHRASES[key]
     plain = _UNITS.sub("", key)
     plain = plain[: -len("_pct")] + "_share" if plain.endswith("_pct") else plain
     return " ".join(_WORDS.get(word, word) for word in plain.split("_")).replace("GPU work", "GPU activity")

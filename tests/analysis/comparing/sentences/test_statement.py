@@ -70,7 +70,8 @@ def test_one_large_kernel_instead_of_many():
     text = said(tutorial.split_stack(), tutorial.combined())
     assert "Kernels per step 36 → 5, fewer and larger: tanh<f32> vec4 16 → 1 calls (64.0 → " in text
     assert "Less CPU time in launch calls (36 → 5, 180 → 25.0 µs), tanh (16 → 1 calls, " in text
-    assert "The GPU is idle for 41 % → 6 % of its time; most of the change is in gaps attributed to " in text
+    idle = "The GPU is idle for 41 % → 6 % of the time from the first kernel to the last"
+    assert f"{idle}; most of the change is in gaps attributed to " in text
     assert "Bottleneck: overhead-bound → memory-bound." in text
     assert "became" not in text
 
@@ -82,7 +83,7 @@ def test_idle_time_is_told_once():
     assert "is idle for" not in puzzled
     # Here it is about the busy time; the gaps before a step are longer than what is idle in it, and no cause of that.
     busy = said(tutorial.combined(), tutorial.combined(COMPILED))
-    assert "The GPU is idle for 6 % → 13 % of its time." in busy
+    assert "The GPU is idle for 6 % → 13 % of the time from the first kernel to the last." in busy
 
 
 def test_compiled_it_fuses_each_pair():

@@ -74,6 +74,8 @@ MIN_IDLE_PERCENT = 25.0
 """Idle percent from which the GPU's span says more than its busy time."""
 MIN_IDLE_CHANGE_POINTS = 2.0
 """Minimum change of the idle share, in percentage points, to be mentioned."""
+MIN_WAIT_SHARE = 0.1
+"""Minimum share of the GPU wait before a part, of that wait and the GPU span, for its change to be mentioned."""
 MIN_SYNC_SHARE = 0.1
 """Minimum share of a step spent waiting for the GPU, for its whole duration to be mentioned."""
 CAUSE_HELP_PREFIX = "Gaps attributed to:"
@@ -113,6 +115,7 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
         yield f"{whole}."
     yield from _graphs(a, b, totals, per(a, b))
     yield from _idle(totals)
+    yield from _wait_before(totals, per(a, b))
     left, right = traits(a).verdict, traits(b).verdict
     if left and right and left != right:
         yield f"Bottleneck: {left} → {right}."
@@ -197,13 +200,26 @@ def _idle(totals: TotalsByName) -> Iterator[str]:
     share = _of(totals, "gpu_idle_pct")
     if share is None or share.change not in BEYOND_NOISE or abs(share.amount) < MIN_IDLE_CHANGE_POINTS:
         return
-    line = f"The GPU is idle for {rounded_percent(share.a.median)} → {rounded_percent(share.b.median)} of its time"
+    change = f"{rounded_percent(share.a.median)} → {rounded_percent(share.b.median)}"
+    line = f"The GPU is idle for {change} of the time from the first kernel to the last"
     if worst := _cause(totals):
         times = worst.difference.a.median, worst.difference.b.median
         word = worst.help.removeprefix(CAUSE_HELP_PREFIX).strip(" .")
         yield f"{line}; most of the change is in gaps attributed to {word} ({time_scale(times).change(*times)})."
     elif _gpu_measure(totals) == "gpu_busy_us":
         yield f"{line}."
+
+
+def _wait_before(totals: TotalsByName, per: str) -> Iterator[str]:
+    """The change of the time that the GPU waits before the first kernel of a part, where it is long on a side."""
+    wait, span = _of(totals, "wait_before_us"), _of(totals, "gpu_span_us")
+    if wait is None or span is None or totals["wait_before_us"].change not in BEYOND_NOISE:
+        return
+    sides = ((wait.a.median, span.a.median), (wait.b.median, span.b.median))
+    if any(before > MIN_WAIT_SHARE * (before + length) for before, length in sides):
+        scale = time_scale((wait.a.median, wait.b.median))
+        change = scale.change(wait.a.median, wait.b.median)
+        yield f"GPU wait{per} before its first kernel, which is no part of the idle time: {change}."
 
 
 def _cause(totals: TotalsByName) -> Total | None:

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, Side
 from tracetui.analysis.idle.cause_words import KEYS, WORDS
 from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.idleness import Idleness, idleness
+from tracetui.analysis.idle.gpu_spans import gaps_of, gpu_spans
 from tracetui.analysis.idle.waits import flush, sync_calls
 from tracetui.analysis.kernel_names import families
 from tracetui.analysis.linking.links import calls_named, links, op_rows
@@ -120,10 +119,25 @@ def _gpu_times(side: Side) -> Iterator[Measure]:
     busy, span, total = times / 1000
     yield Measure("gpu_busy_us", busy, "For how long any device ran its work.", "us")
     yield Measure("gpu_span_us", span, "From the first start to the last end of that work.", "us")
-    yield Measure("gpu_idle_us", span - busy, "Span less busy time.", "us")
-    share = np.divide(100 * (span - busy), span, out=np.full(len(side), np.nan), where=span > 0)
-    yield Measure("gpu_idle_pct", share, "Idle time as a share of the span.", "%")
+    yield from _idle_times(side)
     yield Measure("gpu_work_us", total, "Sum of GPU durations; what runs side by side counts twice.", "us")
+
+
+def _idle_times(side: Side) -> Iterator[Measure]:
+    """The one idle time of every part (R3.30), and what is beside it."""
+    spans = gpu_spans(side.trace, *side.activities(), len(side))
+    ran = spans.active.any(axis=1)
+
+    def known(times: Int64, mask: Bool) -> Float64:
+        return np.where(mask, times / 1000, np.nan)
+
+    idle, others = known(spans.total_idle, ran), known(spans.total_others, ran)
+    kind = side.part_kind
+    yield Measure("gpu_idle_us", idle, "Time in the span in which the device ran nothing at all.", "us")
+    yield Measure("gpu_idle_pct", spans.idle_pct, "Idle time as a share of the span.", "%")
+    yield Measure("gpu_others_us", others, f"Time in the span in which only work of no {kind} or another ran.", "us")
+    wait = known(spans.total_wait, spans.wait_known)
+    yield Measure("wait_before_us", wait, "GPU wait before its first kernel: idle time right before the span.", "us")
 
 
 def _counts(side: Side) -> Iterator[Measure]:
@@ -145,33 +159,18 @@ def _counts(side: Side) -> Iterator[Measure]:
 
 
 def _idle_causes(side: Side) -> Iterator[Measure]:
-    """The time of the gaps before the activities of the parts by cause, as the gaps pane adds it up."""
-    idle = idleness(side.trace)
-    part = np.where(_is_inside(side, idle), side.part_of(idle.after), -1)
-    for cause, spent in gap_causes(side.trace).spent.items():
-        mine = np.flatnonzero((spent > 0) & (part >= 0))
-        if len(mine):
-            sums = _tally(part[mine], side, spent[mine]) / 1000
-            yield Measure(KEYS[cause], sums, f"Idle time attributed to: {WORDS[cause].lower()}.", "us")
+    """The time of the gaps of the parts by cause, as the gaps pane adds it up.
 
-
-def _is_inside(side: Side, idle: Idleness) -> Bool:
-    """Which gaps count: for runs not those before the first activity of a run on a device.
-
-    What preceded the run ended in these; between steps, which follow each other, they are those of the gaps pane.
+    They are those within the span and right before it. What preceded a run ended in the latter, so that a run has only
+    those within; steps follow each other.
     """
-    if side.part_kind != RUN:
-        return np.ones(len(idle), bool)
-    rows, part = side.activities()
-    slices, process = side.trace.slices, lane_numbers(side.trace).process
-    devices = int(idle.device.max(initial=-1)) + 1
-    device = process[slices.lane[rows]]
-    known = device < devices
-    first = np.full((len(side) + 1, devices), np.iinfo(np.int64).max)
-    np.minimum.at(first, (part[known], device[known]), slices.start[rows[known]])
-    # What ends in no part counts nowhere: it has the last line to itself.
-    inside: Bool = idle.end > first[side.part_of(idle.after), idle.device]
-    return inside
+    spans = gpu_spans(side.trace, *side.activities(), len(side))
+    part, gap = gaps_of(side.trace, spans, waits=side.part_kind != RUN)
+    for cause, spent in gap_causes(side.trace).spent.items():
+        mine = spent[gap]
+        if mine.any():
+            sums = _tally(part, side, mine) / 1000
+            yield Measure(KEYS[cause], sums, f"Idle time attributed to: {WORDS[cause].lower()}.", "us")
 
 
 def _moved(side: Side) -> Iterator[Measure]:

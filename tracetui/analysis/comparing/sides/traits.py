@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.op_names import COMPILE, is_generated
 from tracetui.analysis.comparing.sides.side import CAPTURE, STEP, Side
 from tracetui.analysis.devices.descriptions import device_names
-from tracetui.analysis.idle.verdict import step_verdicts, verdict
+from tracetui.analysis.idle.verdict import typical_verdict, verdict
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.trace import Kind
 
@@ -35,7 +34,7 @@ class Traits:
     """Kind of the parts: `step`, `run` or `capture`."""
     parts: int
     verdict: str | None
-    """The most common verdict of its parts; None where there is none."""
+    """The verdict on its median part; None where there is none."""
     compiled_parts: int
     """Number of parts in which torch.compile generated some of what ran (R3.51)."""
     graphs: bool
@@ -87,16 +86,15 @@ def _find(side: Side) -> Traits:
 
 
 def _verdict(side: Side) -> str | None:
-    """The verdict of most steps, the first of equally common ones; None for runs."""
+    """The verdict on the trace for a capture, on the median step for steps; None for runs."""
     if side.part_kind == CAPTURE:
         whole = verdict(side.trace)
         return whole.words if whole else None
     if side.part_kind != STEP:
         return None
-    every = step_verdicts(side.trace)
     mine = np.flatnonzero(np.isin(steps(side.trace).row, side.row))
-    words = Counter(each.words for each in (every[index] for index in mine.tolist()) if each)
-    return words.most_common(1)[0][0] if words else None
+    typical = typical_verdict(side.trace, mine.tolist())
+    return typical.words if typical else None
 
 
 def _compiled_parts(side: Side) -> int:

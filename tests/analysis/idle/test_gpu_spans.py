@@ -1,0 +1,266 @@
+"""The one idle time of a step: nothing of any step runs between its first GPU activity and its last (R3.30)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.build import Event, kernel, launch, make_trace, op, step
+from tests.support.paths import SHARED
+from tracetui.analysis.checking.evaluate import Evaluator
+from tracetui.analysis.checking.parser import parsed
+from tracetui.analysis.checking.values import Number
+from tracetui.analysis.comparing.changes.totals_table import paired
+from tracetui.analysis.comparing.sentences.statement import statement
+from tracetui.analysis.comparing.sides.measures import measures
+from tracetui.analysis.comparing.sides.side import STEP, side
+from tracetui.analysis.comparing.sides.traits import traits
+from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.gpu_spans import GpuSpans, gaps_of, step_spans, trace_span
+from tracetui.analysis.idle.idleness import MIN_GAP_NS, idleness
+from tracetui.analysis.idle.verdict import ELSEWHERE, step_verdicts, verdict
+from tracetui.analysis.panes import PANES
+from tracetui.analysis.summary import facts
+from tracetui.drawing.report.trace_report import trace_report
+from tracetui.drawing.timeline.raster import Picture
+from tracetui.importers.load import load
+from tracetui.model.trace import Kind, Trace
+
+US = 1_000
+TRACES = sorted(path.name for path in SHARED.glob("d*.json*"))
+
+
+def overlapping(filled: bool) -> Trace:
+    """Three steps, each with a hole of 40 us between its two kernels, which work of the next step fills or not."""
+    made: list[Event] = []
+    for number in range(3):
+        begin = 100 * number
+        made.append(step(number + 1, begin * US, 90 * US))
+        for offset, start, dur in ((0, begin + 10, 20), (1, begin + 70, 20)):
+            made.append(launch((begin + offset) * US, US, 10 * number + offset + 1))
+            made.append(kernel("k", start * US, dur * US, correlation=10 * number + offset + 1))
+    filler = [launch(320 * US + each * US, US, 100 + each) for each in range(4)]
+    filler += [kernel("f", start * US, 40 * US, "stream 9", correlation=100 + each) for each, start in FILLED]
+    made += [step(4, 315 * US, 50 * US), *filler] if filled else []
+    return make_trace(made)
+
+
+FILLED = tuple((each, 100 * each + 30) for each in range(3)) + ((3, 400),)
+"""Number and start in us of the activities that fill the holes."""
+
+
+@pytest.mark.parametrize(("filled", "idle"), [(True, 0.0), (False, 40.0)])
+def test_work_of_other_steps_is_no_idle_time_anywhere(filled: bool, idle: float) -> None:
+    trace = overlapping(filled)
+    share = 100 * idle / 80
+    rows = list(PANES["steps"].build(trace).rows())[:3]
+    assert [(row["gpu_idle_us"], row["idle_pct"]) for row in rows] == [(idle, share)] * 3
+    assert [(row["gpu_busy_us"], row["gpu_span_us"], row["gpu_others_us"]) for row in rows] == [(40, 80, 40 - idle)] * 3
+    assert [one.idle_pct for one in step_verdicts(trace)[:3] if one] == [share] * 3
+    for scope in ("1", "2", "3"):
+        found = measures(side(trace, scope))
+        assert [found[name].values.tolist() for name in ("gpu_idle_us", "gpu_idle_pct")] == [[idle], [share]]
+        lines = {fact.key: fact.value for fact in facts(trace, int(scope))}
+        assert (lines["idle_pct"], lines["step_idle_pct"]) == (share, share)
+    evaluator = Evaluator(side(trace, "1:3"))
+    for name in ("gpu_idle_pct", "step[2].gpu_idle_pct", "step[2].idle_pct", "max(steps.idle_pct)"):
+        value = evaluator.value(parsed(name))
+        assert isinstance(value, Number)
+        assert value.one == pytest.approx(share)
+
+
+def test_the_statement_of_a_comparison_and_the_report_have_the_same_idle_time() -> None:
+    busy, idle = overlapping(filled=True), overlapping(filled=False)
+    totals = paired(side(idle, "1:3"), side(busy, "1:3"))
+    assert [getattr(totals["gpu_idle_pct"].difference, name).median for name in "ab"] == [50, 0]
+    text = "\n".join(statement(side(idle, "2"), side(busy, "2")))
+    assert "Bottleneck: " in text
+    assert traits(side(busy, "2")).verdict == step_verdicts(busy)[1].words  # type: ignore[union-attr]
+    for trace, share in ((busy, "0 %"), (idle, "50 %")):
+        said = trace_report(trace, Picture(trace)).verdict
+        assert f"in the median step idle {share} from the first GPU activity to the last" in said
+
+
+def loading(wait: int, outside: int = 0) -> Trace:
+    """Four steps of 1 ms of kernels without a gap, each after a wait for data; then an activity of no step."""
+    made: list[Event] = []
+    moment = 0
+    for number in range(4):
+        made.append(step(number + 1, moment * US, (wait + 900) * US))
+        if wait:
+            made.append(op("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", moment * US, wait * US))
+        begin = moment + wait
+        for index in range(2):
+            correlation = 10 * number + index + 1
+            made.append(launch((begin + index * 3) * US, US, correlation))
+            made.append(kernel("k", (begin + 2 + index * 500) * US, 500 * US, correlation=correlation))
+        moment = begin + 1_002
+    if outside:
+        made += [launch((moment + outside) * US, US, 99), kernel("k", (moment + outside + 2) * US, US, correlation=99)]
+    return make_trace(made)
+
+
+def test_a_step_that_waits_for_its_data_before_its_first_kernel_is_called_so() -> None:
+    trace = loading(2_000)
+    first, *others = step_verdicts(trace)
+    assert first is not None
+    assert (first.words, first.wait) == ("GPU-bound", 0)
+    for one in others:
+        assert one is not None
+        assert one.words == "host-stall-bound (data loading)"
+        assert (one.idle, one.idle_pct, one.wait) == (0, 0, 2_002 * US)
+        assert one.idle_text == (
+            "idle 0 % from the first GPU activity to the last, 67 % with the GPU wait of 2.00 ms before it"
+        )
+    whole = verdict(trace)
+    assert whole is not None
+    assert whole.words == "host-stall-bound (data loading)"
+    assert traits(side(trace)).verdict == whole.words
+    assert {row["wait_before_us"] for row in PANES["steps"].build(trace).rows()} == {None, 2_002.0}
+    assert {row["gpu_idle_us"] for row in PANES["steps"].build(trace).rows()} == {0.0}
+
+
+def test_without_that_wait_nothing_of_it_is_said() -> None:
+    trace = loading(0)
+    assert [one.words for one in step_verdicts(trace) if one] == ["GPU-bound"] * 4
+    assert verdict(trace).words == "GPU-bound"  # type: ignore[union-attr]
+
+
+def test_a_comparison_says_how_the_wait_before_the_first_kernel_changed() -> None:
+    text = "\n".join(statement(side(loading(2_000)), side(loading(1_000))))
+    assert "GPU wait per step before its first kernel, which is no part of the idle time: 2,002 → 1,002 µs." in text
+    assert "is idle for" not in text
+    assert "GPU wait" not in "\n".join(statement(side(loading(0)), side(loading(0))))
+
+
+def test_a_trace_that_is_idle_outside_of_its_steps_is_not_judged_by_that() -> None:
+    found = verdict(loading(0, outside=100_000))
+    assert found is not None
+    assert found.words == f"GPU-bound{ELSEWHERE}"
+    assert found.idle_pct > 90
+    assert "; in the median step idle 0 % from the first GPU activity to the last, 0.2 % with the GPU" in found.text
+
+
+@st.composite
+def work_of_steps(draw: st.DrawFn) -> list[Event]:
+    """Activities on two devices, launched in one of three steps, in none, or by nothing recorded."""
+    made = [step(number + 1, 100 * number, 100) for number in range(3)]
+    for number in range(1, draw(st.integers(1, 12))):
+        lane = draw(st.sampled_from([("0", "7"), ("0", "9"), ("1", "7")]))
+        if draw(st.integers(0, 5)):
+            made.append(launch(draw(st.integers(0, 350)), 1, number))
+        start, dur = draw(st.integers(0, 600)), draw(st.integers(0, 120))
+        made.append(Event("k", start, dur, Kind.KERNEL, lane, correlation=number))
+    return made
+
+
+def slow_spans(trace: Trace) -> dict[tuple[int, str], Counter[str]]:
+    """Idle time, wait, others' time and the ns of each cause by step and device, one ns after another."""
+    slices, gaps = trace.slices, idleness(trace)
+    spent = {int(cause): values.tolist() for cause, values in gap_causes(trace).spent.items()}
+    rows = [row for row in range(len(slices)) if slices.kind[row] == Kind.KERNEL]
+    calls = {
+        int(slices.correlation[row]): int(slices.start[row])
+        for row in range(len(slices))
+        if slices.kind[row] == Kind.RUNTIME
+    }
+    pids = list(dict.fromkeys(lane.pid for lane in trace.lanes))
+    found: dict[tuple[int, str], Counter[str]] = {}
+    for index in range(3):
+        for pid in ("0", "1"):
+            mine = [row for row in rows if trace.lanes[slices.lane[row]].pid == pid]
+            times = [(int(slices.start[row]), int(slices.end[row])) for row in mine]
+            called = [calls.get(int(slices.correlation[row]), -1) for row in mine]
+            own = [time for time, call in zip(times, called, strict=True) if call >= 0 and call // 100 == index]
+            counts = found.setdefault((index, pid), Counter())
+            if not own:
+                continue
+            low, high = min(start for start, _ in own), max(end for _, end in own)
+            for moment in range(low, high):
+                running = any(start <= moment < end for start, end in times)
+                counts["idle"] += not running
+                counts["others"] += running and not any(start <= moment < end for start, end in own)
+            earlier = [end for start, end in times if start < low]
+            counts["wait"] = max(low - max(earlier), 0) if earlier else 0
+            counts["known"] = bool(earlier)
+            for gap in range(len(gaps)):
+                inside = low <= gaps.start[gap] and gaps.end[gap] <= high
+                if gaps.device[gap] == pids.index(pid) and (inside or gaps.end[gap] == low):
+                    counts["gaps"] += 1
+                    for cause, values in spent.items():
+                        counts[f"cause {cause}"] += values[gap]
+    return found
+
+
+@given(work_of_steps())
+@settings(max_examples=150, deadline=None)
+def test_every_step_is_idle_as_counted_moment_by_moment(made: list[Event]) -> None:
+    trace = make_trace(made)
+    found, expected = step_spans(trace), slow_spans(trace)
+    pids = list(dict.fromkeys(lane.pid for lane in trace.lanes))
+    for index in range(3):
+        mine = [expected[index, pid] for pid in ("0", "1")]
+        assert found.total_idle[index] == sum(each["idle"] for each in mine)
+        assert found.total_others[index] == sum(each["others"] for each in mine)
+        assert found.total_wait[index] == sum(each["wait"] for each in mine)
+        assert found.wait_known[index] == any(each["known"] for each in mine)
+    for column, number in enumerate(found.device.tolist()):
+        assert found.idle[:, column].tolist() == [expected[index, pids[number]]["idle"] for index in range(3)]
+    part, gap = gaps_of(trace, found)
+    assert np.bincount(part, minlength=3).tolist() == [
+        expected[index, "0"]["gaps"] + expected[index, "1"]["gaps"] for index in range(3)
+    ]
+    for cause, values in gap_causes(trace).spent.items():
+        sums = np.bincount(part, values[gap], 3).tolist()
+        assert sums == [sum(expected[index, pid][f"cause {int(cause)}"] for pid in "01") for index in range(3)]
+
+
+@given(work_of_steps())
+@settings(max_examples=100, deadline=None)
+def test_parts_of_the_idle_time_add_up_and_shares_stay_below_a_hundred(made: list[Event]) -> None:
+    trace = make_trace(made)
+    for one in [*step_verdicts(trace), verdict(trace)]:
+        if one is None:
+            continue
+        assert one.cpu_late + one.in_launch + one.waiting + one.unknown + one.pauses == one.idle + one.wait
+        assert min(one.cpu_late, one.in_launch, one.waiting, one.unknown, one.pauses) >= 0
+        assert one.pauses <= MIN_GAP_NS * (one.activities + len(trace.slices))
+        assert 0 <= one.idle_pct <= 100
+        assert 0 <= one.unused_pct <= 100
+        assert 0 <= one.exposed_comm_pct <= 100
+
+
+def totals_of(spans: GpuSpans) -> list[list[int]]:
+    return [spans.total_span.tolist(), spans.total_idle.tolist(), spans.total_wait.tolist()]
+
+
+def test_a_trace_without_gpu_activity_has_no_span() -> None:
+    trace = make_trace([op("aten::mm", 0, 10), step(1, 0, 100)])
+    assert totals_of(trace_span(trace)) == totals_of(step_spans(trace)) == [[0], [0], [0]]
+    assert np.isnan(trace_span(trace).idle_pct).all()
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_the_verdict_of_a_trace_and_a_comparison_agree(name, shared_trace) -> None:
+    """In words, in the idle share, and in what the statement of a comparison says of it."""
+    trace = load(str(shared_trace(name)))
+    one = side(trace)
+    whole, found = verdict(trace), measures(one)
+    assert traits(one).verdict == (whole.words.removesuffix(ELSEWHERE) if whole else None)
+    if whole is None:
+        assert np.isnan(found["gpu_idle_pct"].values).all()
+        return
+    if one.part_kind != STEP:
+        assert found["gpu_idle_pct"].values.tolist() == [pytest.approx(whole.idle_pct)]
+        return
+    kept = [each for each in PANES["steps"].build(trace).rows() if each["step"] in set(one.number.tolist())]
+    for measure, column in (("gpu_idle_pct", "idle_pct"), ("gpu_idle_us", "gpu_idle_us")):
+        shown = [np.nan if each[column] is None else each[column] for each in kept]
+        assert found[measure].values.tolist() == pytest.approx(shown, nan_ok=True)
+    shares = [each.unused_pct for each in step_verdicts(trace) if each]
+    assert whole.typical is not None
+    assert min(shares) <= whole.typical.unused_pct <= max(shares)
