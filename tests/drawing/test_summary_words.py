@@ -13,7 +13,7 @@ from tracetui.drawing.text.summary_words import readable, words
     ("key", "text"),
     [
         ("gpu_busy_us", "GPU busy"),
-        ("gpu_busy_pct", "GPU busy, share of the whole time"),
+        ("gpu_busy_pct", "GPU busy share of the whole time"),
         ("size_bytes", "size"),
         ("cpu_ops", "CPU ops"),
         ("recorded_with", "recorded with"),
@@ -29,7 +29,7 @@ def test_values_have_their_units_and_what_is_not_known_stays_unknown():
     shown = readable(plain)
     facts = {str(row["key"]): row["value"] for row in shown.rows()}
     assert facts["GPU busy"] == "1.90 ms"
-    assert facts["GPU busy, share of the whole time"] == "95.0 %"
+    assert facts["GPU busy share of the whole time"] == "95.0 %"
     assert facts["size"] == "3.0 MiB"
     assert facts["kernels"] == "1"
     assert facts["workload"] is None

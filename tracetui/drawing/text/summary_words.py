@@ -10,10 +10,10 @@ from tracetui.model.table import Cell, Table, texts
 
 _UNITS = re.compile(r"_(us|bytes)$")
 _PHRASES = {
-    "gpu_busy_pct": "GPU busy, share of the whole time",
-    "idle_pct": "GPU idle, share from first to last activity",
-    "step_idle_pct": "the same in the median step",
-    "step_wait_us": "GPU wait before that step",
+    "gpu_busy_pct": "GPU busy share of the whole time",
+    "idle_pct": "GPU idle share from first to last activity",
+    "step_idle_pct": "GPU idle share of a step",
+    "step_wait_us": "GPU wait before a step",
 }
 """Keys that are read as a phrase: shares near each other say of what they are."""
 _WORDS = {"gpu": "GPU", "cpu": "CPU", "dur": "duration", "comm": "communication", "doubts": "warnings"}
