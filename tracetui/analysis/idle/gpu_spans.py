@@ -56,7 +56,8 @@ class GpuSpans:
     @property
     def total_others(self) -> Int64:
         """Time within the spans of each part in which only activities of other parts ran, or of none."""
-        return self.total_span - self.total_idle - self.busy.sum(axis=1)
+        total: Int64 = self.total_span - self.total_idle - self.busy.sum(axis=1)
+        return total
 
     @property
     def total_wait(self) -> Int64:
@@ -67,14 +68,19 @@ class GpuSpans:
     @property
     def wait_known(self) -> Bool:
         """Mask of the parts with a device on which something ran before."""
-        known: Bool = (self.active & (self.wait >= 0)).any(axis=1)
-        return known
+        return np.asarray((self.active & (self.wait >= 0)).any(axis=1))
+
+    @property
+    def ran(self) -> Bool:
+        """Mask of the parts that ran anything on a device."""
+        return np.asarray(self.active.any(axis=1))
 
     @property
     def idle_pct(self) -> Float64:
         """Idle time of each part as a percentage of its spans; NaN without a span."""
         span = self.total_span
-        return np.divide(100 * self.total_idle, span, out=np.full(len(self), np.nan), where=span > 0)
+        share: Float64 = np.divide(100 * self.total_idle, span, out=np.full(len(self), np.nan), where=span > 0)
+        return share
 
 
 def gpu_spans(trace: Trace, rows: Int64, part: Int64, count: int) -> GpuSpans:

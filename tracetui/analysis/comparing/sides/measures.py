@@ -126,12 +126,11 @@ def _gpu_times(side: Side) -> Iterator[Measure]:
 def _idle_times(side: Side) -> Iterator[Measure]:
     """The one idle time of every part (R3.30), and what is beside it."""
     spans = gpu_spans(side.trace, *side.activities(), len(side))
-    ran = spans.active.any(axis=1)
 
     def known(times: Int64, mask: Bool) -> Float64:
         return np.where(mask, times / 1000, np.nan)
 
-    idle, others = known(spans.total_idle, ran), known(spans.total_others, ran)
+    idle, others = known(spans.total_idle, spans.ran), known(spans.total_others, spans.ran)
     kind = side.part_kind
     yield Measure("gpu_idle_us", idle, "Time in the span in which the device ran nothing at all.", "us")
     yield Measure("gpu_idle_pct", spans.idle_pct, "Idle time as a share of the span.", "%")
