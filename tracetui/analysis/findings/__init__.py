@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tracetui.analysis import columns as col
+from tracetui.analysis.findings.autograd import missing_no_grad
 from tracetui.analysis.findings.collectives import small_collectives, straggler
 from tracetui.analysis.findings.communication import exposed_communication
 from tracetui.analysis.findings.compilation import graph_breaks, recompilation
@@ -66,6 +67,7 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     stalled_thread,
     recompilation,
     graph_breaks,
+    missing_no_grad,
     own_profiler,
     stack_recording,
     launches_missing,
