@@ -101,9 +101,15 @@ async def test_tabs_group_sort_and_filter() -> None:
         assert "by name" in app.view.panes.query_one(Bar).text
         await pilot.press("enter")
         await settle(pilot)
-        assert app.view.panes.arrangement.filter == "gemm"
+        group = app.view.panes.arrangement.group
+        assert group is not None and group.label == "gemm"
         assert len(app.list.order) == 1
-        await pilot.press("escape", "s", "s")
+        await pilot.press("escape")
+        await settle(pilot)
+        assert app.view.panes.arrangement.by == "name"
+        await keys(pilot, *"bbbbb")
+        assert app.view.panes.arrangement.by is None
+        await pilot.press("s", "s")
         assert app.view.panes.arrangement.sort is not None
         await keys(pilot, "F", *"relu", "enter")
         assert len(app.list.order) == 1

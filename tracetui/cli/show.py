@@ -125,10 +125,13 @@ def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None, e
     """Print a table in one of the formats, at most `limit` rows of it; `extent` says which part of the pane it is."""
     import numpy as np
 
+    from tracetui.drawing.group_names import named_groups
     from tracetui.drawing.text import export, markdown, plain
     from tracetui.drawing.text import roofline_plot as scatter
     from tracetui.drawing.text.origin import WHOLE
 
+    if form not in ("json", "csv") and extent is not None:
+        table = named_groups(table, extent.by)
     on_screen = form == "table" and sys.stdout.isatty()
     if limit is None and on_screen:
         limit = SCREENFUL

@@ -144,6 +144,14 @@ class Column:
         hits[used] = [number >= 0 and holds(strings[number]) for number in used.tolist()]
         return hits[ids]
 
+    def equal(self, value: Cell) -> NDArray[np.bool_]:
+        """Mask of the rows with a value; None asks for those without one."""
+        if value is None:
+            return self.nulls()
+        if self.strings is not None:
+            return self.matching(lambda each: each == value)
+        return np.asarray(self.values == value)
+
     def take(self, rows: NDArray[np.integer]) -> Column:
         """The same column with the given rows in the given order."""
         return replace(self, values=self.values[rows])

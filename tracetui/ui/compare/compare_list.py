@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracetui.analysis.comparing.comparison import Comparison
+from tracetui.drawing.group_names import named_groups
 from tracetui.model.quantities import count
 from tracetui.model.table import Table
+from tracetui.safe_text import clean
 from tracetui.ui.compare.readable_changes import grouped, readable_changes, readable_totals, with_calls
 from tracetui.ui.widgets.bar_texts import Tab
-from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, TabbedList
+from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, OpenGroup, TabbedList
 
 KERNELS, OPS, TOTALS = "kernels", "ops", "totals"
 CHANGE_TABS = (KERNELS, OPS, TOTALS)
@@ -129,6 +131,12 @@ class CompareList(TabbedList):
         """As in any list; grouping needs rows too."""
         return super().check_action(action, parameters) and (action != "group" or self.table is not None)
 
+    def _group_at(self, table: Table, row: int) -> OpenGroup | None:
+        by = self.arrangement.by
+        value = table.columns[0].cell(row)
+        label = str(named_groups(table, by).columns[0].cell(row))
+        return OpenGroup(by, clean(label), ((by, value),)) if by is not None else None
+
     def _identity(self, table: Table, row: int) -> RowIdentity:
         """What a row is of, whatever it is compared with."""
         by = self.arrangement.by
@@ -154,7 +162,8 @@ class CompareList(TabbedList):
         return table.note or "There is nothing to compare."
 
     def _readable(self, table: Table) -> Table:
-        return (with_calls if self.arrangement.by else _READABLE[self.pane])(table)
+        by = self.arrangement.by
+        return named_groups(with_calls(table), by) if by else _READABLE[self.pane](table)
 
     def _remarks(self) -> str:
         return super()._remarks() + (" comparing …" if self.pane in self._stale else "")

@@ -315,6 +315,8 @@ class CompareView(SearchableView):
 
     @on(TableView.RowHighlighted)
     def _select_in_list(self, message: TableView.RowHighlighted) -> None:
+        if isinstance(message, TableView.RowChosen) and self.panes.open_group(message.row):
+            return
         self.light_row()
         if isinstance(message, TableView.RowChosen):
             self.timelines.fit_lit(self.lit.leading)

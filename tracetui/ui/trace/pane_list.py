@@ -10,15 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from textual import on, work
 from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import get_current_worker
 
 from tracetui.analysis.health.health_table import doubtful
+from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.summary import counts
+from tracetui.drawing.group_names import named_groups
 from tracetui.drawing.text.export import render
 from tracetui.drawing.text.origin import Extent
 from tracetui.drawing.text.summary_words import readable
@@ -28,7 +31,7 @@ from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
 from tracetui.ui.widgets.bar_texts import Tab
-from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, TabbedList
+from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, OpenGroup, TabbedList
 from tracetui.ui.widgets.table_view import TableView
 
 TABS = (
@@ -60,6 +63,14 @@ DETAILED_COLUMNS: dict[str, tuple[str, ...]] = {
     "memory by copy": ("copy", "hint"),
 }
 """Columns too long for a list, by pane: the details show those of the current row."""
+OPENED_GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
+    "kernels": dict.fromkeys(("name", "op", "family", "annotation", "stream", "graph"), ()),
+    "launches": dict.fromkeys(("name", "op", "stream"), ()),
+    "occupancy": {"op": ("kernel",)},
+    "gaps": {"cause": ()},
+    "memory": {"op": ("device",), "device": ()},
+}
+"""Groupings of which a group can be opened, by pane: single rows have its first column too, and those named here."""
 UNTIMED_PANES = ("findings", "health", "summary")
 """Panes that are not in the order of time: the cursor stays where it was left."""
 
@@ -158,6 +169,23 @@ class PaneList(TabbedList):
         else:
             self._show(0)
 
+    def _group_at(self, table: Table, row: int) -> OpenGroup | None:
+        by = self.arrangement.by
+        if by is None or self.pane not in OPENED_GROUPS or by not in OPENED_GROUPS[self.pane]:
+            return None
+        key = table.columns[0]
+        label = str(named_groups(table, by).columns[0].cell(row))
+        label = clean(short_kernel(label) if key.spec.text is TextKind.KERNEL else label)
+        names = [key.name, *(name for name in OPENED_GROUPS[self.pane][by] if name in table)]
+        if (self.pane, by) == ("kernels", "stream") and table.slices is not None:
+            return OpenGroup(by, label, (), int(self.trace.slices.lane[table.slices[row]]))
+        return OpenGroup(by, label, tuple((name, table[name].cell(row)) for name in names))
+
+    def _in_group(self, table: Table, group: OpenGroup) -> NDArray[np.bool_]:
+        if group.lane < 0 or table.slices is None:
+            return super()._in_group(table, group)
+        return np.asarray(self.trace.slices.lane[table.slices] == group.lane)
+
     def as_text(self, format: str, row: int | None = None, most: int | None = None) -> str:
         """The listed rows, at most `most`, or one row of the table, as `csv`, `md` or `json`."""
         table = self.table
@@ -168,10 +196,15 @@ class PaneList(TabbedList):
         extent = Extent(
             None if self.pane in WHOLE_TRACE_PANES else self.step,
             arrangement.by,
-            arrangement.filter if row is None else "",
+            self._kept_words() if row is None else "",
             len(listed) if row is None else None,
         )
         return render(table.take(rows), self.trace, self.pane, format, extent)
+
+    def _kept_words(self) -> str:
+        """The filter and the open group in words."""
+        arrangement = self.arrangement
+        return " in ".join(filter(None, (arrangement.filter, arrangement.group.label if arrangement.group else "")))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """As in any list; whether a pane can be grouped at all is known without looking at the trace."""
@@ -236,7 +269,7 @@ class PaneList(TabbedList):
         return table.note or f"Nothing to list: {PANES[self.pane].help}"
 
     def _readable(self, table: Table) -> Table:
-        return readable(table) if self.pane == "summary" else table
+        return readable(table) if self.pane == "summary" else named_groups(table, self.arrangement.by)
 
     @on(TableView.RowHighlighted)
     def _explain_row(self) -> None:

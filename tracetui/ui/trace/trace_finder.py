@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from textual.widget import Widget
 
@@ -28,11 +26,7 @@ class TraceFinder(ListFinder):
         self.view, self.navigator = view, navigator
 
     def go_into(self, name: str) -> None:
-        """Show the slices behind a row that groups by name: as single rows, or in the lanes."""
-        panes = self.panes
-        if panes.arrangement.by is not None:
-            panes.arrange_by(replace(panes.arrangement, by=None, sort=None, filter=name), select_first=True)
-            return
+        """Show the slices behind a row that groups by name, in the lanes."""
         self.navigator.leave()
         trace = self.view.trace
         rows = slices_named(trace, name)

@@ -203,7 +203,9 @@ class TraceView(SearchableView):
 
     def action_kernel(self, direction: int) -> None:
         """Select the kernel before or after, or without a GPU the slice of the lane; of a filtered list its next."""
-        if self.panes.pane == "kernels" and self.panes.arrangement.filter and not self.panes.groups_names:
+        arrangement = self.panes.arrangement
+        is_part = bool(arrangement.filter or arrangement.group) and not self.panes.groups_names
+        if self.panes.pane == "kernels" and is_part:
             self.panes.view.action_move(direction)
             return
         if has_gpu(self.trace):
@@ -327,7 +329,10 @@ class TraceView(SearchableView):
             return
         if "steps_by" in table:
             self.post_message(self.StepsPicked(str(table["steps_by"].cell(message.row))))
-        elif self.panes.groups_names and "input_shapes" not in table:
+            return
+        if self.panes.open_group(message.row):
+            return
+        if self.panes.pane in ("ops", "views") and "input_shapes" not in table:
             self.finder.go_into(str(table.columns[0].cell(message.row)))
         elif self.panes.pane == "steps":
             self.navigator.leave()

@@ -61,10 +61,18 @@ class ListFinder:
         if purpose != "search" and self.panes.arrangement.filter:
             self.panes.arrange_by(replace(self.panes.arrangement, filter=""))
 
+    def leave(self) -> None:
+        """Forget search and filter; where there are none, close the group that is open."""
+        if self.search.text or self.panes.arrangement.filter:
+            self.clear()
+        else:
+            self.panes.close_group()
+
     @property
     def is_set(self) -> bool:
-        """Whether there is a search or a filter to forget."""
-        return bool(self.search.text or self.panes.arrangement.filter)
+        """Whether there is a search or a filter to forget, or a group to close."""
+        arrangement = self.panes.arrangement
+        return bool(self.search.text or arrangement.filter or arrangement.group)
 
     def _new_search(self) -> Search:
         return Search(cursor=self.panes.view.cursor)

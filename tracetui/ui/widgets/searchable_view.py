@@ -85,8 +85,8 @@ class SearchableView(Widget):
         self.finder.next(direction)
 
     def action_clear(self) -> None:
-        """Forget search and filter, and go back to the list from the details."""
-        self.finder.clear()
+        """Forget search and filter, or close the open group, and go back to the list from the details."""
+        self.finder.leave()
         if self.has_class("-details"):
             self.action_details()
         self.hints.end_notice()

@@ -25,7 +25,7 @@ from tracetui.analysis.checking.row_filter import is_condition, kept_rows
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.drawing.format import shorten
 from tracetui.model.quantities import count
-from tracetui.model.table import Table, TextKind
+from tracetui.model.table import Cell, Table, TextKind
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.bar import Bar
@@ -35,6 +35,25 @@ from tracetui.ui.widgets.table_view import TableView
 
 WAITING_NOTE = "…"
 """Stands in the list while its table is being made."""
+
+
+@dataclass(frozen=True)
+class OpenGroup:
+    """A group whose rows are listed in place of the groups."""
+
+    by: str
+    """What rows were grouped by."""
+    label: str
+    """Name of the group, as it was listed."""
+    key: tuple[tuple[str, Cell], ...]
+    """Columns that are equal in all rows of the group, with their values."""
+    lane: int = -1
+    """The lane of all rows of the group; -1 where the columns decide."""
+    sort: str | None = None
+    descending: bool = False
+    """How the groups were sorted."""
+    cursor: int = 0
+    """Where the cursor was among the groups."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +67,8 @@ class ListArrangement:
     """Only rows that this filter keeps are listed: a text, or a condition on columns."""
     by: str | None = None
     """What rows are grouped by, in the analysis's words; None for single rows."""
+    group: OpenGroup | None = None
+    """The group of which single rows are listed; None for all rows."""
 
     def sorted_by(self, name: str, table: Table) -> ListArrangement:
         """Sort by a column, numbers from the largest, texts from A; by the same again, the other way."""
@@ -160,6 +181,39 @@ class TabbedList(Widget):
         """Sort, filter or group the current tab; `select_first` selects the first row once it is listed."""
         raise NotImplementedError
 
+    def open_group(self, row: int) -> bool:
+        """List the single rows of the group at a row of the grouped table; False where its rows cannot be told."""
+        table, arrangement = self.table, self.arrangement
+        group = self._group_at(table, row) if table is not None and arrangement.by is not None else None
+        if group is None:
+            return False
+        group = replace(
+            group, sort=arrangement.sort, descending=arrangement.descending, cursor=max(self.view.cursor, 0)
+        )
+        self.arrange_by(replace(arrangement, by=None, sort=None, descending=False, group=group), select_first=True)
+        return True
+
+    def close_group(self) -> None:
+        """List the groups again, the cursor on the one that was open."""
+        group = self.arrangement.group
+        if group is not None:
+            self._cursors[self.pane] = group.cursor
+            closed = replace(self.arrangement, by=group.by, sort=group.sort, descending=group.descending, group=None)
+            self.arrange_by(closed)
+            self.view.put_cursor(group.cursor)
+            self.view.announce_row()
+
+    def _group_at(self, table: Table, row: int) -> OpenGroup | None:
+        """The group at a row of the grouped table; None where its rows cannot be told."""
+        raise NotImplementedError
+
+    def _in_group(self, table: Table, group: OpenGroup) -> NDArray[np.bool_]:
+        """Mask of the single rows of a group."""
+        mask = np.ones(len(table), bool)
+        for name, value in group.key:
+            mask &= table[name].equal(value) if name in table else False
+        return mask
+
     def matches(self, text: str) -> NDArray[np.int64]:
         """Indices, in the list, of the rows that contain a text."""
         table = self.table
@@ -197,7 +251,7 @@ class TabbedList(Widget):
         groupings = (None, *self.groupings)
         if len(groupings) > 1:
             by = groupings[(groupings.index(self.arrangement.by) + 1) % len(groupings)]
-            self.arrange_by(replace(self.arrangement, by=by, sort=None, descending=False))
+            self.arrange_by(replace(self.arrangement, by=by, sort=None, descending=False, group=None))
 
     @on(TableView.HeaderClicked)
     def _sort_by_title(self, message: TableView.HeaderClicked) -> None:
@@ -231,8 +285,12 @@ class TabbedList(Widget):
             order = arrange(table, arrangement)
         except Mistake as mistake:
             return np.empty(0, np.int64), f"{wanted!r} does not fit this list: {mistake} {remedy}"
-        if not wanted:
+        if arrangement.group is not None:
+            order = order[self._in_group(table, arrangement.group)[order]]
+        if not wanted and arrangement.group is None:
             return order, self._empty_note(table)
+        if not wanted:
+            return order, "Nothing here is in this group. esc lists the groups."
         verb = "fits" if is_condition(table, arrangement.filter) else "contains"
         return order, f"No row {verb} {wanted!r}. {remedy}"
 
@@ -243,6 +301,8 @@ class TabbedList(Widget):
         """How the list is arranged, as it stands behind the tabs."""
         arrangement = self.arrangement
         remarks = f" by {arrangement.by}" if arrangement.by else ""
+        if arrangement.group is not None:
+            remarks = f" {arrangement.group.by} {shorten(arrangement.group.label, 24)} {count(len(self.view.order))}"
         if arrangement.filter:
             remarks += f" filter {shorten(clean(arrangement.filter).strip(), 24)!r} {count(len(self.view.order))}"
         return remarks
