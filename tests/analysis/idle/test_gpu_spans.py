@@ -145,6 +145,37 @@ def test_a_trace_that_is_idle_outside_of_its_steps_is_not_judged_by_that() -> No
     assert "; in the median step idle 0 % from the first GPU activity to the last, 0.2 % with the GPU" in found.text
 
 
+def replays(hole: int) -> Trace:
+    """Five replays of a graph of ten nodes, with a hole of some us before the same node of each."""
+    made: list[Event] = []
+    for number in range(5):
+        begin = 10_000 * number
+        made.append(launch(begin * US, 20 * US, number + 1, "cudaGraphLaunch"))
+        for node in range(10):
+            start = begin + 30 + 100 * node + (hole if node >= 5 else 0)
+            made.append(kernel(f"k{node}", start * US, 99 * US, correlation=number + 1, args={"graph id": 3}))
+        made.append(launch((begin + 1_100 + hole) * US, US, 100 + number))
+        made.append(kernel("filler", (begin + 1_030 + hole) * US, (8_995 - hole) * US, correlation=100 + number))
+    return make_trace(made)
+
+
+def test_what_was_not_recorded_holds_nothing_back() -> None:
+    found = verdict(replays(4_000))
+    assert found is not None
+    assert found.idle_pct > 35
+    assert found.not_recorded == 5 * 4_001 * US
+    assert found.words == "GPU-bound"
+    assert "of the idle time lies where nodes of a graph were not recorded" in found.remarks[0]
+    assert "not recorded)" in found.text
+
+
+def test_without_holes_of_that_kind_no_idle_time_is_left_out() -> None:
+    found = verdict(replays(0))
+    assert found is not None
+    assert (found.not_recorded, found.remarks) == (0, ())
+    assert "not recorded" not in found.text
+
+
 @st.composite
 def work_of_steps(draw: st.DrawFn) -> list[Event]:
     """Activities on two devices, launched in one of three steps, in none, or by nothing recorded."""
@@ -226,8 +257,9 @@ def test_parts_of_the_idle_time_add_up_and_shares_stay_below_a_hundred(made: lis
     for one in [*step_verdicts(trace), verdict(trace)]:
         if one is None:
             continue
-        assert one.cpu_late + one.in_launch + one.waiting + one.unknown + one.pauses == one.idle + one.wait
-        assert min(one.cpu_late, one.in_launch, one.waiting, one.unknown, one.pauses) >= 0
+        parts = (one.cpu_late, one.in_launch, one.waiting, one.unknown, one.not_recorded, one.pauses)
+        assert sum(parts) == one.idle + one.wait
+        assert min(parts) >= 0
         assert one.pauses <= MIN_GAP_NS * (one.activities + len(trace.slices))
         assert 0 <= one.idle_pct <= 100
         assert 0 <= one.unused_pct <= 100

@@ -73,6 +73,8 @@ MIN_ELSEWHERE_POINTS = 10.0
 """Minimum idle share of a trace beyond that of its median step, in percentage points, to be mentioned."""
 ELSEWHERE = ", idle elsewhere"
 """End of the words for a trace that is idle outside of its steps, or in a few of them."""
+MIN_NOT_RECORDED_PERCENT = 2.0
+"""Minimum percent of the time in which something ran that was not recorded, for it to be mentioned."""
 MIN_EXPOSED_PERCENT = 20.0
 """Minimum percent of exposed communication of a communication-bound GPU."""
 MAX_SMALL_GAP_NS = 1_000_000
@@ -80,11 +82,15 @@ MAX_SMALL_GAP_NS = 1_000_000
 MAX_ORDINARY_DELAY_NS = 10_000
 """Maximum ns after the launch call that indicate no dependency."""
 
-IDLE_PARTS = ("cpu_late", "in_launch", "waiting", "unknown", "dependency", "after_sync")
-"""Parts of the idle time: its four parts, and two further views of it."""
+IDLE_PARTS = ("cpu_late", "in_launch", "waiting", "unknown", "not_recorded", "dependency", "after_sync")
+"""Parts of the idle time: its five parts, and two further views of it."""
 
 FRAMES = (
     "Python frames were recorded (with_stack), which makes the CPU slower: without the profiler the gaps are shorter."
+)
+NOT_RECORDED = (
+    "{} of the idle time lies where nodes of a graph were not recorded: the GPU was probably busy then, and the "
+    "verdict leaves it out."
 )
 NOTHING_SEEN = (
     "Nothing in the trace says what the queued work waited for: kernels that were not recorded, another process, "
@@ -124,6 +130,8 @@ class Verdict:
     """Whether Python frames were recorded, which slows the CPU down (R3.34)."""
     wait: int = 0
     """Idle time in ns right before the first activity of a step; 0 for a trace, whose idle time holds all waits."""
+    not_recorded: int = 0
+    """Part of the idle time and the wait, in ns: gaps in which nodes of a graph ran that were not recorded."""
     pauses: int = 0
     """Part of the idle time and the wait, in ns: pauses too short to be gaps."""
     limit: str | None = None
@@ -152,6 +160,16 @@ class Verdict:
         return _pct(self.unused, self.total + self.wait)
 
     @property
+    def judged(self) -> int:
+        """Idle time and wait in ns without what was not recorded: the verdict rests on it."""
+        return self.unused - self.not_recorded
+
+    @property
+    def judged_pct(self) -> float:
+        """Share of `judged` in the time, the wait before the first activity included."""
+        return _pct(self.judged, self.total + self.wait)
+
+    @property
     def late_pct(self) -> float:
         """Share of the activities that were launched too late; alone it says little."""
         return _pct(self.late, self.activities)
@@ -159,7 +177,7 @@ class Verdict:
     @property
     def unknown(self) -> int:
         """Part of the idle time and the wait, in ns: before activities without a launch record."""
-        return self.unused - self.pauses - self.cpu_late - self.in_launch - self.waiting
+        return self.judged - self.pauses - self.cpu_late - self.in_launch - self.waiting
 
     def share_of_idle(self, part: str) -> float | None:
         """One of `IDLE_PARTS` as a share of the idle time and the wait; None where there is neither."""
@@ -180,30 +198,31 @@ class Verdict:
     def cause(self) -> str:
         """Main cause of the idle time and the wait: overhead, host-stall, dependency, unknown or mixed."""
         host = self.cpu_late + self.in_launch
-        if _pct(host, self.unused) >= HALF_PERCENT:
+        if _pct(host, self.judged) >= HALF_PERCENT:
             return "overhead" if (self.small_pct or 0) >= HALF_PERCENT else "host-stall"
-        if _pct(self.dependency, self.unused) >= HALF_PERCENT:
+        if _pct(self.dependency, self.judged) >= HALF_PERCENT:
             return "dependency"
-        return "unknown" if _pct(self.unknown, self.unused) >= HALF_PERCENT else "mixed"
+        return "unknown" if _pct(self.unknown, self.judged) >= HALF_PERCENT else "mixed"
 
     @property
     def level(self) -> int:
         """0 for a device that is kept busy, 1 for one with gaps, 2 for one that starves."""
-        return int(self.unused_pct >= BUSY) + int(self.unused_pct >= STARVED)
+        return int(self.judged_pct >= BUSY) + int(self.judged_pct >= STARVED)
 
     @property
     def words(self) -> str:
         """The verdict in words; for a trace those of its median step, and whether it is idle elsewhere."""
         if self.typical is None:
             return self._own_words
-        more = self.level > self.typical.level and self.unused_pct >= self.typical.unused_pct + MIN_ELSEWHERE_POINTS
+        more = self.level > self.typical.level and self.judged_pct >= self.typical.judged_pct + MIN_ELSEWHERE_POINTS
         return f"{self.typical.words}{ELSEWHERE if more else ''}"
 
     @property
     def text(self) -> str:
         """The verdict with the numbers behind it, each with what it is a share of, in one line."""
         shares = ((self.cpu_late, "CPU late"), (self.in_launch, "in the launch call"), (self.waiting, "waiting"))
-        parts = [*shares, (self.unknown, "unknown")] if _pct(self.unknown, self.unused) >= 1 else list(shares)
+        others = ((self.unknown, "unknown"), (self.not_recorded, "not recorded"))
+        parts = [*shares, *(each for each in others if _pct(each[0], self.unused) >= 1)]
         split = ", ".join(f"{rounded_percent(_pct(time, self.unused))} {word}" for time, word in parts)
         line = f"{self.words}: {self.idle_text}"
         line += f" ({split})" if self.unused else ""
@@ -226,6 +245,8 @@ class Verdict:
         if self.typical:
             return self.typical.remarks
         said = []
+        if _pct(self.not_recorded, self.total + self.wait) >= MIN_NOT_RECORDED_PERCENT:
+            said.append(NOT_RECORDED.format(rounded_percent(_pct(self.not_recorded, self.unused))))
         if self.level and self.cause == "overhead" and self.has_frames:
             said.append(FRAMES)
         if self.level and self.cause == "dependency" and self.seen_waits < self.dependency / 2:
@@ -291,13 +312,13 @@ def typical_verdict(trace: Trace, indices: Iterable[int]) -> Verdict | None:
     step ran anything on a GPU.
     """
     every = step_verdicts(trace)
-    judged = sorted((one for one in (every[index] for index in indices) if one), key=lambda one: one.unused_pct)
+    judged = sorted((one for one in (every[index] for index in indices) if one), key=lambda one: one.judged_pct)
     if not judged:
         return None
     middle = judged[len(judged) // 2]
     alike = [one for one in judged if one.level == middle.level]
     words = Counter(one.words for one in alike).most_common(1)[0][0]
-    return min((one for one in alike if one.words == words), key=lambda one: abs(one.unused_pct - middle.unused_pct))
+    return min((one for one in alike if one.words == words), key=lambda one: abs(one.judged_pct - middle.judged_pct))
 
 
 def verdict_on(trace: Trace, step: int | None) -> Verdict | None:
@@ -324,21 +345,24 @@ def _judge(trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exp
     def within(values: NDArray[np.generic]) -> Int64:
         return _sums(part, np.asarray(values)[gap], count)
 
-    host = idle.cpu_late + idle.in_launch
+    hole = gap_causes(trace).spent.get(Cause.NOT_RECORDED, np.zeros(len(idle), np.int64))
+    cpu_late, in_launch, waiting = _without(hole, idle.waiting, idle.in_launch, idle.cpu_late)[::-1]
+    host = cpu_late + in_launch
     sums = {
         "covered": spans.total_span - spans.total_idle,
         "idle": spans.total_idle,
         "wait": spans.total_wait,
+        "not_recorded": within(hole),
         "pauses": spans.total_idle + spans.total_wait - within(idle.dur),
         "activities": _sums(work, np.ones_like(work), count),
         "late": _sums(late, idle.cpu_late > 0, count),
-        "cpu_late": within(idle.cpu_late),
-        "in_launch": within(idle.in_launch),
-        "waiting": within(idle.waiting),
+        "cpu_late": within(cpu_late),
+        "in_launch": within(in_launch),
+        "waiting": within(waiting),
         "small": within(np.where(idle.dur < MAX_SMALL_GAP_NS, host, 0)),
-        "dependency": within(np.maximum(idle.waiting - MAX_ORDINARY_DELAY_NS, 0)),
+        "dependency": within(np.maximum(waiting - MAX_ORDINARY_DELAY_NS, 0)),
         "seen_waits": causes[:, Cause.GRAPH] + causes[:, Cause.STREAM],
-        "after_sync": within(np.where(gap_causes(trace).after_sync, idle.dur, 0)),
+        "after_sync": within(np.where(gap_causes(trace).after_sync, idle.dur - hole, 0)),
         "exposed_comm": exposed.exposed_comm,
         "exposed_copy": exposed.exposed_copy,
     }
@@ -350,6 +374,16 @@ def _judge(trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exp
         for row, cause in zip(rows, np.argmax(stalls, axis=1).tolist(), strict=True)
     )
     return [_limited(trace, one, order.row[work == index]) for index, one in enumerate(made)]
+
+
+def _without(hole: Int64, *parts: Int64) -> list[Int64]:
+    """The parts of every gap without the time of a hole in it, which takes up the first of them first."""
+    left = []
+    for times in parts:
+        taken = np.minimum(times, hole)
+        left.append(times - taken)
+        hole = hole - taken
+    return left
 
 
 def _limited(trace: Trace, one: Verdict, rows: Int64) -> Verdict | None:
