@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,6 +97,27 @@ def test_an_empty_table_is_printed(trace, form):
     text = render(empty, trace, "kernels", form)
     assert ("No rows." if form in ("table", "md") else "index") in text
     assert form == "csv" or "Nothing ran on a GPU." in text
+
+
+@pytest.mark.parametrize("form", ["table", "md"])
+def test_a_headline_stands_above_the_rows(trace, form):
+    lines = render(replace(TABLE, headline="Two\x1b kernels\nof_no @weight."), trace, "kernels", form).splitlines()
+    index = next(number for number, line in enumerate(lines) if "Two" in line)
+    assert index < next(number for number, line in enumerate(lines) if "index" in line)
+    assert "\x1b" not in lines[index] and lines[index].endswith("weight.")
+    assert not any("Two kernels of" in line for line in render(TABLE, trace, "kernels", form).splitlines())
+
+
+def test_json_has_the_headline_where_there_is_one(trace):
+    document = json.loads(render(replace(TABLE, headline="Two kernels."), trace, "kernels", "json"))
+    assert document["headline"] == "Two kernels."
+    assert "headline" not in json.loads(render(TABLE, trace, "kernels", "json"))
+
+
+def test_an_empty_table_has_its_headline_too(trace):
+    empty = Table((numbers("index", np.empty(0, np.int64)),), headline="Nothing to save.")
+    assert render(empty, trace, "findings", "table") == "No rows. Nothing to save.\n"
+    assert "Nothing to save." in render(empty, trace, "findings", "md")
 
 
 def test_markdown_says_where_it_comes_from_and_escapes(trace):

@@ -18,6 +18,7 @@ from tests.support.paths import SAMPLES
 from tests.support.report_page import Page, read_page
 from tests.support.reports import ATTACKS, check_tables, html_of, training
 from tracetui.analysis import columns as col
+from tracetui.analysis.panes import pane_named
 from tracetui.cli.main import main
 from tracetui.drawing.report.arrangement import Stretch, blocks
 from tracetui.drawing.report.lanes_svg import BUDGET, lanes_figure
@@ -34,6 +35,14 @@ from tracetui.safe_text import clean
 
 def read(trace: Trace, step: int | None = None) -> Page:
     return read_page(html_of(trace, step))
+
+
+def test_the_findings_start_with_their_headline() -> None:
+    trace = training()
+    headline = pane_named("findings").build(trace).headline
+    texts = read(trace).texts
+    assert headline and headline in texts
+    assert texts.index(headline) < next(number for number, words in enumerate(texts) if words.startswith("The weighti"))
 
 
 def test_tables_are_those_of_the_panes() -> None:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 from textual.app import App, ComposeResult
 
@@ -68,6 +70,27 @@ async def test_a_click_selects_a_row() -> None:
     async with app.run_test(size=(60, 12)) as pilot:
         await pilot.click(TableView, offset=(5, 3))
         assert app.moves == [(2, 102)]
+
+
+async def test_a_headline_stays_above_the_titles_and_moves_the_rows() -> None:
+    words = "What the rows come to, in a sentence that is longer than one line of the list and even longer than two."
+    app = Listing(replace(table_of(50), headline=words))
+    async with app.run_test(size=(40, 12)) as pilot:
+        assert app.lines[0].startswith(" What the rows come to, in a")
+        assert app.lines[1].rstrip().endswith("…")
+        assert "index" in app.lines[2] and app.lines[3].startswith("▸     1")
+        await pilot.click(TableView, offset=(5, 5))
+        assert app.moves[-1] == (2, 102)
+        await pilot.click(TableView, offset=(5, 1))
+        assert app.moves[-1] == (2, 102)
+        await pilot.press("G")
+        assert app.lines[0].startswith(" What the rows") and app.lines[-1].startswith("▸    50")
+        await pilot.press("k")
+        assert app.lines[-2].startswith("▸    49")
+        await pilot.resize_terminal(40, 4)
+        assert "index" in app.lines[0], "the rows need the room"
+        await pilot.resize_terminal(140, 12)
+        assert app.lines[0].strip() == words and "index" in app.lines[1]
 
 
 async def test_an_empty_list_says_why() -> None:

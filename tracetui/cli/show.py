@@ -155,5 +155,6 @@ def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None, e
         console(sys.stdout, width=width).print(export.rich_table(shown, trace, pane, width))
     if cut:
         print(f"tracetui: {len(shown)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
-    if table.note and form == "csv":
-        print(f"tracetui: {table.note}", file=sys.stderr)
+    if form == "csv":
+        for sentence in filter(None, (table.headline, table.note)):
+            print(f"tracetui: {sentence}", file=sys.stderr)

@@ -208,6 +208,8 @@ class Table:
     """A sentence to print with the table: what is missing and how to record it, or a caveat."""
     doubts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """What makes numbers here doubtful, in words, and the columns that carry it; () is all of them."""
+    headline: str = ""
+    """What the rows come to: a sentence to print above them."""
 
     def __post_init__(self) -> None:
         lengths = {len(column) for column in self.columns}

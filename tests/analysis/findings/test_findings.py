@@ -33,7 +33,7 @@ def test_the_table_is_sorted_by_weight_and_every_row_jumps_to_its_evidence():
     for row, place in zip(table.rows(), table.slices.tolist(), strict=True):
         assert row["step"] == 3
         assert read_view_string(str(row["jump"])).event == trace.slices.event[place]
-    assert PANES["findings"].build(make_trace([op("aten::mm", 0, 10)])).note.startswith("There is no GPU activity")
+    assert PANES["findings"].build(make_trace([op("aten::mm", 0, 10)])).headline.startswith("There is no GPU activity")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_a_trace_of_another_program_has_only_the_sentence_that_it_is_one():
     trace = make_trace(slices, is_torch=False)
     assert ids(trace) == ["not-pytorch"]
     assert one(trace, "not-pytorch").evidence.startswith("2 slices on 1 lane")
-    assert findings(trace).note.startswith("This trace was not written by the PyTorch profiler")
+    assert findings(trace).headline.startswith("This trace was not written by the PyTorch profiler")
     assert "not-pytorch" not in ids(make_trace(slices))
 
 

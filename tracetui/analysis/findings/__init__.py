@@ -106,7 +106,7 @@ def findings(trace: Trace, step: int | None = None, by: str | None = None) -> Ta
             texts(col.JUMP, _jumps(trace, rows, number)),
         ),
         rows,
-        headline(Scope(trace, step), every),
+        headline=headline(Scope(trace, step), every),
     )
 
 

@@ -217,10 +217,9 @@ def _findings(trace: Trace) -> Section | None:
     table = pane_named("findings").build(trace)
     if len(table) == 0 and not trace.is_torch:
         return None
-    said = ("The weightiest first; the time is what the evidence speaks of, over the whole trace.",)
-    if len(table) == 0:
-        said = (clean(table.note) or "No rule found anything to say.",)
-    return Section("Findings", said, findings_html(table, trace.label))
+    order = "The weightiest first; the time is what it would save at most, over the whole trace."
+    said = [clean(table.headline or table.note), *([order] if len(table) else [])]
+    return Section("Findings", tuple(said), findings_html(table, trace.label))
 
 
 def _lanes(trace: Trace, picture: Picture, step: int | None, stretch: tuple[int, int]) -> Section:

@@ -50,8 +50,9 @@ def rich_table(table: Table, trace: Trace, pane_name: str, width: int = 120) -> 
     table = as_read(table, pane_name)
     header, lines, said = _layout(table, pane_name, width)
     title = Text(f"{pane_name} · {clean(trace.label)}", style="dim")
+    above = [Text(clean(table.headline))] if table.headline else []
     body = [Text(line, no_wrap=True, overflow="crop") for line in lines]
-    return Group(title, Text(header, style="bold"), *body, *(Text(remark, style="dim") for remark in said))
+    return Group(title, *above, Text(header, style="bold"), *body, *(Text(remark, style="dim") for remark in said))
 
 
 def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
@@ -65,6 +66,7 @@ def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     document = {
         "trace": facts(trace),
         "pane": pane_name,
+        **({"headline": clean(table.headline)} if table.headline else {}),
         "columns": [_about(column.spec) for column in table.columns],
         "rows": [dict(zip(names, row, strict=True)) for row in zip(*values.values(), strict=True)],
     }
@@ -100,7 +102,8 @@ def _plain(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
         return _nothing(table) + "\n"
     table = as_read(table, pane_name)
     header, lines, said = _layout(table, pane_name, None)
-    return "\n".join([header, *lines, *([""] if said else []), *said]) + "\n"
+    above = [clean(table.headline), ""] if table.headline else []
+    return "\n".join([*above, header, *lines, *([""] if said else []), *said]) + "\n"
 
 
 _FORMS: dict[str, Callable[[Table, Trace, str, Extent], str]] = {
@@ -185,7 +188,7 @@ def _total(widths: Iterable[int]) -> int:
 
 
 def _nothing(table: Table) -> str:
-    return " ".join(["No rows.", *([clean(table.note)] if table.note else [])])
+    return " ".join(["No rows.", *(clean(text) for text in (table.headline, table.note) if text)])
 
 
 def _pad(text: str, width: int, left: bool) -> str:

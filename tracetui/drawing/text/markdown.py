@@ -36,6 +36,8 @@ def markdown(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> s
     parts = [_title(trace, pane, extent)]
     columns = telling(table)
     said = [extent.left_out(len(table)), *remarks(table, columns)]
+    if table.headline:
+        parts.append(sentence(clean(table.headline)))
     if len(table) == 0:
         said = ["No rows.", clean(table.note)]
     elif len(table) == 1 and len(columns) > NARROW:

@@ -28,6 +28,8 @@ def plain_text(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) ->
     lines = [f"{extent.words(pane)} of {clean(trace.label)}", f"rows: {rows}"]
     if len(table) != rows:
         lines.append(f"printed: {len(table)}")
+    if table.headline:
+        lines.append(f"headline: {clean(table.headline)}")
     table = as_read(table, pane)
     body = ["", *pairs(table)] if pane == "summary" else blocks(table)
     return "\n".join([*lines, *body, *_said(table)]) + "\n"

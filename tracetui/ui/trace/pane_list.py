@@ -263,10 +263,10 @@ class PaneList(TabbedList):
 
     def _empty_note(self, table: Table) -> str:
         if not self.trace.is_torch:
-            return f"{table.note} Lanes and search work."
+            return f"{table.headline or table.note} Lanes and search work."
         if self.pane == "ops" and len(table) == 0:
             return "No operators, annotations or runtime calls in this trace. Lanes and search show what there is."
-        return table.note or f"Nothing to list: {PANES[self.pane].help}"
+        return table.headline or table.note or f"Nothing to list: {PANES[self.pane].help}"
 
     def _readable(self, table: Table) -> Table:
         return readable(table) if self.pane == "summary" else named_groups(table, self.arrangement.by)

@@ -21,11 +21,17 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
+from tracetui.drawing.format import shorten
 from tracetui.model.table import Table
+from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.columns import GAP, ShownColumn, fitted, header_text, layout_of, placed, row_text, scrolled
 from tracetui.ui.widgets.scroller import Scroller
 
+MAX_HEADLINE_LINES = 2
+"""Maximum lines of the sentence above the rows."""
+MIN_ROWS_BELOW_HEADLINE = 3
+"""Minimum rows for which there is room below it."""
 _TONES = {"+": "better", "-": "worse"}
 
 
@@ -46,6 +52,7 @@ class TableView(Scroller, can_focus=True):
         command("enter", "choose", "Go into the row", "Shows what the row stands for.", "go into"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "table--headline",
         "table--header",
         "table--cursor",
         "table--resting",
@@ -57,6 +64,7 @@ class TableView(Scroller, can_focus=True):
     DEFAULT_CSS = """
     TableView {
         height: 1fr;
+        .table--headline { text-style: bold; }
         .table--header { color: $text-muted; text-style: bold; }
         .table--cursor { background: $primary; color: $background; text-style: bold; }
         .table--resting { background: $primary-muted; color: $foreground; }
@@ -107,6 +115,7 @@ class TableView(Scroller, can_focus=True):
         self.order: NDArray[np.int64] = np.empty(0, np.int64)
         self.note = ""
         """What is said in place of rows when there are none."""
+        self._headline: list[str] = []
         self._layout: list[ShownColumn] = []
         self._columns: list[tuple[ShownColumn, int]] = []
         self._fitted = 0
@@ -131,11 +140,16 @@ class TableView(Scroller, can_focus=True):
         if [shown.name for shown in before] != [shown.name for shown in self._layout]:
             self._skipped = 0
         self._fit()
+        self._place_rows()
         with self.prevent(TableView.RowHighlighted):
             self.set_reactive(TableView.cursor, max(0, min(cursor, len(order) - 1)))
-        self.set_length(len(order) + 1 if len(order) else 0)
         self._reveal()
         self.refresh()
+
+    @property
+    def _above(self) -> int:
+        """Lines above the rows: those of the headline, and that of the titles."""
+        return len(self._headline) + 1
 
     @property
     def row(self) -> int:
@@ -191,11 +205,12 @@ class TableView(Scroller, can_focus=True):
             return
         top = self.scroll_offset.y
         width = self.size.width
-        self.refresh(Region(0, old - top + 1, width, 1), Region(0, new - top + 1, width, 1))
+        above = self._above - top
+        self.refresh(Region(0, old + above, width, 1), Region(0, new + above, width, 1))
 
     def watch_located(self) -> None:
         """Repaint the line of the cursor."""
-        self.refresh(Region(0, self.cursor - self.scroll_offset.y + 1, self.size.width, 1))
+        self.refresh(Region(0, self.cursor - self.scroll_offset.y + self._above, self.size.width, 1))
 
     def action_move(self, rows: int) -> None:
         """Move the cursor by some rows."""
@@ -203,7 +218,7 @@ class TableView(Scroller, can_focus=True):
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by pages."""
-        self._move_to(self.cursor + pages * max(self.size.height - 2, 1))
+        self._move_to(self.cursor + pages * max(self.size.height - self._above - 1, 1))
 
     def action_go(self, index: int) -> None:
         """Move the cursor to a place, -1 for the last."""
@@ -228,11 +243,11 @@ class TableView(Scroller, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         """Select the row, choose it when it is current already, or sort by the title."""
-        if event.y == 0:
+        line = event.y - self._above
+        if line == -1:
             self._click_header(event.x)
-            return
-        index = self.scroll_offset.y + event.y - 1
-        if index >= len(self.order):
+        index = self.scroll_offset.y + line
+        if line < 0 or index >= len(self.order):
             return
         if event.chain > 1:
             self.action_choose()
@@ -240,8 +255,9 @@ class TableView(Scroller, can_focus=True):
             self._move_to(index)
 
     def on_resize(self) -> None:
-        """Fit the columns to the new width."""
+        """Fit the columns and the headline to the new size."""
         self._fit()
+        self._place_rows()
         self._reveal()
 
     def notify_style_update(self) -> None:
@@ -285,9 +301,24 @@ class TableView(Scroller, can_focus=True):
             # One cell for the mark that says so.
             self._columns = fitted(layout, self._fitted - 3)
 
+    def _place_rows(self) -> None:
+        """Write the headline for the size that there is, and begin the rows below it."""
+        self._headline = self._headline_lines()
+        self.set_length(len(self.order) + self._above if len(self.order) else 0)
+
+    def _headline_lines(self) -> list[str]:
+        """The sentence above the rows, as many lines of it as leave room for some rows."""
+        words = clean(self.table.headline) if self.table is not None and len(self.order) else ""
+        room = min(MAX_HEADLINE_LINES, self.size.height - 1 - MIN_ROWS_BELOW_HEADLINE)
+        if not words or room < 1:
+            return []
+        width = max(self._fitted - 2, 10)
+        lines = _wrapped(words, width)
+        return lines if len(lines) <= room else [*lines[: room - 1], shorten(" ".join(lines[room - 1 :]), width)]
+
     def _reveal(self) -> bool:
         """Scroll so that the cursor is on screen; True when that moved anything."""
-        height = max(self.size.height - 1, 1)
+        height = max(self.size.height - self._above, 1)
         top = self.scroll_offset.y
         wanted = min(max(top, self.cursor - height + 1), self.cursor)
         if wanted == top:
@@ -307,6 +338,9 @@ class TableView(Scroller, can_focus=True):
         width = self.size.width
         if not len(self.order) or self.table is None:
             return self._note_line(y, width)
+        if y < len(self._headline):
+            return _strip(f" {self._headline[y]}", width, self._style("headline"))
+        y -= len(self._headline)
         if y == 0:
             text = ("‹" if self._skipped else " ") + header_text(self.table, self._columns, *self._sort)
             if self._more_columns:
