@@ -34,9 +34,9 @@ async def test_a_tab_begins_at_the_top_and_is_found_as_it_was_left() -> None:
         await pilot.press("A", "1", "end")
         await settle(pilot)
         assert app.list.cursor == len(app.list.order) - 1 > 1
-        await pilot.press(TAB_KEYS["launches"])
+        await pilot.press(TAB_KEYS["health"])
         await settle(pilot)
-        assert app.list.cursor == 0 < len(app.list.order) - 1, "the first launch"
+        assert app.list.cursor == 0 < len(app.list.order) - 1, "the gravest check"
         await pilot.press("2")
         await settle(pilot)
         assert app.list.cursor == 0
