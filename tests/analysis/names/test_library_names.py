@@ -29,7 +29,7 @@ TABLE = [
 ]
 QUALIFIED = [name for _, _, name in TABLE if "::" in name_parts(name).path and not name.startswith("_Z")]
 """Names whose function is in a namespace."""
-BARE = {"kernel", "void", "", "device_kernel", "kernel2", "impl", "run"}
+BARE = {"kernel", "void", ""}
 
 
 @pytest.mark.parametrize(("expected", "short", "name"), TABLE, ids=[name[:70] for _, _, name in TABLE])
@@ -132,10 +132,28 @@ def test_conversions_before_products(name, layout, operand):
     assert (is_layout_conversion(name), is_operand_conversion(name)) == (layout, operand)
 
 
-@pytest.mark.parametrize("name", ["Kernel", "kernel", "Kernel2", "device_kernel", "void kernel<float>(int)"])
-def test_a_kernel_without_a_name_is_called_so(name):
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("Kernel", "unnamed kernel"),
+        ("kernel", "unnamed kernel"),
+        ("void kernel<float>(int)", "unnamed kernel<f32>"),
+        ("void Kernel<mine::Blur<int> >(P)", "Blur"),
+        ("void mine::blur::kernel<int>(P)", "blur<i32>"),
+        ("kernel1", "kernel1"),
+        ("device_kernel", "device_kernel"),
+    ],
+)
+def test_a_kernel_without_a_name_is_called_after_what_it_runs(name, short):
     assert is_generic(name_parts(name).base)
-    assert short_kernel(name).startswith("unnamed kernel")
+    assert short_kernel(name) == short
+
+
+def test_the_signature_of_older_triton_is_no_part_of_a_name():
+    plain, signed = decode("matmul_kernel"), decode("matmul_kernel_0d1d2d3de4de5de6de7c8de9c10de11c")
+    assert (signed.family, signed.short) == (plain.family, plain.short) == (Family.GEMM, "matmul_kernel")
+    assert decode("_fwd_kernel_0d1d2d34d5d6c7c89de").family == Family.ATTENTION
+    assert short_kernel("my_kernel_0d") == "my_kernel_0d"
 
 
 GROUPS = {

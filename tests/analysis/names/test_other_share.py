@@ -15,7 +15,7 @@ FOLDERS = ("", "inference", "ranks", "pftrace", "puzzlers", "edge")
 NOT_TRACES = {"expected.json", "truth.json", "names.json", "families.json", "findings.json", "graph_counters.json"}
 MAX_OTHER_SHARE = 0.01
 """Maximum share of a trace's GPU time in the family `other`."""
-BARE = {"kernel", "void", "?", "device_kernel", "kernel2"}
+BARE = {"kernel", "void", "?"}
 
 
 def _files() -> list[str]:

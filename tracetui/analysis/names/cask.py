@@ -50,7 +50,9 @@ _KNOWN = (
     _Known(r"winogradForward\w+", Family.GEMM, "convolution", "forward", flags=("Winograd",)),
     _Known(r"winogradWgrad\w+", Family.GEMM, "convolution", "wgrad", flags=("Winograd",)),
     _Known(r"winograd\w+|\w+_winograd\w*", Family.GEMM, "convolution", None, flags=("Winograd",)),
-    _Known(r"(?:implicit|explicit)_convolve_\w*gemm", Family.GEMM, "convolution", None, flags=("CUDA cores",)),
+    _Known(
+        r"(?:implicit|explicit|precomputed)_convolve_\w*gemm", Family.GEMM, "convolution", None, flags=("CUDA cores",)
+    ),
     _Known(r"convolve_common_engine\w*", Family.GEMM, "convolution", None, flags=("CUDA cores",)),
     _Known(r"wgrad_\w*engine\w*|wgrad2d_\w+", Family.GEMM, "convolution", "wgrad", flags=("CUDA cores",)),
     _Known(r"dgrad_\w*engine\w*|dgrad2d_\w+", Family.GEMM, "convolution", "dgrad", flags=("CUDA cores",)),

@@ -53,7 +53,10 @@ _EXCHANGE = re.compile(
 )
 """Kernels of expert parallelism that are called after nothing but the exchange."""
 _EXCHANGE_WORD = re.compile(r"_(?:ep|ll|send|recv|rdma|notify|cached|nvl)_")
-_LOCAL = re.compile(r"_(?:[a-z]*attn|[a-z]*attention|flash|fmha|mla|split_?kv?|layout|sampl[a-z]*)_")
+_LOCAL = re.compile(r"_(?:[a-z]*attn|[a-z]*attention|flash|fmha|mla|split_?kv?|decode|prefill|layout|sampl[a-z]*)_")
+_OLDEST = re.compile(
+    r"nccl(?P<coll>[A-Z][A-Za-z]*?)(?P<algo>Ring|Tree|CollNet)(?P<proto>LL128|LL|Simple)?Kernel_(?P<redop>[a-z]+)_(?P<type>\w+)$"
+)
 _GENERIC_KERNEL = re.compile(r"ncclDevKernel_?(?:Debug_)?Generic(?:_\d+)?$")
 _SYMMETRIC = re.compile(
     rf"ncclSymk?(?:Dev)?Kernel_(?P<coll>{_COLLECTIVE})_(?P<rest>\w+?)(?:_(?P<redop>[a-z]+)_(?P<type>[a-z]+\d+\w*))?$"
@@ -78,7 +81,7 @@ def collective(name: ParsedName) -> Decoded | None:
         symmetric = _SYMMETRIC.match(name.base)
         if symmetric is not None:
             return _symmetric(symmetric)
-        match = _NEW.match(name.base) or _OLD.match(name.base)
+        match = _NEW.match(name.base) or _OLD.match(name.base) or _OLDEST.match(name.base)
         if match is not None:
             return _nccl(match)
     found = meaning(name)
@@ -99,7 +102,7 @@ def _nccl(match: re.Match[str]) -> Decoded:
     parts = match.groupdict()
     exchange = parts["coll"] == "SendRecv"
     kind = None if exchange else brief_type(parts["type"])
-    entry = " ".join(word for word in (parts["algo"], parts["proto"]) if word)
+    entry = " ".join(word.upper() for word in (parts["algo"], parts["proto"]) if word)
     flags = [f"{parts['algo'].lower().replace('_', ' ')} family"] if parts["algo"] and not exchange else []
     if parts["redop"] and not exchange:
         flags.append(parts["redop"].lower())

@@ -97,7 +97,9 @@ _HELPERS = (
     _Helper(r"reduce_1Block_kernel", "dot", "dot product, second half"),
     _Helper(r"scal_kernel\w*|scal_\w+_kernel", "blas", "scale", Family.POINTWISE),
     _Helper(r"axpy_kernel\w*", "blas", "axpy", Family.POINTWISE),
+    _Helper(r"magma_\w*?(?P<letter>[sdhcz])gemm\w*", "gemm", ""),
     _Helper(r"magma_\w*gemm\w*", "gemm", ""),
+    _Helper(r"(?P<letter>[sdhcz])gemm_\d+x\d+x\d+_[NT]{2}\w*", "gemm", ""),
     _Helper(r"(?P<letter>[sdhcz])gemm_largek_lds64", "gemm", "large depth"),
     _Helper(r"trsm_\w+|trsv_\w+", "solve", "triangular solve"),
 )

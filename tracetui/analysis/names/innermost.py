@@ -27,6 +27,8 @@ _CUTE_DSL = re.compile(
     r"kernel_cutlass_(?P<function>\w*?)(?:_object_at_\w*|_(?:tensor(?:ptr|0)|TiledMMA|TiledCopy|CopyAtom|Swizzle|Layout)\w*"
     r"|_\d+)?$"
 )
+_SIGNATURE = re.compile(r"_0(?:de|[dce])?(?:\d+(?:de|[dce])?)+$")
+"""What Triton 2 appends to a function: each argument's number, with letters for its alignment."""
 _CLASS = re.compile(r"[A-Z][A-Za-z0-9]*$")
 _PLAIN = frozenset({"true", "false", "void", "nullptr", "NoneType"})
 """Template arguments that are no names."""
@@ -52,6 +54,11 @@ def cute_dsl_function(base: str) -> str | None:
     function = match["function"].removeprefix("kernel_")
     named = _CLASS.search(function)
     return named[0] if named else function.strip("_")
+
+
+def function_of(name: ParsedName) -> str:
+    """The last word of a name without the signature that older Triton appends: `matmul_kernel_0d1d2de` is a matmul."""
+    return _SIGNATURE.sub("", name.base) if name.text.isidentifier() else name.base
 
 
 def _is_unnamed_product(base: str) -> bool:
@@ -95,11 +102,12 @@ def _telling(name: ParsedName) -> Iterator[str]:
         yield match["function"] if match else ""
         yield "gemm" if _is_unnamed_product(name.base) else ""
         return
-    generic = is_generic(name.base)
+    own = function_of(name)
+    generic = is_generic(own)
     if generic:
         yield from instantiations(name)
     else:
-        yield name.base
+        yield own
     yield from (part for part in reversed(name.path.split("::")[:-1]) if not is_generic(part))
     if not generic:
         yield from (part for part in instantiations(name) if _FUNCTOR.search(part))
@@ -109,10 +117,12 @@ def label(name: ParsedName) -> str:
     """The name to show: the function's own, for a generic one that of what it runs, else its namespace."""
     function = cute_dsl_function(name.base)
     if function is not None:
-        return "unnamed CuTe kernel" if is_generic(function) else function
-    if name.base and not is_generic(name.base):
-        return name.base
+        return function if function and not is_generic(function) else "unnamed CuTe kernel"
+    own = function_of(name)
+    if own and not is_generic(own):
+        return own
     spaces = reversed(name.path.split("::")[:-1])
     parts = [part for part in (*instantiations(name), *spaces) if not is_generic(part)]
     known = (part for part in parts if meaning_of(part) is not None)
-    return next(known, next(iter(parts), "unnamed kernel" if name.base else name.text or name.raw))
+    shown = "unnamed kernel" if own.lower() in ("kernel", "void") else own or name.text or name.raw
+    return next(known, next(iter(parts), shown))

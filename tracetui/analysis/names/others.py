@@ -9,7 +9,7 @@ import re
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import BRIEF, brief_type, cpp_type, first_float
-from tracetui.analysis.names.innermost import cute_dsl_function, label, meaning
+from tracetui.analysis.names.innermost import cute_dsl_function, function_of, label, meaning
 from tracetui.analysis.names.text import ParsedName
 from tracetui.analysis.names.vocabulary import Meaning, spelled
 
@@ -64,8 +64,13 @@ def _copy(source: str, target: str, source_memory: str, target_memory: str) -> D
     )
 
 
-_CAMEL = re.compile(r"[a-z][A-Z]|^[A-Z]")
-"""Capitals as C++ has them; Triton kernels are Python functions."""
+_NOT_TRITON = re.compile(
+    r"[a-z][A-Z]|^[A-Z]|(?:^|_)(?:sm\d+|cu(?:dnn|blas)\w*|xmma|volta|turing|ampere|hopper|nvfuser)_"
+)
+"""Capitals as C++ has them, and architectures; Triton kernels are Python functions."""
+_BLAS = re.compile(r"_([sdhcz])gem[mv]_")
+_LETTERS = {"s": "f32", "d": "f64", "h": "f16", "c": "c64", "z": "c128"}
+"""Types by the letter of a BLAS product, sgemm."""
 _PASS = re.compile(
     r"_(?:fwd|bwd)_(?:(?:grouped|kernel|stage|inner|preprocess|one|col|block|split|\d+|d|k|dq|dk|dv)_)*$"
 )
@@ -83,7 +88,8 @@ def user_kernel(name: ParsedName) -> Decoded | None:
     match = _OGS.match(name.base)
     if match is not None:
         return _ogs(match)
-    return by_words(name, None if "(" in name.raw or _CAMEL.search(name.base) else "Triton", ("library",))
+    is_triton = "(" not in name.raw and not _NOT_TRITON.search(name.base)
+    return by_words(name, "Triton" if is_triton else None, ("library",))
 
 
 def by_words(name: ParsedName, library: str | None = None, likely: tuple[str, ...] = ()) -> Decoded:
@@ -91,6 +97,9 @@ def by_words(name: ParsedName, library: str | None = None, likely: tuple[str, ..
     found = _pass_of_attention(name) or meaning(name)
     shown = label(name)
     types = [kind for kind in map(cpp_type, name.arguments) if kind]
+    letter = _BLAS.search(spelled(function_of(name)))
+    if letter is not None and not types:
+        types = [_LETTERS[letter[1]]]
     if cute_dsl_function(name.base) is not None:
         library = "CuTe DSL"
         types = [kind for kind in map(brief_type, _CUTE_TYPE.findall(name.base.lower())) if kind]
@@ -115,7 +124,7 @@ def by_words(name: ParsedName, library: str | None = None, likely: tuple[str, ..
 
 def _pass_of_attention(name: ParsedName) -> Meaning | None:
     """Attention where a Triton kernel is called `_fwd_kernel` or `_bwd_kernel` and nothing else, as in the tutorial."""
-    words = spelled(name.base)
+    words = spelled(function_of(name))
     return Meaning(Family.ATTENTION, "attention") if name.text.isidentifier() and _PASS.match(words) else None
 
 

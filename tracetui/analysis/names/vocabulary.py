@@ -44,7 +44,7 @@ class _Rule(NamedTuple):
 
 _PRODUCT = """
     [a-z]{0,2}(?<!fb)gemm[a-z]{0,2} (?:mat|bat)?matmul matrix_mul(?:tiply)? (?:mul_)?mat_mul mul_mat[a-z]* mm bmm spmm
-    [gt]?gmm addmm baddbmm einsum nvjet cijk xmma grouped_linear weight_only
+    [gt]?gmm addmm baddbmm csr(?:mm|mv) spmv sddmm einsum nvjet cijk xmma grouped_linear weight_only
 """
 _ATTENTION = """
     [a-z]*attn attns [a-z]*attention [a-z]*fmha [a-z]{0,3}mha sdpa flash_(?:fwd|bwd|mla) [a-z]*flash(?:attn|mla)
@@ -54,7 +54,7 @@ _COLLECTIVE = """
     all_?reduce all_?gather(?:_?v)? reduce_?scatter all_?to_?all(?:_?v)? all_2_all a_2_a [a-z]{0,3}ccl(?:pp|x)?
     (?:nv|roc|i|x|open)?shmem[ix]? k?userbuffers multimem nvls (?:one|two)_?shot lamport cross_device quick_?reduce
     notify_(?:dispatch|combine) cached_notify ep_(?:dispatch|combine) (?:intra|inter)_?node(?:_ll)? send_?recv
-    put_signal signal_wait wait_signal push_?(?:send|recv) pull_?recv barrier rdma ibgda moe_comm
+    put_signal signal_wait wait_signal push_?(?:send|recv) pull_?recv exchange barrier rdma ibgda moe_comm
 """
 _KV_CACHE = """
     (?:and|to|into)_(?:kv_)?cache full_cache swap_blocks copy_blocks copy_all_layer transfer_kernel
@@ -93,9 +93,9 @@ _RULES = (
         "gemm",
         f"""{_PRODUCT} f_?moe fused_?moe mfma_moe moe_stage mega_moe marlin machete wv_?split_?k[a-z]*
         w_[0-9]_a_[0-9]+ wna lora_(?:expand|shrink) newton_?schulz syrk symm her_?k cutlass_tensorop""",
-        "[a-z]*quant(?:ize|ized|ization)?_kernel top_?k sort(?:ing)? de_?quantize[a-z]* finalize sum",
+        "[a-z]*quant(?:ize|ized|ization)?_kernel top_?k sort(?:ing)? de_?quantize[a-z]* finalize sum conv convolve",
     ),
-    _Rule(Family.GEMM, "gemm", _PRODUCT, "finalize_matmul_scatter"),
+    _Rule(Family.GEMM, "gemm", _PRODUCT, "finalize_matmul_scatter conv convolve"),
     _Rule(
         Family.GEMM,
         "solve",
@@ -158,8 +158,9 @@ _RULES = (
     _Rule(
         Family.REDUCTION,
         "sort",
-        "[a-z]*sort(?:ing|ed)? top_?k[a-z]* bitonic radix k_?th select_?k nonzero partition unique compact nms",
-        "permute gather_sorted",
+        """[a-z]*sort(?:ing|ed)? top_?k[a-z]* bitonic radix k_?th select_?k bucketize nonzero partition unique compact
+        nms""",
+        "permute gather_sorted index_put",
     ),
     _Rule(Family.REDUCTION, "transform", "[a-z]*fft dct"),
     _Rule(Family.REDUCTION, "histogram", "histogram[a-z]* bin_?count"),
@@ -195,7 +196,8 @@ _RULES = (
         Family.REDUCTION,
         "reduction",
         """reduc(?:e|tion|er)[a-z]* sums? mean abs_?max moments statistics stats count dot aggregate mhc hc
-        hyper_?connection""",
+        hyper_?connection
+        (?:inner|outer)_persistent""",
     ),
     _Rule(
         Family.POINTWISE,
@@ -203,7 +205,8 @@ _RULES = (
         """element_?wise point_?wise functor add sub mul mult multiply div scaled? scal shift bias clamp clip
         where mask masked lerp exp log sin cos sqrt rsqrt pow neg abs fma axpy unary binary ternary transform
         for_?each parallel_for map op_(?:[0-9]_d_)?tensor combine mix gate gated gating blend penalt(?:y|ies)
-        bit_?mask accumulate element residual merge lstm gru rnn modulate apply update stencil""",
+        bit_?mask accumulate element residual merge lstm gru rnn modulate apply update stencil
+        cuda_code_gen fuser assert flag""",
     ),
     _Rule(
         Family.POINTWISE,
