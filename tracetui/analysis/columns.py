@@ -186,6 +186,15 @@ FREED = ColumnSpec(
 )
 FREES = ColumnSpec("frees", "frees", help="How often memory was freed.")
 FUSED_INTO = ColumnSpec("fused_into", "fused into", help="The kernel that does its work in B.", width=12, grow=1)
+FUNCTION = ColumnSpec(
+    "function",
+    "function",
+    help="The innermost function of the user's code around the launch.",
+    width=14,
+    grow=1,
+    text=TextKind.NAME,
+    detail=2,
+)
 GAP_BEFORE_US = ColumnSpec("gap_before_us", "gap", help="For how long the device ran nothing before it.", unit="us")
 GAPS = ColumnSpec("gaps", "gaps", help="How many gaps.")
 GBPS = ColumnSpec("gbps", "GB/s", help="All bytes over all time.", unit="GB/s")
@@ -319,10 +328,28 @@ MEDIAN_LIFETIME_US = ColumnSpec(
 MEDIAN_QUEUE_DELAY_US = ColumnSpec(
     "median_queue_delay_us", "median queue delay", help="Median from the end of the call.", unit="us"
 )
+LINE = ColumnSpec(
+    "line",
+    "line",
+    help="File and line of that function, where it begins: torch does not record the line of the call.",
+    width=18,
+    grow=1,
+    text=TextKind.NAME,
+    detail=2,
+)
 MEDIAN_US = ColumnSpec("median_us", "median", help="Median duration.", unit="us", detail=1)
 METADATA_ONLY = ColumnSpec("metadata_only", "view", help="Whether it is known to only make a view.")
 METRIC = ColumnSpec("metric", "metric", help="How it was looked up.")
 MIN_US = ColumnSpec("min_us", "min", help="Shortest duration.", unit="us", detail=1)
+MODULE = ColumnSpec(
+    "module",
+    "module",
+    help="The modules around the launch, outermost first; of a backward kernel those of its forward operator.",
+    width=18,
+    grow=1,
+    text=TextKind.NAME,
+    detail=2,
+)
 MOST = ColumnSpec("most", "most", help="Largest number found in a step.")
 NAME = ColumnSpec("name", "name", help="Name.", width=18, grow=1, text=TextKind.NAME, is_key=True)
 NAME_A = ColumnSpec("name_a", "name in A", help="Name as recorded in A.", text=TextKind.NAME)

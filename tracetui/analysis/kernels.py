@@ -12,6 +12,7 @@ from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import occupancy_note, residency
 from tracetui.analysis.kernel_names import Family, families, short_kernel
+from tracetui.analysis.linking.call_sites import SITES, site_columns, site_of
 from tracetui.analysis.linking.links import links, names_of, no_gpu
 from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.analysis.linking.replays import by_graph, graph_column
@@ -24,7 +25,7 @@ from tracetui.model.trace import Kind, Trace
 _KIND_NAMES = Strings(["kernel", "memcpy", "memset"])
 _FAMILY_NAMES = Strings(family.name.lower() for family in Family)
 
-GROUPS = ("name", "op", "family", "annotation", "stream", "graph")
+GROUPS = ("name", "op", "family", "annotation", "stream", "graph", *SITES)
 """Groupings of kernels."""
 
 
@@ -76,6 +77,7 @@ def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
         estimate,
         *(fit[name] for name in ("bound_occupancy_pct", "tail_pct", "blocks_per_sm", "occupancy_mark")),
         graph_column(trace, rows),
+        *site_columns(trace, rows),
     )
 
 
@@ -155,6 +157,8 @@ def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]
         return names_of(trace, trace_links.owner[rows]), trace.names, "The operator that caused the launch."
     if by == "annotation":
         return names_of(trace, trace_links.annotation[rows]), trace.names, "The innermost annotation around the launch."
+    if by in SITES:
+        return *site_of(trace, rows, by), col.COLUMNS[by].help
     if by == "stream":
         lanes = Strings(f"{lane.process} {lane.name}" for lane in trace.lanes)
         ids = np.array([lanes.find(f"{lane.process} {lane.name}") for lane in trace.lanes], np.int64)

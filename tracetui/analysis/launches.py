@@ -10,6 +10,7 @@ from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import count_within, group
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.idle.waits import queue_depth, queueing
+from tracetui.analysis.linking.call_sites import SITES, site_column, site_columns, site_of
 from tracetui.analysis.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.model.intervals import Int64
@@ -48,6 +49,7 @@ def launches(trace: Trace, step: int | None = None, by: str | None = None) -> Ta
             *_waits(trace, index),
             numbers(col.STREAM, lane_numbers(trace).stream[slices.lane[first]]),
             micros(col.OVERHEAD_US, slices.dur[rows] / count),
+            *site_columns(trace, rows),
         ),
         rows,
         _note(trace),
@@ -103,6 +105,8 @@ def _keys(trace: Trace, rows: Int64, index: Int64, by: str) -> tuple[Int64, Colu
     if by == "stream":
         lane = slices.lane[trace_links.first[index]].astype(np.int64)
         return lane, numbers(col.STREAM, lane_numbers(trace).stream[lane])
+    if by in SITES:
+        return site_of(trace, rows, by)[0], site_column(trace, rows, by)
     key = slices.name[rows].astype(np.int64)
     return key, coded(col.API, key, trace.names)
 

@@ -14,6 +14,7 @@ from tracetui.analysis.common.groups import combinations, count_within, distinct
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import occupancy_note, residency
 from tracetui.analysis.idle.verdict import totals
+from tracetui.analysis.linking.call_sites import site_columns
 from tracetui.analysis.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.model.intervals import Int64
@@ -71,6 +72,7 @@ def occupancy(trace: Trace, step: int | None = None, by: str | None = None) -> T
             fit["waves"],
             estimate,
             fit["occupancy_mark"],
+            *site_columns(trace, rows),
         ),
         rows,
         _note(trace, rows, step),

@@ -14,6 +14,7 @@ from tracetui.analysis.idle.gaps import gaps
 from tracetui.analysis.kernels import GROUPS as KERNEL_GROUPS
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.launches import launches
+from tracetui.analysis.linking.call_sites import SITES, known_sites
 from tracetui.analysis.linking.placement import chosen
 from tracetui.analysis.linking.replays import replays
 from tracetui.analysis.memory.memory_table import memory
@@ -47,8 +48,9 @@ class Pane:
     """Allowed values of `by`."""
 
     def offered(self, trace: Trace) -> tuple[str, ...]:
-        """The groupings that apply to a trace: by graph only where graphs were replayed."""
-        return tuple(name for name in self.groups if name != "graph" or len(replays(trace)))
+        """The groupings that apply to a trace: by graph where graphs were replayed, by call site where it is known."""
+        absent = {*(() if len(replays(trace)) else ("graph",)), *(set(SITES) - set(known_sites(trace)))}
+        return tuple(name for name in self.groups if name not in absent)
 
     def build(self, trace: Trace, step: int | None = None, by: str | None = None) -> Table:
         """The table of a trace, or of the step with a number, cached with the trace.
@@ -85,9 +87,9 @@ PANES = {
             "Launches",
             launches,
             "One row is a call that launched GPU activities.",
-            ("name", "op", "stream"),
+            ("name", "op", "stream", *SITES),
         ),
-        Pane("gaps", "Gaps", gaps, "One row is a stretch in which a device ran nothing.", ("cause", "stream")),
+        Pane("gaps", "Gaps", gaps, "One row is a stretch in which a device ran nothing.", ("cause", "stream", *SITES)),
         Pane("roofline", "Roofline", roofline_table, "One row is an operator with its shapes and main kernel."),
         Pane("memory", "Memory", memory, "One row is an allocation or a free.", ("op", "device", "copy")),
         Pane("findings", "Findings", findings, "One row is a finding, with evidence and advice."),

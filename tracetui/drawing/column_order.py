@@ -9,7 +9,9 @@ from __future__ import annotations
 from tracetui.model.table import Column, Table
 
 _SUMS = ("calls", "total_us", "pct", "mean_us", "median_us", "min_us", "max_us")
-_LAUNCHES_GROUPED = ("op", "stream", "api", "calls", "kernels", "total_us", "mean_us", "median_us", "max_us")
+_SITES = ("line", "function", "module")
+_GAP_SUMS = ("gaps", "total_us", "pct", "cpu_late_us", "in_launch_us", "waiting_us", "median_us", "max_us")
+_LAUNCHES_GROUPED = (*_SITES, "op", "stream", "api", "calls", "kernels", "total_us", "mean_us", "median_us", "max_us")
 _CHANGES_GROUPED = (
     "family",
     "op",
@@ -43,6 +45,8 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
         "waves",
         "stream",
         "kineto_occupancy_pct",
+        "line",
+        "module",
         "start_us",
     ),
     "roofline": (
@@ -64,6 +68,8 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
     "kernels by family": ("family", *_SUMS),
     "kernels by annotation": ("annotation", *_SUMS),
     "kernels by stream": ("stream", *_SUMS),
+    **{f"kernels by {site}": (site, *_SUMS) for site in _SITES},
+    **{f"gaps by {site}": (site, *_GAP_SUMS) for site in _SITES},
     "kernels by graph": (
         "graph",
         "op",
@@ -78,6 +84,7 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
     "ops": (
         "name",
         "input_shapes",
+        *_SITES,
         "calls",
         "kernels",
         "self_cpu_us",
@@ -109,6 +116,8 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
         "block",
         "registers",
         "kineto_occupancy_pct",
+        "line",
+        "module",
         "start_us",
     ),
     "launches": (
@@ -125,6 +134,8 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
         "kernels",
         "thread",
         "start_us",
+        "line",
+        "module",
     ),
     "steps": (
         "step",
@@ -162,6 +173,8 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
         "shares",
         "before",
         "start_us",
+        "line",
+        "module",
     ),
     "memory": (
         "step",

@@ -23,6 +23,7 @@ from tracetui.analysis.idle.idle_parts import IdleParts, idle_contents, idle_par
 from tracetui.analysis.idle.idleness import MIN_GAP_NS, Idleness, idleness
 from tracetui.analysis.idle.thread_causes import indicating
 from tracetui.analysis.idle.verdict import verdict_on
+from tracetui.analysis.linking.call_sites import site_columns, site_of
 from tracetui.analysis.linking.links import links, names_of, no_gpu, op_rows
 from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.analysis.linking.steps import steps
@@ -207,6 +208,8 @@ def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     kept = np.flatnonzero(np.isin(idle.after, within(trace, idle.after, step)))
     if by == "cause":
         return _by_cause(trace, idle, kept, step)
+    if by is not None:
+        return _by_site(trace, idle, kept, step, by)
     causes = gap_causes(trace)
     after, slices = idle.after[kept], trace.slices
     lane = lane_numbers(trace)
@@ -228,6 +231,7 @@ def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
             micros(col.WAITING_US, idle.waiting[kept], null=unknown),
             numbers(col.AFTER_SYNC, causes.after_sync[kept]),
             coded(col.SHARES, causes.shares[kept], causes.texts),
+            *site_columns(trace, after),
         ),
         after,
         _note(trace, idle, step),
@@ -258,6 +262,29 @@ def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: int | None) -> Ta
             micros(col.MAX_US.but(help="Longest part; the row jumps to the work after it."), dur[longest]),
         ),
         idle.after[gap[longest]],
+        _note(trace, idle, step),
+    )
+    return table.take(table.order("total_us", descending=True))
+
+
+def _by_site(trace: Trace, idle: Idleness, kept: Int64, step: int | None, by: str) -> Table:
+    """Times by the call site that launched the activity after the gap."""
+    after, dur = idle.after[kept], idle.dur[kept]
+    site, texts = site_of(trace, after, by)
+    sites, known = group(site), idle.known[kept]
+    unknown, longest = sites.sum(known) == 0, sites.largest(dur)
+    parts = ((col.CPU_LATE_US, idle.cpu_late), (col.IN_LAUNCH_US, idle.in_launch), (col.WAITING_US, idle.waiting))
+    table = Table(
+        (
+            coded(col.COLUMNS[by], sites.key, texts),
+            numbers(col.GAPS.but(help="Gaps that end with a GPU activity launched there."), sites.calls),
+            micros(col.TOTAL_US, sites.sum(dur)),
+            numbers(col.PCT, 100 * sites.sum(dur) / max(float(dur.sum()), 1.0)),
+            *(micros(column, sites.sum(times[kept] * known), null=unknown) for column, times in parts),
+            micros(col.MEDIAN_US.but(help="Median length of a gap."), sites.median(dur)),
+            micros(col.MAX_US.but(help="Longest gap; the row jumps to the activity after it."), dur[longest]),
+        ),
+        after[longest],
         _note(trace, idle, step),
     )
     return table.take(table.order("total_us", descending=True))

@@ -19,6 +19,7 @@ from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import Groups, distinct, group
 from tracetui.analysis.common.trees import forest
 from tracetui.analysis.linking.autograd import forward_of
+from tracetui.analysis.linking.call_sites import SITES, site_column
 from tracetui.analysis.linking.links import links, no_gpu
 from tracetui.analysis.linking.placement import chosen, step_index
 from tracetui.analysis.operators.costs import Costs, costs, counted_rows, device_costs, self_times
@@ -117,8 +118,10 @@ def memory_outside_ops(trace: Trace, cost: Costs) -> dict[str, Int64]:
 
 __all__ = ["GROUPS", "HELP", "Costs", "costs", "ops", "self_times", "torch_time"]
 
-GROUPS = ("shape", "event", "frame")
-"""Groupings: by name and input shapes; by name with the rows of the device; the same with Python frames."""
+GROUPS = ("shape", "event", "frame", *SITES)
+"""Groupings: by name and input shapes; by name with the rows of the device; the same with Python frames; by name and
+call site.
+"""
 
 HELP = (
     "One row is an operator name, as in key_averages(); by event there is every row of torch's table, by frame with "
@@ -141,12 +144,12 @@ def ops(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     note = " ".join((*_totals(trace, cost, device), *_remarks(trace, by, frames)))
     if by in ("event", "frame"):
         return _as_torch(trace, cost, device, note, step is None)
-    shapes = _shapes(trace, cost.row) if by == "shape" else None
-    names = grouped(trace, cost, None if shapes is None else shapes.values.astype(np.int64))
+    part = _shapes(trace, cost.row) if by == "shape" else site_column(trace, cost.row, by) if by in SITES else None
+    names = grouped(trace, cost, None if part is None else part.values.astype(np.int64))
     sums = averages(trace, cost, names)
     columns = _torch_columns(trace, cost.texts, sums)
-    if shapes is not None:
-        columns = (columns[0], shapes.take(some_member(names)), *columns[1:])
+    if part is not None:
+        columns = (columns[0], part.take(some_member(names)), *columns[1:])
     table = Table(
         (*columns, *_wall_columns(trace, cost, names)), sums.longest, note if len(cost.row) else no_gpu(trace)
     )

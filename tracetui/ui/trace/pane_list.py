@@ -18,6 +18,7 @@ from textual.worker import get_current_worker
 
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.kernel_names import short_kernel
+from tracetui.analysis.linking.call_sites import SITES
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.summary import counts
@@ -64,10 +65,10 @@ DETAILED_COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """Columns too long for a list, by pane: the details show those of the current row."""
 OPENED_GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
-    "kernels": dict.fromkeys(("name", "op", "family", "annotation", "stream", "graph"), ()),
-    "launches": dict.fromkeys(("name", "op", "stream"), ()),
+    "kernels": dict.fromkeys(("name", "op", "family", "annotation", "stream", "graph", *SITES), ()),
+    "launches": dict.fromkeys(("name", "op", "stream", *SITES), ()),
     "occupancy": {"op": ("kernel",)},
-    "gaps": {"cause": ()},
+    "gaps": dict.fromkeys(("cause", *SITES), ()),
     "memory": {"op": ("device",), "device": ()},
 }
 """Groupings of which a group can be opened, by pane: single rows have its first column too, and those named here."""

@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from tracetui.analysis.idle.gaps import idle_blocks
+from tracetui.analysis.linking.call_sites import SITES
 from tracetui.analysis.linking.chains import follow, follow_back
 from tracetui.analysis.panes import PANES
 from tracetui.drawing.format import shorten
@@ -332,7 +333,7 @@ class TraceView(SearchableView):
             return
         if self.panes.open_group(message.row):
             return
-        if self.panes.pane in ("ops", "views") and "input_shapes" not in table:
+        if self.panes.pane in ("ops", "views") and not {"input_shapes", *SITES}.intersection(table.column_names):
             self.finder.go_into(str(table.columns[0].cell(message.row)))
         elif self.panes.pane == "steps":
             self.navigator.leave()
