@@ -35,12 +35,14 @@ async def test_groups_by_function_lead_to_the_kernels_of_the_function() -> None:
         assert column(app, "function") == ["long", "short", "(no function)"]
         await keys(pilot, "enter")
         assert column(app, "function") == ["long", "long"]
-        await keys(pilot, "escape", "G", "enter")
+        await keys(pilot, "escape")
+        await keys(pilot, "G", "enter")
         assert column(app, "function") == [None]
 
 
 async def test_operators_by_function_lead_to_the_longest_call() -> None:
     async with shown(two_functions(), (160, 45)) as (app, pilot):
         await keys(pilot, "2")
-        await keys(pilot, *["b"] * len(app.view.panes.groupings), "enter")
+        await keys(pilot, *["b"] * len(app.view.panes.groupings))
+        await keys(pilot, "enter")
         assert app.selected == "aten::mm" and app.view.lanes.has_focus
