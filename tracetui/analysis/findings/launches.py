@@ -6,9 +6,12 @@ import numpy as np
 
 from tracetui.analysis.common.stretches import Axis, Stretches
 from tracetui.analysis.findings.scope import Scope
+from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Int64, covered
+from tracetui.model.quantities import duration, rounded_percent
+from tracetui.model.trace import Kind
 
 MAX_LAUNCH_GAP_NS = 1_000_000
 """Maximum length of a gap that waits for a launch; in a longer one the CPU did something else."""
@@ -26,12 +29,11 @@ def launched_within(scope: Scope, rows: Int64) -> Int64:
 
 
 def alone(scope: Scope, rows: Int64) -> int:
-    """Time in ns in which some of the activities ran and no other activity of any device."""
+    """Time in ns in which some of the kernels ran and no other that computes: compute hides communication (R3.30)."""
     slices = scope.trace.slices
-    wanted = np.zeros(len(slices), bool)
-    wanted[rows] = True
-    every = links(scope.trace).gpu
-    others = every[~wanted[every]]
+    others = np.setdiff1d(slices.of_kind(Kind.KERNEL), rows)
+    others = others[~communicates(scope.trace, others)]
+    every = np.concatenate([others, rows])
     start, end = slices.start, slices.end
     return covered(start[every], end[every]) - covered(start[others], end[others])
 
@@ -41,3 +43,11 @@ def waits_for_launches(scope: Scope, cost: int) -> bool:
     idle = idleness(scope.trace)
     late = scope.gaps[idle.dur[scope.gaps] < MAX_LAUNCH_GAP_NS]
     return int((idle.cpu_late[late] + idle.in_launch[late]).sum()) > cost
+
+
+def kernel_time(scope: Scope, rows: Int64, thing: str = "kernel") -> str:
+    """Number, GPU time and share of the GPU time of some kernels: `234 kernels (39 a step), 37.6 ms, 7.5 % of ...`."""
+    slices = scope.trace.slices
+    spent, total = int(slices.dur[rows].sum()), max(int(slices.dur[scope.activities].sum()), 1)
+    share = rounded_percent(100 * spent / total)
+    return f"{scope.per_step(len(rows), thing)}, {duration(spent)}, {share} of the GPU time"

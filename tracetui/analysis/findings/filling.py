@@ -1,0 +1,88 @@
+"""Rule about kernels with fewer blocks than the device has multiprocessors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from tracetui.analysis.common.groups import combinations, group
+from tracetui.analysis.common.lanes import is_named
+from tracetui.analysis.devices.configuration import Configuration, configuration
+from tracetui.analysis.devices.generation import AMD, generation
+from tracetui.analysis.devices.residency import residency
+from tracetui.analysis.findings.calls import calls_of
+from tracetui.analysis.findings.finding import Finding
+from tracetui.analysis.findings.launches import kernel_time
+from tracetui.analysis.findings.scope import Scope, longest
+from tracetui.analysis.kernel_names import short_kernel
+from tracetui.analysis.names import decode
+from tracetui.model.intervals import Bool, Int64
+
+MIN_COVERAGE = 0.9
+"""Minimum blocks per multiprocessor of a grid that covers the device."""
+MIN_KERNEL_NS = 10_000
+"""Minimum duration of a kernel that more blocks would shorten; a shorter one is held up by its launch."""
+MIN_SHARE_OF_KERNEL_TIME = 0.1
+"""Minimum share of the GPU time in grids that do not cover the device."""
+MAX_SPREAD = 1.5
+"""Maximum duration of calls with one grid and unknown shapes, relative to the shortest, that may be equal work."""
+_PERSISTENT = ("persistent", "stream-k", "cooperative")
+
+
+def low_waves(scope: Scope) -> Iterator[Finding]:
+    """Kernels whose grid has fewer blocks than the device has multiprocessors."""
+    trace, dur = scope.trace, scope.trace.slices.dur
+    rows = scope.computing[dur[scope.computing] >= MIN_KERNEL_NS]
+    setup = configuration(trace, rows)
+    coverage = residency(trace, rows, setup).blocks_per_unit
+    with np.errstate(invalid="ignore"):
+        low = (coverage < MIN_COVERAGE) & ~_persistent(scope, rows, setup)
+    rows, coverage, grid = rows[low], coverage[low], setup.grid[low]
+    spent = int(dur[rows].sum())
+    if spent < MIN_SHARE_OF_KERNEL_TIME * int(dur[scope.activities].sum()) or spent == 0:
+        return
+    lost = float((dur[rows] * (1 - coverage)).sum()) / spent
+    example = longest(trace, rows)
+    at = int(np.flatnonzero(rows == example)[0])
+    blocks = int(np.prod(setup.shapes[int(grid[at])]))
+    units = "compute units" if generation(trace).vendor == AMD else "multiprocessors"
+    yield from scope.priced(
+        "low-waves",
+        int(scope.gpu_cost(rows) * lost),
+        f"Kernels do not fill the device: their blocks leave {units} empty",
+        f"{kernel_time(scope, rows)}, in grids of fewer blocks than {100 * MIN_COVERAGE:.0f} % of the {units}; the "
+        f"longest, {short_kernel(trace.name_of(example))}, has {blocks:,} for {round(blocks / coverage[at]):,}",
+        "Give each kernel more blocks: a larger batch, smaller tiles (max-autotune tries them), split-K for products "
+        "with few rows and columns, or run independent kernels beside them on other streams.",
+        example,
+        action="enlarge the batch or run independent work beside them",
+    )
+
+
+def _persistent(scope: Scope, rows: Int64, setup: Configuration) -> Bool:
+    """Mask of the kernels whose number of blocks is chosen for the device and not for their size."""
+    trace, dur = scope.trace, scope.trace.slices.dur
+    calls = calls_of(scope, rows)
+    kernel = combinations(trace.slices.name[rows])
+    pairs = combinations(kernel.member, setup.grid)
+    # A kernel with one grid for several sizes.
+    grids = np.bincount(kernel.member[pairs.first], minlength=len(kernel))
+    known = calls.signature >= 0
+    sizes = combinations(kernel.member[known], calls.signature[known], calls.name[known])
+    kinds = np.bincount(kernel.member[known][sizes.first], minlength=len(kernel))
+    calls_known = np.bincount(kernel.member[known], minlength=len(kernel)) > 0
+    several = kinds > 1
+    if len(rows):
+        groups = group(kernel.member)
+        shortest, slowest = dur[rows[groups.smallest(dur[rows])]], dur[rows[groups.largest(dur[rows])]]
+        several |= ~calls_known & (slowest > MAX_SPREAD * np.maximum(shortest, 1))
+    constant: Bool = ((grids == 1) & several)[kernel.member]
+    return constant | is_named(trace, rows, _is_persistent)
+
+
+@cache
+def _is_persistent(name: str) -> bool:
+    words = " ".join(decode(name).flags).casefold()
+    return any(word in words for word in _PERSISTENT)
