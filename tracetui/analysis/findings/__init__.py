@@ -10,25 +10,24 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from tracetui.analysis import columns as col
+from tracetui.analysis.findings.attention import attention_unfused
 from tracetui.analysis.findings.autograd import missing_no_grad
 from tracetui.analysis.findings.collectives import small_collectives, straggler
 from tracetui.analysis.findings.communication import exposed_communication
 from tracetui.analysis.findings.compilation import graph_breaks, recompilation
+from tracetui.analysis.findings.filling import low_waves
 from tracetui.analysis.findings.finding import Finding, Severity
+from tracetui.analysis.findings.gathers import gather
 from tracetui.analysis.findings.headline import headline
 from tracetui.analysis.findings.host import (
     cold_step,
     stalled_thread,
 )
-from tracetui.analysis.findings.kernels import (
-    far_from_roofline,
-    low_waves,
-    misaligned_products,
-    tiny_kernels,
-    uneven_kernels,
-)
+from tracetui.analysis.findings.layouts import layout_conversion
 from tracetui.analysis.findings.optimizer import optimizer_loop
 from tracetui.analysis.findings.overall import idle_gpu, untrusted
+from tracetui.analysis.findings.precision import fp32_math
+from tracetui.analysis.findings.products import batchable_products, misaligned_products, small_batch_products
 from tracetui.analysis.findings.recording import (
     launches_missing,
     no_gpu,
@@ -37,7 +36,11 @@ from tracetui.analysis.findings.recording import (
     own_profiler,
     stack_recording,
 )
+from tracetui.analysis.findings.roofline import far_from_roofline
 from tracetui.analysis.findings.scope import Scope
+from tracetui.analysis.findings.small_kernels import tiny_kernels
+from tracetui.analysis.findings.streams import serialised_streams
+from tracetui.analysis.findings.uneven import uneven_kernels
 from tracetui.analysis.findings.waiting import host_sync, pageable_copy
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
@@ -58,12 +61,19 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     cold_step,
     host_sync,
     pageable_copy,
-    optimizer_loop,
-    tiny_kernels,
+    fp32_math,
+    layout_conversion,
+    misaligned_products,
+    attention_unfused,
+    gather,
+    small_batch_products,
+    batchable_products,
     low_waves,
     far_from_roofline,
-    misaligned_products,
     uneven_kernels,
+    tiny_kernels,
+    optimizer_loop,
+    serialised_streams,
     stalled_thread,
     recompilation,
     graph_breaks,

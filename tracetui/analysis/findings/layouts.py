@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,18 +13,12 @@ from tracetui.analysis.findings.launches import kernel_time
 from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.links import links
-from tracetui.analysis.names import decode
+from tracetui.analysis.names import LAYOUT_CONVERSION, OPERAND_CONVERSION, decode
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration
 
-_LAYOUT = re.compile(
-    r"nchwToNhwc|nhwcToNchw|nchwToNchw|nhwcToFoldedNhwc|AddPaddingKernel|batched_transpose_|tensorTransformGeneric"
-    r"|transpose_readWrite_alignment|TransposeNCHW|transpose_NCHW|transpose_CNHW|nhwc2nchw|nchw2nhwc",
-    re.IGNORECASE,
-)
-"""Kernels that cuDNN and MIOpen run around a convolution to change the order of its dimensions."""
-_CONVERSION = re.compile(r"convertTensor_kernel|SubTensorOpWithCastTensor|CastTensor\b", re.IGNORECASE)
-"""Kernels with which they convert a tensor to the type that the convolution computes in."""
+_PADDING = "pad channels"
+"""What a kernel does that adds channels so that a convolution can compute in the other layout."""
 MAX_CONVERTED_CALLS = 0.5
 """Share of the convolutions that may convert while channels_last is said to be in use."""
 
@@ -33,8 +26,8 @@ MAX_CONVERTED_CALLS = 0.5
 def layout_conversion(scope: Scope) -> Iterator[Finding]:
     """Kernels that convert the layout or the type of tensors around convolutions."""
     trace = scope.trace
-    layout = scope.computing[is_named(trace, scope.computing, _LAYOUT.search)]
-    casts = scope.computing[is_named(trace, scope.computing, _CONVERSION.search)]
+    layout = scope.computing[is_named(trace, scope.computing, _converts_layout)]
+    casts = scope.computing[is_named(trace, scope.computing, _converts_type)]
     if _is_channels_last(scope, layout):
         layout = layout[:0]
     rows = np.union1d(layout, casts)
@@ -56,8 +49,17 @@ def layout_conversion(scope: Scope) -> Iterator[Finding]:
 
 def conversions(scope: Scope) -> Int64:
     """The kernels that convert layout or type of tensors for a convolution."""
-    named = is_named(scope.trace, scope.computing, lambda name: _LAYOUT.search(name) or _CONVERSION.search(name))
+    named = is_named(scope.trace, scope.computing, lambda name: _converts_layout(name) or _converts_type(name))
     return np.compress(named, scope.computing)
+
+
+def _converts_layout(name: str) -> bool:
+    decoded = decode(name)
+    return decoded.operation == LAYOUT_CONVERSION or decoded.op == _PADDING
+
+
+def _converts_type(name: str) -> bool:
+    return decode(name).operation == OPERAND_CONVERSION
 
 
 def _statement(shuffled: int, converted: int) -> str:

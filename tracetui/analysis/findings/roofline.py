@@ -111,7 +111,8 @@ def _far_calls(scope: Scope) -> FarCalls:
     work, rooflines = kernel_work(trace), roofline(trace)
     own = np.setdiff1d(scope.computing, _judged_elsewhere(scope))
     of_call = work.main[work.at(own)]
-    span = np.bincount(of_call[of_call >= 0], trace.slices.dur[own[of_call >= 0]], len(work.rows))
+    dur = np.where(of_call >= 0, trace.slices.dur[own], 0)
+    span: Float64 = np.bincount(np.maximum(of_call, 0), dur, len(work.rows)).astype(np.float64)
     at = work.at(own)
     op = names_of(trace, links(trace).owner[own])
     least = rooflines.roofline_ns[at] * _passes(trace, op)

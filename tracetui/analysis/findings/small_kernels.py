@@ -14,7 +14,7 @@ from tracetui.analysis.findings.launches import alone, kernel_time
 from tracetui.analysis.findings.optimizer import is_optimizer_loop, loop_of
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.linking.placement import step_index
-from tracetui.analysis.names import Family, decode
+from tracetui.analysis.names import LAYOUT_CONVERSION, Family, decode
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration
 
@@ -24,7 +24,8 @@ MIN_RUN_KERNELS = 3
 """Minimum tiny kernels in a row."""
 _FUSIBLE = (Family.POINTWISE, Family.REDUCTION, Family.COPY)
 _FUSIBLE_LIBRARIES = ("PyTorch", "Inductor")
-_NOT_FUSIBLE = ("optimizer", "foreach")
+_NOT_FUSIBLE = ("optimizer", "foreach", "sort", "select", "search", "sampling", "routing", LAYOUT_CONVERSION)
+"""Operations that no compiler fuses with their neighbours, or that are for many tensors at once."""
 
 
 def tiny_kernels(scope: Scope) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ MIN_EXCESS = 0.02
 """Minimum excess of the slow calls, as a share of the time of the kernels."""
 MAX_WINDOW = 0.25
 """Maximum share of the time from the first call to the last in which slow calls lie close together."""
-_BY_DATA = ("sort", "scatter", "embedding", "histogram", "unique", "scan", "select")
+_BY_DATA = frozenset({"sort", "select", "search", "scatter", "embedding", "histogram", "scan", "sampling", "routing"})
 """Operations whose time depends on the values and not on the sizes alone."""
 
 
