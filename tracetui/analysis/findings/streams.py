@@ -56,7 +56,8 @@ def serialised_streams(scope: Scope) -> Iterator[Finding]:
         min(possible, scope.gpu_cost(second)),
         f"Kernels of {len(streams)} streams run one after another although nothing orders them",
         f"{counted(len(second), 'kernel')} started only when a kernel of another stream had ended, though launched "
-        f"before and though that one left half of the device empty; {duration(possible)} could overlap; the longest, {short_kernel(trace.name_of(example))}",
+        f"before and though that one left half of the device empty; {duration(possible)} could overlap; the "
+        f"longest, {short_kernel(trace.name_of(example))}",
         "Look for what serialises them: work on the default stream between, CUDA_LAUNCH_BLOCKING, one connection for "
         "all streams (CUDA_DEVICE_MAX_CONNECTIONS=1), or streams of one priority that share a hardware queue.",
         example,
