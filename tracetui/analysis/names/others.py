@@ -68,8 +68,8 @@ _NOT_TRITON = re.compile(
     r"[a-z][A-Z]|^[A-Z]|(?:^|_)(?:sm\d+|cu(?:dnn|blas)\w*|xmma|volta|turing|ampere|hopper|nvfuser)_"
 )
 """Capitals as C++ has them, and architectures; Triton kernels are Python functions."""
-_BLAS = re.compile(r"_([sdhcz])gem[mv]_")
-_LETTERS = {"s": "f32", "d": "f64", "h": "f16", "c": "c64", "z": "c128"}
+_BLAS = re.compile(r"_([sdcz])gem[mv]_")
+_LETTERS = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 """Types by the letter of a BLAS product, sgemm."""
 _PASS = re.compile(
     r"_(?:fwd|bwd)_(?:(?:grouped|kernel|stage|inner|preprocess|one|col|block|split|\d+|d|k|dq|dk|dv)_)*$"

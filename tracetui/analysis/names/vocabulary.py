@@ -54,7 +54,7 @@ _COLLECTIVE = """
     all_?reduce all_?gather(?:_?v)? reduce_?scatter all_?to_?all(?:_?v)? all_2_all a_2_a [a-z]{0,3}ccl(?:pp|x)?
     (?:nv|roc|i|x|open)?shmem[ix]? k?userbuffers multimem nvls (?:one|two)_?shot lamport cross_device quick_?reduce
     notify_(?:dispatch|combine) cached_notify ep_(?:dispatch|combine) (?:intra|inter)_?node(?:_ll)? send_?recv
-    put_signal signal_wait wait_signal push_?(?:send|recv) pull_?recv exchange barrier rdma ibgda moe_comm
+    put_signal signal_wait wait_signal push_?(?:send|recv) pull_?recv exchange barrier device_sync rdma ibgda moe_comm
 """
 _KV_CACHE = """
     (?:and|to|into)_(?:kv_)?cache full_cache swap_blocks copy_blocks copy_all_layer transfer_kernel
@@ -86,16 +86,21 @@ _RULES = (
     _Rule(
         Family.COPY, "gather", "concat_mla (?:kv|page|block)_(?:indices|table)s? (?:build|expand)(?:_[a-z]+)*_indices"
     ),
-    _Rule(Family.ATTENTION, "attention", _ATTENTION),
+    _Rule(Family.ATTENTION, "attention", _ATTENTION, "insert"),
     _Rule(Family.GEMM, "gemv", "[a-z]?gemv[a-z]? [sb]gmv matvec mat_vec"),
     _Rule(
         Family.GEMM,
         "gemm",
-        f"""{_PRODUCT} f_?moe fused_?moe mfma_moe moe_stage mega_moe marlin machete wv_?split_?k[a-z]*
-        w_[0-9]_a_[0-9]+ wna lora_(?:expand|shrink) newton_?schulz syrk symm her_?k cutlass_tensorop""",
-        "[a-z]*quant(?:ize|ized|ization)?_kernel top_?k sort(?:ing)? de_?quantize[a-z]* finalize sum conv convolve",
+        f"""{_PRODUCT} mfma_moe moe_stage mega_moe marlin machete wv_?split_?k[a-z]* w_[0-9]_a_[0-9]+ wna
+        lora_(?:expand|shrink) newton_?schulz syrk symm her_?k cutlass_tensorop""",
+        "finalize_matmul_scatter conv convolve top_?k_?gating",
     ),
-    _Rule(Family.GEMM, "gemm", _PRODUCT, "finalize_matmul_scatter conv convolve"),
+    _Rule(
+        Family.GEMM,
+        "gemm",
+        "f_?moe fused_?moe",
+        "[a-z]*quant(?:ize|ized|ization)? top_?k sort(?:ing)? finalize sum gate",
+    ),
     _Rule(
         Family.GEMM,
         "solve",
@@ -180,7 +185,7 @@ _RULES = (
         Family.COPY,
         "copy",
         """[a-z]*copy copies mem_?cpy cat concat[a-z]* [a-z]*cat_?array pad padding unpad split convert[a-z]*
-        store load transfer (?:un)?pack roll flip reshape relayout layout im_2_col col_2_im im_2_d_2_col repeat
+        store load save transfer (?:un)?pack roll flip reshape relayout layout im_2_col col_2_im im_2_d_2_col repeat
         expand shuffle bitcast cast truncate (?:de)?compress masked_select""",
     ),
     _Rule(
@@ -205,7 +210,7 @@ _RULES = (
         """element_?wise point_?wise functor add sub mul mult multiply div scaled? scal shift bias clamp clip
         where mask masked lerp exp log sin cos sqrt rsqrt pow neg abs fma axpy unary binary ternary transform
         for_?each parallel_for map op_(?:[0-9]_d_)?tensor combine mix gate gated gating blend penalt(?:y|ies)
-        bit_?mask accumulate element residual merge lstm gru rnn modulate apply update stencil
+        bit_?mask accumulate element residual merge lstm gru rnn modulate apply update increment stencil
         cuda_code_gen fuser assert flag""",
     ),
     _Rule(
