@@ -10,8 +10,8 @@ MS = 1_000_000
 
 
 def ids(trace: Trace, step: int | None = None) -> list[str]:
-    """Names of the rules that found something."""
-    return [finding.id for finding in finding_list(trace, step)]
+    """Names of the rules that found something; `not-judged` only names rules that could not look."""
+    return [finding.id for finding in finding_list(trace, step) if finding.id != "not-judged"]
 
 
 def one(trace: Trace, name: str, step: int | None = None) -> Finding:

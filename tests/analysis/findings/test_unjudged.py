@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.devices import H100
+from tests.support.findings import one
+from tracetui.analysis.findings import finding_list
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.findings.unjudged import NO_DEVICE, NO_SHAPES, unjudged
 
@@ -42,3 +44,15 @@ def test_the_name_of_a_kernel_tells_enough_for_fp32_math():
 
 def test_nothing_is_missing_where_no_kernel_ran():
     assert unjudged(Scope(make_trace([op("aten::mm", 0, 100)]), None)) == []
+
+
+def test_one_note_names_all_rules_that_could_not_be_run():
+    finding = one(make_trace(product(shapes=False)), "not-judged")
+    assert finding.title.startswith(
+        "7 rules could not be run: no shapes of inputs were recorded (record_shapes=True), "
+    )
+    assert finding.title.endswith("and the file does not describe the GPU (--device names it)")
+    assert finding.evidence.endswith("; precision of products, grids smaller than the GPU: " + NO_DEVICE)
+    assert finding.advice == "Record with record_shapes=True. Name the GPU with --device."
+    every = finding_list(make_trace(product(shapes=True), [H100]))
+    assert "not-judged" not in {finding.id for finding in every}

@@ -41,6 +41,7 @@ from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.findings.small_kernels import tiny_kernels
 from tracetui.analysis.findings.streams import serialised_streams
 from tracetui.analysis.findings.uneven import uneven_kernels
+from tracetui.analysis.findings.unjudged import not_judged
 from tracetui.analysis.findings.waiting import host_sync, pageable_copy
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
@@ -81,6 +82,7 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     own_profiler,
     stack_recording,
     launches_missing,
+    not_judged,
 )
 """Rules for a trace of the PyTorch profiler; among findings of equal severity and cost the earlier rule comes first."""
 

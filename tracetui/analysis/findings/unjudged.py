@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tracetui.analysis.devices.descriptions import device_index
 from tracetui.analysis.devices.generation import generation
 from tracetui.analysis.devices.limits import peaks_of, units_of
+from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.scope import Scope
+from tracetui.model.quantities import counted
 
 NO_SHAPES = "no shapes of inputs were recorded (record_shapes=True)"
 NO_DEVICE = "the file does not describe the GPU (--device names it)"
+ADVICE = {
+    NO_SHAPES: "Record with record_shapes=True.",
+    NO_DEVICE: "Name the GPU with --device.",
+}
+SUBJECTS = {
+    "uneven-kernels": "calls that take longer than their like",
+    "far-from-roofline": "distance from the limits of the GPU",
+    "small-batch-products": "products of few rows",
+    "gather": "weights copied per token",
+    "batchable-products": "products that could be one",
+    "low-waves": "grids smaller than the GPU",
+    "fp32-math": "precision of products",
+}
+"""What each of these rules is about."""
 NEEDING_SHAPES = ("uneven-kernels", "far-from-roofline", "small-batch-products", "gather", "batchable-products")
 """Rules that compare calls with equal shapes, or compute work from shapes."""
 
@@ -33,3 +51,22 @@ def _needing_device(scope: Scope, has_shapes: bool) -> list[str]:
     if has_shapes and not (is_whole and all(peaks_of(device) for device in devices)):
         rules += ["far-from-roofline", "small-batch-products"]
     return rules if generation(trace).vendor else ["fp32-math", *rules]
+
+
+def not_judged(scope: Scope) -> Iterator[Finding]:
+    """Rules that could not be run on this trace, and why, in one note."""
+    missing = unjudged(scope)
+    if not missing:
+        return
+    reasons = list(dict.fromkeys(reason for _, reason in missing))
+    lists = [", ".join(SUBJECTS.get(rule, rule) for rule, why in missing if why == reason) for reason in reasons]
+    if len(reasons) > 1:
+        lists = [f"{subjects}: {reason}" for subjects, reason in zip(lists, reasons, strict=True)]
+    yield Finding(
+        "not-judged",
+        Severity.NOTE,
+        f"{counted(len({rule for rule, _ in missing}), 'rule')} could not be run: {', and '.join(reasons)}",
+        "; ".join(lists),
+        " ".join(ADVICE[reason] for reason in reasons),
+        int(scope.computing[0]),
+    )
