@@ -1,6 +1,7 @@
 """Check a trace against assertions, for a CI: a line each, exit code 1 when one does not hold.
 
-EXPR compares names of the trace with values; a name stands for one step, the median over the complete ones:
+EXPR compares names of the trace with values; a name is about a step: a count must be as said in every complete one, of
+other numbers the median over them counts:
   kernels == 5                         dur_us < 1.5ms                       90 <= summary.gpu_busy_pct <= 100
   op("aten::t").calls == 0             kernel("gemm").total_us < 200us      verdict ~ "compute"
   max(steps.dur_us) < 1.2 * median(steps.dur_us)                            sum(kernels.dur_us, family == "gemm") < 1ms

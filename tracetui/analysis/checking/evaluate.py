@@ -28,7 +28,7 @@ class Evaluator(TreeEvaluator):
 
     def __init__(self, of: Side, baseline: Side | None = None, tolerance: Number | None = None) -> None:
         self._here = Namespace(of)
-        self._there = Namespace(baseline, "the baseline") if baseline else None
+        self._there = Namespace(baseline, "the baseline", each=False) if baseline else None
         self._tolerance = tolerance
         self._lists: dict[Rows, tuple[Namespace, Listing]] = {}
 
@@ -158,6 +158,8 @@ class Evaluator(TreeEvaluator):
             rows = self._lists[whole.rows][0].rows(whole.rows.name)
             return functions.counted_rows(rows, self._condition(name, given[1:], whole))
         value = self.value(given[0], row)
+        if isinstance(value, Number) and len(given) == 1 and functions.is_of_parts(name, value):
+            return functions.over_parts(name, value)
         if value.rows is None and name in ("min", "max") and isinstance(value, Number):
             return functions.chosen(name, [self._single_number(each, row, name) for each in given])
         if value.rows is None:

@@ -1,7 +1,7 @@
 """The functions of the language: sums over lists, tolerances, and fields of kernels, copies and operators by name.
 
-`kernel("gemm").total_us` and `op("aten::t").calls` select by name. Calls and sums are per part, the median over the
-parts, as for every measure; the other fields are taken over all calls.
+`kernel("gemm").total_us` and `op("aten::t").calls` select by name. Calls and sums are per part: of times the median
+over the parts counts, of calls every part, as for every measure. The other fields are taken over all calls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetui.analysis.checking.lists import OP_HELP, lacks_gpu, lacks_ops, op_sums
-from tracetui.analysis.checking.operations import added, both, compared, kind_of, matcher
+from tracetui.analysis.checking.operations import added, both, compared, kind_of, matcher, telling
 from tracetui.analysis.checking.units import MICROS, THINGS, Misfit, Unit, factor, joint
 from tracetui.analysis.checking.values import (
     MAX_NAMED_ROWS,
@@ -23,6 +23,7 @@ from tracetui.analysis.checking.values import (
     Number,
     Offender,
     Offenders,
+    Parts,
     Piece,
     Rows,
     Truth,
@@ -30,10 +31,11 @@ from tracetui.analysis.checking.values import (
     Words,
     kept,
     number,
+    of_parts,
     truth,
 )
 from tracetui.analysis.common.lanes import is_named
-from tracetui.analysis.comparing.sides.side import STEP, Side
+from tracetui.analysis.comparing.sides.side import CAPTURE, STEP, Side
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.links import links, no_gpu
 from tracetui.model.intervals import Bool, Int64
@@ -69,9 +71,10 @@ def op(side: Side, pattern: str, field: str) -> Number:
     if unit is MICROS and not mine:
         return number(None, unit, f"No operator is named {pattern!r}.")
     sample = sums.sums[field][mine].sum(axis=0)
+    why = ""
     if "device" in field or field == "kernels":
-        return _median(sample if len(links(side.trace).gpu) else sample * np.nan, unit, no_gpu(side.trace))
-    return _median(sample, unit)
+        sample, why = sample if len(links(side.trace).gpu) else sample * np.nan, no_gpu(side.trace)
+    return _median(sample, unit, why) if unit is MICROS else count_of_parts(side, sample, why)
 
 
 def _work(side: Side, pattern: str, field: str, kinds: tuple[Kind, ...], noun: str) -> Number:
@@ -84,7 +87,7 @@ def _work(side: Side, pattern: str, field: str, kinds: tuple[Kind, ...], noun: s
     held &= is_named(side.trace, rows, lambda name: fits(name) or fits(short_kernel(name)))
     part, dur = part[held], side.trace.slices.dur[rows[held]]
     if field == "calls":
-        return _median(np.bincount(part, minlength=len(side)).astype(np.float64), unit)
+        return count_of_parts(side, np.bincount(part, minlength=len(side)).astype(np.float64))
     if len(dur) == 0:
         return number(None, unit, f"No {noun} has a name with {pattern!r}.")
     if field == "total_us":
@@ -113,6 +116,16 @@ def _median(sample: Float64, unit: Unit, why: str = "") -> Number:
     return number(float(np.median(sample)) if len(sample) else None, unit, why, sample)
 
 
+def count_of_parts(side: Side, each: Float64, why: str = "") -> Number:
+    """A count of every part of a side: what is said of it must hold in each of them.
+
+    `why` it is unknown in the parts where it is NaN. The capture has one value.
+    """
+    if side.part_kind == CAPTURE or len(each) == 0:
+        return _median(each[~np.isnan(each)], THINGS, why)
+    return of_parts(each, THINGS, Parts(side.part_kind, side.number), why)
+
+
 FIELDS = {"kernel": ACTIVITY_FIELDS, "copy": ACTIVITY_FIELDS, "op": tuple(OP_HELP)}
 """Fields that may follow `kernel("...").`, `copy("...").` and `op("...").`."""
 SELECTIONS: dict[str, Callable[[Side, str, str], Number]] = {"kernel": kernel, "copy": copy, "op": op}
@@ -131,10 +144,16 @@ class Function:
 FUNCTIONS = {
     "count": Function("count(LIST, CONDITION)", "How many rows a list has, or how many are as a condition says."),
     "sum": Function("sum(LIST.COLUMN, CONDITION)", "Sum over the rows; 0 where there are none."),
-    "min": Function("min(LIST.COLUMN, CONDITION)", "The least; min(A, B) of several values."),
-    "max": Function("max(LIST.COLUMN, CONDITION)", "The largest; max(A, B) of several values."),
-    "mean": Function("mean(LIST.COLUMN, CONDITION)", "The mean over the rows."),
-    "median": Function("median(LIST.COLUMN, CONDITION)", "The middle value of the rows."),
+    "min": Function(
+        "min(LIST.COLUMN, CONDITION)", "The least; min(A, B) of several values; min(kernels) of all steps."
+    ),
+    "max": Function(
+        "max(LIST.COLUMN, CONDITION)", "The largest; max(A, B) of several values; max(kernels) of all steps."
+    ),
+    "mean": Function("mean(LIST.COLUMN, CONDITION)", "The mean over the rows; mean(kernels) over the steps."),
+    "median": Function(
+        "median(LIST.COLUMN, CONDITION)", "The middle value of the rows; median(kernels) over the steps."
+    ),
     "all": Function("all(TEST, CONDITION)", "Whether a comparison holds in every row: all(steps.dur_us < 2ms)."),
     "any": Function("any(TEST, CONDITION)", "Whether it holds in some row."),
     "abs": Function("abs(VALUE)", "The value without its sign."),
@@ -153,6 +172,8 @@ _OVER: dict[str, Callable[[Float64], float]] = {
     "mean": lambda values: float(values.mean()),
     "median": lambda values: float(np.median(values)),
 }
+OVER_PARTS = ("min", "max", "mean", "median")
+"""Functions that are also taken over the steps, of what is measured of every step."""
 OVER_ROWS = (*_OVER, "count", "all", "any")
 """Functions over the rows of a list, with an optional condition."""
 
@@ -186,8 +207,22 @@ def counted_rows(rows: Rows, condition: Truth | None) -> Number:
     return _number_of(np.flatnonzero(condition.values == YES), rows)
 
 
+def is_of_parts(name: str, value: Number) -> bool:
+    """Whether a function of `OVER_ROWS` is asked of what is measured of every step."""
+    return value.rows is None and value.sample is not None and name in OVER_PARTS
+
+
+def over_parts(name: str, value: Number) -> Number:
+    """The mean, median or extreme over the steps of what is measured of every step."""
+    sample = np.empty(0) if value.sample is None else value.sample
+    found = number(_OVER[name](sample) if len(sample) else None, value.unit, value.why)
+    if value.parts is None or value.each is None or name not in ("min", "max"):
+        return found
+    return replace(found, offenders=value.parts.named(np.flatnonzero(value.each == found.values)))
+
+
 def chosen(name: str, values: Sequence[Number]) -> Number:
-    """The smallest or the largest of several numbers, in the unit of the first that has one.
+    """The smallest or the largest of several numbers, in the unit of the first that has one; of counts step by step.
 
     Raises: Misfit for numbers that cannot be compared.
     """
@@ -196,12 +231,18 @@ def chosen(name: str, values: Sequence[Number]) -> Number:
     for other in others:
         unit = joint(unit, other)
     why = next((value.why for value in values if value.why), "")
-    every = np.array([value.one * factor(value.unit, unit) for value in values])
+    parts = next((value.parts for value in values if value.parts is not None), None)
+    scaled = [(value.values if value.each is None else value.each) * factor(value.unit, unit) for value in values]
+    every = np.array(np.broadcast_arrays(*scaled))
+    if parts is not None:
+        return of_parts(every.min(axis=0) if name == "min" else every.max(axis=0), unit, parts, why)
     return Number(np.array(_OVER[name](every)), unit, None, why, None, all(value.fixed for value in values))
 
 
 def absolute(value: Number) -> Number:
     """The number without its sign."""
+    if value.each is not None and value.parts is not None:
+        return of_parts(np.abs(value.each), value.unit, value.parts, value.why)
     return Number(np.abs(value.values), value.unit, value.rows, value.why, None, value.fixed)
 
 
@@ -216,9 +257,11 @@ def within(value: Number, wanted: Number, tolerance: Number) -> Truth:
     low, high = (chosen(name, ends) for name in ("min", "max"))
     answer = both([compared(">=", value, low), compared("<=", value, high)])
     unit = wanted.unit if wanted.fixed else joint(value.unit, wanted.unit)
-    found = (Amount(value.one * factor(value.unit, unit), unit),) if answer.one != UNKNOWN else ()
+    shown, offenders = telling(value, "==", answer, wanted)
+    one = shown.one if isinstance(shown, Number) else value.one
+    found = (Amount(one * factor(value.unit, unit), unit),) if answer.one != UNKNOWN else ()
     center = Amount(wanted.one * factor(wanted.unit, unit), unit)
-    return truth(answer.one, answer.why, found, (center, "±", tolerance.amount))
+    return replace(answer, found=found, wanted=(center, "±", tolerance.amount), offenders=offenders)
 
 
 def known(value: Value) -> Truth:

@@ -62,14 +62,17 @@ def op_sums(side: Side) -> OpSums:
 
 
 def op_list(side: Side) -> Table:
-    """One row per operator with medians over the parts."""
+    """One row per operator: of times the medians over the parts, of counts the largest."""
     sums = op_sums(side)
     return Table(
         (
             coded(col.NAME.but(help="Name; all steps are one."), sums.name, sums.texts),
             *(
-                numbers(col.COLUMNS[name].but(help=help), np.median(sums.sums[name], axis=1) if len(side) else [])
-                for name, (_, help) in OP_HELP.items()
+                numbers(
+                    col.COLUMNS[name].but(help=help if unit else f"{help[:-1]}, the most of all steps."),
+                    (np.median if unit else np.max)(sums.sums[name], axis=1) if len(side) else [],
+                )
+                for name, (unit, help) in OP_HELP.items()
             ),
             coded(col.KIND, sums.kind, KIND_WORDS),
         )

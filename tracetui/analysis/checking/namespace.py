@@ -10,7 +10,7 @@ import numpy as np
 
 from tracetui.analysis import columns as col
 from tracetui.analysis.checking import doubtful_columns as touched
-from tracetui.analysis.checking.functions import ACTIVITY_FIELDS, FIELDS, FUNCTIONS, SELECTIONS
+from tracetui.analysis.checking.functions import ACTIVITY_FIELDS, FIELDS, FUNCTIONS, SELECTIONS, count_of_parts
 from tracetui.analysis.checking.lists import LISTS, OP_HELP, Listing, lacking, listing, measured, whole_or_step
 from tracetui.analysis.checking.mistake import ALL_NAMES_HINT, nearest
 from tracetui.analysis.checking.units import THINGS, unit_of
@@ -152,8 +152,10 @@ class Unknown(Exception):
 class Namespace:
     """The names of one side."""
 
-    def __init__(self, of: Side, title: str = "this trace") -> None:
+    def __init__(self, of: Side, title: str = "this trace", each: bool = True) -> None:
         self.side = of
+        self.each = each
+        """Whether what is said of a count must hold in every step; else its median counts."""
         self.title = title
         """What a sentence calls the trace."""
         self.used: dict[str, tuple[str, ...]] = {}
@@ -244,6 +246,8 @@ class Namespace:
         title = f'{kind}("{pattern}").{field}'
         self.used[title] = touched.of_selected(kind, field)
         reason = self._absent(title, value.why)
+        if value.parts is not None:
+            return self._count(value, reason)
         return replace(number(value.one, value.unit, reason, value.sample), offenders=value.offenders)
 
     def findings(self, severity: str | None = None) -> Value:
@@ -271,11 +275,22 @@ class Namespace:
         return number(None, unit_of(measure.unit), self._absent(name, why))
 
     def _of_measure(self, title: str, measure: Measure, of: Side) -> Value:
-        """The median over the parts."""
+        """The median over the parts; of a count the values of all parts."""
         self.used[title] = touched.of_measure(measure.name)
+        reason = self._absent(title, lacking(of, measure.name))
+        if measure.is_count:
+            return self._count(count_of_parts(of, measure.values, reason), reason, of is self.side)
         sample = measure.values[~np.isnan(measure.values)]
         value = float(np.median(sample)) if len(sample) else None
-        return number(value, unit_of(measure.unit), self._absent(title, lacking(of, measure.name)), sample)
+        return number(value, unit_of(measure.unit), reason, sample)
+
+    def _count(self, count: Number, reason: str, of_side: bool = True) -> Number:
+        """A count of every part; of a baseline, and of a single step, one number: the median."""
+        if self.each and of_side and count.parts is not None:
+            return replace(count, why=reason if count.why or count.one != count.one else "")
+        sample = np.empty(0) if count.sample is None else count.sample
+        median = float(np.median(sample)) if len(sample) else None
+        return number(median, count.unit, reason, sample)
 
     def _fact(self, title: str, fact: SummaryFact, why: str = "") -> Value:
         """A line of the summary; `why` it is unknown for these parts."""

@@ -1,21 +1,37 @@
 """Operators of the language: arithmetic, comparisons, patterns of names, and `and`, `or` and `not`.
 
-An unknown value stays unknown and keeps its reason. Numbers that agree in twelve digits are equal, since 0.3 ms and 300
-us differ in the last bit. An unknown answer stays unknown unless the others decide: `and` needs a certain no, `or` a
-certain yes. In a pattern `*` stands for any text and `?` for one character, case is ignored, and matching takes time
-proportional to the name.
+A count of the steps has a value in each of them: what is computed from it is computed step by step, and what is said of
+it must hold in every step. An unknown value stays unknown and keeps its reason. Numbers that agree in twelve digits are
+equal, since 0.3 ms and 300 us differ in the last bit. An unknown answer stays unknown unless the others decide: `and`
+needs a certain no, `or` a certain yes. In a pattern `*` stands for any text and `?` for one character, case is ignored,
+and matching takes time proportional to the name.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.analysis.checking.units import Misfit, Unit, factor, joint, product, quotient
-from tracetui.analysis.checking.values import NO, UNKNOWN, YES, Number, Rows, Truth, Value, Words, first_of
+from tracetui.analysis.checking.values import (
+    NO,
+    NOBODY,
+    UNKNOWN,
+    YES,
+    Number,
+    Offenders,
+    Rows,
+    Truth,
+    Value,
+    Words,
+    first_of,
+    in_every,
+    of_parts,
+)
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.strings import Strings
 from tracetui.model.trace import Float64
@@ -51,24 +67,36 @@ def either(answers: Sequence[Truth]) -> Truth:
 
 
 def opposite(answer: Truth) -> Truth:
-    """The negated answer; unknown stays unknown."""
-    values = np.where(answer.values == UNKNOWN, UNKNOWN, 1 - answer.values).astype(np.int8)
-    return Truth(values, answer.rows, answer.why, undecided=answer.undecided)
+    """The negated answer; unknown stays unknown. Of a count it is negated in each step, and must hold in every one."""
+    if answer.each is not None:
+        negated = in_every(_negated(answer.each), answer.parts, answer.why)
+        return replace(negated, undecided=answer.undecided)
+    return Truth(_negated(answer.values), answer.rows, answer.why, undecided=answer.undecided)
+
+
+def _negated(values: NDArray[np.int8]) -> NDArray[np.int8]:
+    return np.where(values == UNKNOWN, UNKNOWN, 1 - values).astype(np.int8)
 
 
 def _joined(answers: Sequence[Truth], deciding: int) -> Truth:
     """`deciding` where one of the answers is that; else unknown where one is; else the other answer."""
     rows = rows_of(answers)
-    values = np.broadcast_arrays(*(answer.values for answer in answers))
+    parts = next((answer.parts for answer in answers if answer.parts is not None), None) if rows is None else None
+    values = np.broadcast_arrays(*(answer.values if parts is None else _each_of(answer) for answer in answers))
     decided = np.any([each == deciding for each in values], axis=0)
     unknown = np.any([each == UNKNOWN for each in values], axis=0)
     result = np.select([decided, unknown], [deciding, UNKNOWN], 1 - deciding).astype(np.int8)
-    if rows is not None or int(result) != UNKNOWN:
-        return Truth(result, rows)
-    open_ones = [answer for answer in answers if answer.one == UNKNOWN]
+    joined = Truth(result, rows) if parts is None else in_every(result, parts)
+    if rows is not None or joined.one != UNKNOWN:
+        return joined
+    open_ones = [answer for answer in answers if (_each_of(answer) == UNKNOWN).any()]
     lacking = [answer for answer in open_ones if not answer.undecided]
     first = (lacking or open_ones)[0]
-    return Truth(result, rows, first.why, undecided=not lacking)
+    return replace(joined, why=first.why, undecided=not lacking)
+
+
+def _each_of(answer: Truth) -> NDArray[np.int8]:
+    return answer.values if answer.each is None else answer.each
 
 
 EQUAL_TOLERANCE = 1e-12
@@ -105,11 +133,11 @@ def added(a: Number, b: Number, sign: str) -> Number:
     if b.unit.kind == "share" and a.unit.kind != "share":
         if a.unit.kind == "bare":
             raise Misfit("a number without a unit and a percentage of it")
-        return _made(_product(a.values, 1 + direction * b.values * b.unit.scale), a.unit, (a, b))
+        scale = b.unit.scale
+        return _made(lambda x, y: _product(x, 1 + direction * y * scale), a.unit, (a, b))
     unit = shared_unit(a, b)
-    with np.errstate(over="ignore"):
-        total = a.values * factor(a.unit, unit) + direction * b.values * factor(b.unit, unit)
-    return _made(total, unit, (a, b))
+    left, right = factor(a.unit, unit), direction * factor(b.unit, unit)
+    return _made(lambda x, y: x * left + y * right, unit, (a, b))
 
 
 def multiplied(a: Number, b: Number) -> Number:
@@ -118,7 +146,7 @@ def multiplied(a: Number, b: Number) -> Number:
     Raises: Misfit for rows of two lists.
     """
     unit, scale = product(a.unit, b.unit)
-    return _made(_product(_product(a.values, b.values), scale), unit, (a, b))
+    return _made(lambda x, y: _product(_product(x, y), scale), unit, (a, b))
 
 
 def divided(a: Number, b: Number) -> Number:
@@ -127,15 +155,18 @@ def divided(a: Number, b: Number) -> Number:
     Raises: Misfit for rows of two lists.
     """
     unit, scale = quotient(a.unit, b.unit)
-    zero = b.values == 0
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        result = np.where(zero, np.nan, a.values / np.where(zero, 1, b.values) * scale)
-    return _made(result, unit, (a, b), BY_ZERO if b.rows is None and zero else TOO_LARGE)
+    divisor = b.values if b.each is None else b.each
+    by_zero = b.rows is None and bool((divisor == 0).any())
+
+    def ratio(x: Float64, y: Float64) -> Float64:
+        return np.where(y == 0, np.nan, x / np.where(y == 0, 1, y) * scale)
+
+    return _made(ratio, unit, (a, b), BY_ZERO if by_zero else TOO_LARGE)
 
 
 def negative(a: Number) -> Number:
     """The number with the opposite sign."""
-    return _made(-a.values, a.unit, (a,))
+    return _made(np.negative, a.unit, (a,))
 
 
 def compared(sign: str, a: Value, b: Value) -> Truth:
@@ -145,7 +176,9 @@ def compared(sign: str, a: Value, b: Value) -> Truth:
     """
     rows = rows_of((a, b))
     if isinstance(a, Number) and isinstance(b, Number) and sign not in ("~", "!~"):
-        holds, known = _numbers_compared(sign, a, b)
+        if a.parts is not None or b.parts is not None:
+            return _counts_compared(sign, a, b, rows)
+        holds, known = _numbers_compared(sign, a, b, a.values, b.values)
     elif isinstance(a, Words) and isinstance(b, Words) and sign in ("==", "!=", "~", "!~"):
         holds, known = _texts_compared(sign, a, b)
     else:
@@ -177,18 +210,66 @@ def _product(a: Float64, b: Float64 | float) -> Float64:
         return np.asarray(a * b, np.float64)
 
 
-def _made(values: Float64, unit: Unit, parts: Sequence[Number], otherwise: str = TOO_LARGE) -> Number:
-    """A number computed from others, unknown where it is not finite."""
-    rows = rows_of(parts)
+def _made(
+    compute: Callable[..., Float64], unit: Unit, operands: Sequence[Number], otherwise: str = TOO_LARGE
+) -> Number:
+    """A number computed from others, unknown where it is not finite; from counts in each part."""
+    rows = rows_of(operands)
+    parts = next((each.parts for each in operands if each.parts is not None), None) if rows is None else None
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        given = (each.each if parts is not None and each.each is not None else each.values for each in operands)
+        values = np.asarray(compute(*given), np.float64)
     finite = np.isfinite(values)
-    why = next((part.why for part in parts if part.why), otherwise if rows is None and not finite else "")
-    fixed, offenders = all(part.fixed for part in parts), first_of([part.offenders for part in parts])
-    return Number(np.where(finite, values, np.nan), unit, rows, why, None, fixed, offenders)
+    values = np.where(finite, values, np.nan)
+    why = next((each.why for each in operands if each.why), otherwise if rows is None and not finite.all() else "")
+    if parts is not None:
+        return of_parts(values, unit, parts, why)
+    fixed, offenders = all(each.fixed for each in operands), first_of([each.offenders for each in operands])
+    return Number(values, unit, rows, why, None, fixed, offenders)
 
 
-def _numbers_compared(sign: str, a: Number, b: Number) -> tuple[Bool, Bool]:
+def _counts_compared(sign: str, a: Number, b: Number, rows: Rows | None) -> Truth:
+    """A comparison with a count, which must hold in every part; of a list it has an answer for each row."""
+    left, right = (value.values if value.each is None else value.each for value in (a, b))
+    if rows is not None:
+        left, right = (value.values[:, None] if value.rows else each for value, each in ((a, left), (b, right)))
+    holds, known = _numbers_compared(sign, a, b, left, right)
+    answer = np.where(known, holds, UNKNOWN).astype(np.int8)
+    why = "" if known.all() else a.why or b.why
+    if rows is None:
+        return in_every(answer, a.parts or b.parts, why)
+    by_row = np.where((answer == NO).any(axis=1), NO, np.where((answer == UNKNOWN).any(axis=1), UNKNOWN, YES))
+    return Truth(by_row.astype(np.int8), rows, why)
+
+
+def telling(value: Value, sign: str, answer: Truth, wanted: Value) -> tuple[Value, Offenders]:
+    """The value of a count that tells most about a comparison with it, as a single number, and the parts that have it.
+
+    It is the one farthest from what is wanted in the parts in which the comparison fails, or in all where none does.
+    Parts are named where it fails and not all of them have the value.
+    """
+    if not isinstance(value, Number) or value.each is None or value.parts is None or answer.each is None:
+        return value, NOBODY
+    failing = answer.each == NO
+    among = np.flatnonzero((failing if failing.any() else True) & ~np.isnan(value.each))
+    if len(among) == 0:
+        return value, NOBODY
+    values = value.each[among]
+    if sign in (">", ">="):
+        one = float(values.min())
+    elif sign in ("==", "!=") and isinstance(wanted, Number) and wanted.each is None:
+        one = float(values[np.argmax(np.abs(values - wanted.values * factor(wanted.unit, value.unit)))])
+    else:
+        one = float(values.max())
+    shown = replace(value, values=np.array(one), each=None, parts=None)
+    guilty = among[values == one]
+    is_named = failing.any() and len(guilty) < len(value.each)
+    return shown, value.parts.named(guilty) if is_named else NOBODY
+
+
+def _numbers_compared(sign: str, a: Number, b: Number, left: Float64, right: Float64) -> tuple[Bool, Bool]:
     unit = shared_unit(a, b)
-    left, right = _product(a.values, factor(a.unit, unit)), _product(b.values, factor(b.unit, unit))
+    left, right = _product(left, factor(a.unit, unit)), _product(right, factor(b.unit, unit))
     with np.errstate(invalid="ignore"):
         same = np.abs(left - right) <= EQUAL_TOLERANCE * np.maximum(np.abs(left), np.abs(right))
         less = (left < right) & ~same

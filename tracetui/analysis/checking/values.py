@@ -162,6 +162,22 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
+class Parts:
+    """The steps or runs in each of which a count must be as expected."""
+
+    noun: str
+    """`step` or `run`."""
+    numbers: Int64
+
+    def named(self, indices: Int64) -> Offenders:
+        """Some of the parts by number."""
+        first = (int(self.numbers[index]) for index in indices[:MAX_NAMED_ROWS].tolist())
+        if self.noun == "step":
+            return Offenders(tuple(Offender("steps", "", number) for number in first), len(indices))
+        return Offenders(tuple(Offender("runs", f"{self.noun} {number}") for number in first), len(indices))
+
+
+@dataclass(frozen=True, eq=False)
 class Number:
     """One number, or one per row."""
 
@@ -178,6 +194,9 @@ class Number:
     """Whether it is a literal, independent of the trace."""
     offenders: Offenders = NOBODY
     """The rows of a list on which it rests."""
+    each: Float64 | None = None
+    """Of a count its value in each of `parts`, NaN where unknown; the single number is the largest of them."""
+    parts: Parts | None = None
 
     @property
     def one(self) -> float:
@@ -222,6 +241,9 @@ class Truth:
     """Whether it is unknown because of noise, and not because a value is missing."""
     offenders: Offenders = NOBODY
     """The rows of a list that decide it."""
+    each: NDArray[np.int8] | None = None
+    """Whether it holds in each of `parts`; the single answer is whether it holds in every one."""
+    parts: Parts | None = None
 
     @property
     def one(self) -> int:
@@ -236,6 +258,19 @@ def number(value: float | None, unit: Unit, why: str = "", sample: Float64 | Non
     """One number; None and values that are not finite are unknown."""
     known = value is not None and np.isfinite(value)
     return Number(np.array(value if known else np.nan, np.float64), unit, None, "" if known else why, sample)
+
+
+def of_parts(each: Float64, unit: Unit, parts: Parts, why: str = "") -> Number:
+    """A count with its value in each of some parts; `why` it is unknown in those where it is."""
+    known = each[~np.isnan(each)]
+    found = number(float(known.max()) if len(known) else None, unit, why, known)
+    return replace(found, each=each, parts=parts, why=why if len(known) < len(each) or len(each) == 0 else "")
+
+
+def in_every(each: NDArray[np.int8], parts: Parts | None, why: str = "") -> Truth:
+    """An answer for each of some parts; a certain no in one decides, then an unknown one."""
+    one = NO if (each == NO).any() else UNKNOWN if (each == UNKNOWN).any() or len(each) == 0 else YES
+    return Truth(np.array(one, np.int8), None, why if one == UNKNOWN else "", each=each, parts=parts)
 
 
 def words(text: str | None, why: str = "") -> Words:

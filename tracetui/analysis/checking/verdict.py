@@ -7,9 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tracetui.analysis.checking.evaluate import Evaluator
 from tracetui.analysis.checking.mistake import Mistake, together
-from tracetui.analysis.checking.operations import both, either, opposite, shared_unit
+from tracetui.analysis.checking.operations import both, either, opposite, shared_unit, telling
 from tracetui.analysis.checking.parser import COMPARISON, OR, Chain, Node, Prefixed, parsed, tokens, written
 from tracetui.analysis.checking.units import factor
 from tracetui.analysis.checking.values import (
@@ -25,6 +28,7 @@ from tracetui.analysis.checking.values import (
     Value,
     Words,
     first_of,
+    in_every,
 )
 from tracetui.model.trace import Trace
 
@@ -50,7 +54,9 @@ class Leaf:
     """Empty where nothing was found."""
     wanted: tuple[Piece, ...] = ()
     offenders: Offenders = NOBODY
-    """The rows of a list that decide it."""
+    """The rows of a list, or the steps, that decide it."""
+    each: NDArray[np.int8] | None = field(default=None, compare=False)
+    """Of a count the answer in every step."""
 
     @property
     def blamed(self) -> Offenders:
@@ -62,12 +68,20 @@ def of_answer(text: str, answer: Truth) -> Leaf:
     """The answer of a function, or of a condition that is a value by itself."""
     found = answer.found or ("yes" if answer.one == YES else "no",)
     shown = found if answer.one >= 0 or answer.found else ()
-    return Leaf(text, answer.one, shown, answer.wanted or ("yes",), answer.offenders)
+    return Leaf(text, answer.one, shown, answer.wanted or ("yes",), answer.offenders, answer.each)
 
 
 def of_chain(text: str, answer: Truth, values: Sequence[Value], signs: Sequence[str]) -> Leaf:
     """A comparison, with the value that the trace decides; a chain with all its values."""
-    return replace(_of_values(text, answer, values, signs), offenders=_offenders(values))
+    shown, steps = list(values), NOBODY
+    for index, value in enumerate(values):
+        beside = values[index + 1] if index + 1 < len(values) else values[index - 1]
+        sign = signs[min(index, len(signs) - 1)]
+        shown[index], named = telling(value, sign if index < len(signs) else MIRRORED.get(sign, sign), answer, beside)
+        steps = steps if steps.first else named
+    return replace(
+        _of_values(text, answer, shown, signs), offenders=first_of([steps, _offenders(shown)]), each=answer.each
+    )
 
 
 def _of_values(text: str, answer: Truth, values: Sequence[Value], signs: Sequence[str]) -> Leaf:
@@ -87,7 +101,10 @@ def _of_values(text: str, answer: Truth, values: Sequence[Value], signs: Sequenc
 
 def negated(leaf: Leaf) -> Leaf:
     """The leaf behind a `not`."""
-    answer = leaf.answer if leaf.answer < 0 else 1 - leaf.answer
+    if leaf.each is not None:
+        answer = in_every(np.where(leaf.each < 0, leaf.each, 1 - leaf.each).astype(np.int8), None).one
+    else:
+        answer = leaf.answer if leaf.answer < 0 else 1 - leaf.answer
     opposite = _OPPOSITES.get(leaf.wanted, ("not", *leaf.wanted))
     return replace(leaf, text=f"not {leaf.text}", answer=answer, wanted=opposite)
 
@@ -218,8 +235,10 @@ def _judged(node: Node, evaluator: Evaluator) -> tuple[Truth, list[Leaf]]:
         judged = [_judged(each, evaluator) for each in node.operands]
         answer = (either if node.level == OR else both)([truth for truth, _ in judged])
         decided = YES if node.level == OR else NO
-        telling = {decided: {decided}, UNKNOWN: {UNKNOWN}}.get(answer.one, {YES, NO})
-        return answer, [leaf for truth, leaves in judged if truth.one in telling for leaf in leaves]
+        decisive = {decided: {decided}, UNKNOWN: {UNKNOWN}}.get(answer.one, {YES, NO})
+        kept = [leaf for truth, leaves in judged if truth.one in decisive for leaf in leaves]
+        # Of counts each step may have another reason.
+        return answer, kept or [leaf for _, leaves in judged for leaf in leaves]
     if isinstance(node, Prefixed) and node.sign == "not":
         answer, leaves = _judged(node.operand, evaluator)
         return opposite(answer), [negated(leaf) for leaf in leaves]
