@@ -496,7 +496,9 @@ UNIT = ColumnSpec("unit", "unit", help="Unit of the value.")
 UNSIZED = ColumnSpec("unsized", "unsized", help="Those whose size the trace does not say.", detail=3)
 US_PER_LAUNCH = ColumnSpec("us_per_launch", "per launch", help="Time spent in queries per launch.", unit="us")
 VALUE = ColumnSpec("value", "value", help="Its value in this trace, as text.", width=20, grow=1, text=TextKind.PROSE)
-VERDICT = ColumnSpec("verdict", "verdict", help="What holds the step back.", width=14, grow=1)
+VERDICT = ColumnSpec(
+    "verdict", "verdict", help="What holds the step back.", text=TextKind.PROSE, width=18, grow=1, is_key=True
+)
 VIEW_OPS = ColumnSpec("view_ops", "views", help="Calls of known view ops that put nothing on the GPU.")
 WAITING_US = ColumnSpec("waiting_us", "waiting", help="Of it: launched, and not yet started.", unit="us")
 WAIT_BEFORE_US = ColumnSpec(

@@ -6,6 +6,8 @@ looks stands in `analysis/columns.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tracetui.model.table import Column, Table
 
 _SUMS = ("calls", "total_us", "pct", "mean_us", "median_us", "min_us", "max_us")
@@ -292,6 +294,13 @@ def ordered(table: Table, pane: str, by: str | None = None) -> list[Column]:
         # There are more columns than fit: what is 0 in every step says little.
         return [column for column in columns if column.is_text or column.nulls().all() or column.values.any()]
     return [column for column in columns if column.name != "step" or _varies(column)]
+
+
+def importance(pane: str, by: str | None = None) -> Callable[[Column], int]:
+    """A function for the rank of a column of a pane, 0 for what is read first; what is not listed comes last."""
+    names = COLUMN_ORDER.get(f"{pane} by {by}", COLUMN_ORDER.get(pane, ()))
+    ranks = {name: rank for rank, name in enumerate(names)}
+    return lambda column: ranks.get(column.name, len(ranks))
 
 
 def _varies(column: Column) -> bool:

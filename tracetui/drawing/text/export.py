@@ -16,12 +16,21 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from tracetui.drawing.column_order import importance
+from tracetui.drawing.finding_cards import (
+    ADVICE,
+    EVIDENCE,
+    TITLE,
+    Card,
+    finding_cards,
+    is_list_of_findings,
+)
 from tracetui.drawing.format import shorten
 from tracetui.drawing.text.markdown import markdown
 from tracetui.drawing.text.origin import DECIMALS, WHOLE, Extent, facts, versions
-from tracetui.drawing.text.readable_table import remarks, shown_texts, telling
+from tracetui.drawing.text.readable_table import notes, remarks, shown_texts, telling
 from tracetui.drawing.text.summary_words import as_read
-from tracetui.model.table import Cell, Column, ColumnSpec, Table
+from tracetui.model.table import Cell, Column, ColumnSpec, Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
 
@@ -33,6 +42,9 @@ NARROWEST_NAME = 16
 """Characters to which names shrink before columns are dropped."""
 GAP = "  "
 """Between two columns."""
+CARD_CELLS = 110
+"""Width of the cards of findings where there is no terminal."""
+_CARD_STYLES = {TITLE: "bold", EVIDENCE: "", ADVICE: "dim"}
 
 
 def render(table: Table, trace: Trace, pane_name: str, form: str, extent: Extent = WHOLE) -> str:
@@ -48,11 +60,22 @@ def rich_table(table: Table, trace: Trace, pane_name: str, width: int = 120) -> 
     if not len(table):
         return Text(_nothing(table))
     table = as_read(table, pane_name)
-    header, lines, said = _layout(table, pane_name, width)
     title = Text(f"{pane_name} · {clean(trace.label)}", style="dim")
     above = [Text(clean(table.headline))] if table.headline else []
+    if is_list_of_findings(table):
+        cards = [_styled(card) for card in finding_cards(table, range(len(table)), width)]
+        return Group(title, *above, *(part for card in cards for part in (Text(), card)), *map(_remark, notes(table)))
+    header, lines, said = _layout(table, pane_name, width)
     body = [Text(line, no_wrap=True, overflow="crop") for line in lines]
-    return Group(title, *above, Text(header, style="bold"), *body, *(Text(remark, style="dim") for remark in said))
+    return Group(title, *above, Text(header, style="bold"), *body, *map(_remark, said))
+
+
+def _remark(text: str) -> Text:
+    return Text(text, style="dim")
+
+
+def _styled(card: Card) -> Text:
+    return Text("\n").join(Text(line.text, style=_CARD_STYLES[line.part]) for line in card)
 
 
 def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
@@ -101,8 +124,12 @@ def _plain(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     if not len(table):
         return _nothing(table) + "\n"
     table = as_read(table, pane_name)
-    header, lines, said = _layout(table, pane_name, None)
     above = [clean(table.headline), ""] if table.headline else []
+    if is_list_of_findings(table):
+        cards = finding_cards(table, range(len(table)), CARD_CELLS)
+        lines = [text for card in cards for text in ("", *(line.text for line in card))][1:]
+        return "\n".join([*above, *lines, *([""] if (said := notes(table)) else []), *said]) + "\n"
+    header, lines, said = _layout(table, pane_name, None)
     return "\n".join([*above, header, *lines, *([""] if said else []), *said]) + "\n"
 
 
@@ -141,7 +168,7 @@ def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[
     columns = telling(table)
     cells = {column.name: shown_texts(column) for column in columns}
     widths = {name: max(map(cell_len, [table.heading(name), *texts])) for name, texts in cells.items()}
-    dropped = [] if width is None else _drop(columns, widths, width)
+    dropped = [] if width is None else _drop(columns, widths, width, importance(pane_name))
     kept = [column for column in columns if column not in dropped]
     if width is not None:
         _squeeze(kept, widths, width)
@@ -154,27 +181,31 @@ def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[
     return header, lines, remarks(table, columns, dropped)
 
 
-def _drop(columns: Sequence[Column], widths: Mapping[str, int], width: int) -> list[Column]:
-    """The columns that a terminal has no room for even when every name is as short as may be."""
-    least = {
-        column.name: min(widths[column.name], max(NARROWEST_NAME, len(column.spec.heading)))
-        if not column.is_number
-        else widths[column.name]
-        for column in columns
-    }
+def _drop(
+    columns: Sequence[Column], widths: Mapping[str, int], width: int, rank: Callable[[Column], int]
+) -> list[Column]:
+    """The columns that a terminal has no room for even when every name is as short as may be; `rank` is their order."""
+    least = {column.name: _least(column, widths[column.name]) for column in columns}
     kept, dropped = list(columns), []
     while len(kept) > 2 and _total(least[column.name] for column in kept) > width:
         # The first column says what a row is.
-        # Of those that say least the rightmost goes first.
-        worst = max(reversed(kept[1:]), key=lambda column: column.spec.detail)
+        # Of those that say least the one goes first that is read last.
+        worst = max(reversed(kept[1:]), key=lambda column: (not column.spec.is_key, column.spec.detail, rank(column)))
         kept.remove(worst)
         dropped.append(worst)
     return dropped
 
 
+def _least(column: Column, width: int) -> int:
+    """Cells that a column needs: a number and prose all of theirs, a name as many as tell it from others."""
+    if column.is_number or column.spec.text is TextKind.PROSE:
+        return width
+    return min(width, max(NARROWEST_NAME, len(column.spec.heading)))
+
+
 def _squeeze(columns: Sequence[Column], widths: dict[str, int], width: int) -> None:
     """Narrow the widest names, one character at a time, until the columns fit."""
-    names = [column.name for column in columns if not column.is_number]
+    names = [column.name for column in columns if _least(column, widths[column.name]) < widths[column.name]]
     while names and _total(widths[column.name] for column in columns) > width:
         widest = max(names, key=widths.__getitem__)
         if widths[widest] <= len(widest):
