@@ -7,7 +7,7 @@ selects anything by itself: it reports what the user moved to, and follows the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,7 +58,6 @@ WHOLE_TRACE_PANES = ("steps", "summary", "health")
 """Panes that always speak of the whole trace."""
 
 DETAILED_COLUMNS: dict[str, tuple[str, ...]] = {
-    "findings": ("title", "evidence", "advice"),
     "gaps": ("cause", "shares", "cpu_doing"),
     "health": ("check", "effect", "example"),
     "memory by copy": ("copy", "hint"),
@@ -105,6 +104,9 @@ class PaneList(TabbedList):
 
         table: Table
 
+    class Judged(Message):
+        """The findings are known, and with them the sentence about all of them."""
+
     class Explained(Message):
         """The causes of idle time are known."""
 
@@ -135,6 +137,12 @@ class PaneList(TabbedList):
         """The whole table of the current pane, None while it is being built or when there is none."""
         table = self._tables.get(self._key(self.pane))
         return table if isinstance(table, Table) else None
+
+    @property
+    def headline(self) -> str:
+        """What the findings of the current step come to, in a sentence; empty until that is known."""
+        table = self._tables.get(self._key("findings"))
+        return table.headline if isinstance(table, Table) else ""
 
     @property
     def groupings(self) -> Sequence[str]:
@@ -221,6 +229,8 @@ class PaneList(TabbedList):
         self._tables[message.key] = message.note if message.table is None else message.table
         if message.key[0] == "summary" and message.table is not None:
             self.post_message(self.Summed(message.table))
+        if message.key == self._key("findings"):
+            self.post_message(self.Judged())
         if message.key[0] == "gaps" and message.table is not None:
             self.post_message(self.Explained())
         if message.key == self._key(self.pane):
@@ -242,6 +252,8 @@ class PaneList(TabbedList):
             self._show_tabs()
         if missing:
             self._build_tables(missing)
+        if self._key("findings") not in missing:
+            self.post_message(self.Judged())
 
     @work(thread=True, exclusive=True, group="panes")
     def _build_tables(self, keys: list[TableKey]) -> None:
@@ -270,6 +282,9 @@ class PaneList(TabbedList):
         return table.headline or table.note or f"Nothing to list: {PANES[self.pane].help}"
 
     def _readable(self, table: Table) -> Table:
+        if self.pane == "findings":
+            # The headline stands at the top of the screen.
+            return replace(table, headline="")
         return readable(table) if self.pane == "summary" else named_groups(table, self.arrangement.by)
 
     @on(TableView.RowHighlighted)

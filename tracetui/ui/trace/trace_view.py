@@ -52,6 +52,7 @@ from tracetui.ui.widgets.hints_bar import FocusedPart
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.minimap import Minimap
 from tracetui.ui.widgets.searchable_view import SearchableView, too_small
+from tracetui.ui.widgets.sentence_bar import SentenceBar
 from tracetui.ui.widgets.table_view import TableView
 
 TRACE_COMMANDS: list[BindingType] = [
@@ -119,6 +120,8 @@ class TraceView(SearchableView):
         self.steps = numbers(trace)
         """Numbers of the steps, in order."""
         self.lanes, self.minimap = LanesView(), Minimap()
+        self.headline = SentenceBar(id="headline")
+        """What holds back the step that is listed, or the trace."""
         self.navigator = Navigator(self, marks)
         self.finder = TraceFinder(self, self.navigator)
         self._opening = viewpoint or Viewpoint()
@@ -127,6 +130,7 @@ class TraceView(SearchableView):
     def compose(self) -> ComposeResult:
         """The parts, from top to bottom."""
         yield Bar(id="header")
+        yield self.headline
         yield self.minimap
         yield Bar(id="steps")
         yield self.lanes
@@ -355,6 +359,11 @@ class TraceView(SearchableView):
     def _sum_up(self, message: PaneList.Summed) -> None:
         self._summary = message.table
         self._show_header()
+
+    @on(PaneList.Judged)
+    def _show_headline(self) -> None:
+        self.headline.sentence = self.panes.headline
+        self.call_after_refresh(self._share_height)
 
     @on(PaneList.Explained)
     def _draw_idle(self) -> None:

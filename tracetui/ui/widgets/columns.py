@@ -14,6 +14,8 @@ from tracetui.model.table import Column, ColumnSpec, Table, TextKind
 
 GAP = 2
 """Cells between two columns."""
+CARD_TITLE_GAP = " · "
+"""Between the titles above cards."""
 
 ESSENTIAL = 6
 """So many columns are kept for as long as they fit at all."""
@@ -132,3 +134,9 @@ def header_text(table: Table, columns: list[tuple[ShownColumn, int]], sort: str 
         arrow = "" if shown.name != sort else ("▾" if descending else "▴")
         parts.append(placed(shown.title + arrow, width, table[shown.name].is_number))
     return (" " * GAP).join(parts)
+
+
+def card_titles(columns: list[tuple[ShownColumn, int]], sort: str | None, descending: bool) -> str:
+    """The titles of the columns of cards, one behind the other, with an arrow at the one that sorts."""
+    arrow = "▾" if descending else "▴"
+    return CARD_TITLE_GAP.join(f"{shown.title}{arrow if shown.name == sort else ''}" for shown, _ in columns)

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
@@ -21,11 +22,24 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
+from tracetui.drawing.finding_cards import TITLE, CardLine, is_list_of_findings
 from tracetui.drawing.format import shorten
 from tracetui.model.table import Table
 from tracetui.safe_text import clean
 from tracetui.ui.base.commands import command
-from tracetui.ui.widgets.columns import GAP, ShownColumn, fitted, header_text, layout_of, placed, row_text, scrolled
+from tracetui.ui.widgets.card_rows import CardRows
+from tracetui.ui.widgets.columns import (
+    CARD_TITLE_GAP,
+    GAP,
+    ShownColumn,
+    card_titles,
+    fitted,
+    header_text,
+    layout_of,
+    placed,
+    row_text,
+    scrolled,
+)
 from tracetui.ui.widgets.scroller import Scroller
 
 MAX_HEADLINE_LINES = 2
@@ -60,6 +74,9 @@ class TableView(Scroller, can_focus=True):
         "table--note",
         "table--better",
         "table--worse",
+        "table--title",
+        "table--evidence",
+        "table--advice",
     }
     DEFAULT_CSS = """
     TableView {
@@ -71,6 +88,8 @@ class TableView(Scroller, can_focus=True):
         .table--elsewhere { color: $text-muted; text-style: italic; }
         .table--note { color: $text-muted; }
         .table--better { color: $primary; text-style: bold; }
+        .table--title { text-style: bold; }
+        .table--advice { color: $text-muted; }
         .table--worse { color: $warning; text-style: bold; }
     }
     """
@@ -116,6 +135,8 @@ class TableView(Scroller, can_focus=True):
         self.note = ""
         """What is said in place of rows when there are none."""
         self._headline: list[str] = []
+        self._cards: CardRows | None = None
+        """The rows where they are cards of several lines; None where a row is a line."""
         self._layout: list[ShownColumn] = []
         self._columns: list[tuple[ShownColumn, int]] = []
         self._fitted = 0
@@ -203,22 +224,30 @@ class TableView(Scroller, can_focus=True):
         """Scroll when the row is not on screen, else repaint the two lines."""
         if self._reveal():
             return
-        top = self.scroll_offset.y
-        width = self.size.width
-        above = self._above - top
-        self.refresh(Region(0, old + above, width, 1), Region(0, new + above, width, 1))
+        self.refresh(self._region(old), self._region(new))
 
     def watch_located(self) -> None:
         """Repaint the line of the cursor."""
-        self.refresh(Region(0, self.cursor - self.scroll_offset.y + self._above, self.size.width, 1))
+        self.refresh(self._region(self.cursor))
 
     def action_move(self, rows: int) -> None:
-        """Move the cursor by some rows."""
+        """Move the cursor by some rows; a card that is taller than the list is scrolled through first."""
+        first, lines = self._extent(self.cursor)
+        top, height = self.scroll_offset.y, max(self.size.height - self._above, 1)
+        hidden = first + lines - top - height if rows > 0 else top - first
+        if lines > height and hidden > 0:
+            self.scroll_to(y=top + rows, animate=False, force=True, immediate=True)
+            return
         self._move_to(self.cursor + rows)
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by pages."""
-        self._move_to(self.cursor + pages * max(self.size.height - self._above - 1, 1))
+        lines = pages * max(self.size.height - self._above - 1, 1)
+        if self._cards is None:
+            self._move_to(self.cursor + lines)
+            return
+        index = self._cards.index_at(max(self._cards.top(self.cursor) + lines, 0))
+        self._move_to(index if index != self.cursor else self.cursor + pages)
 
     def action_go(self, index: int) -> None:
         """Move the cursor to a place, -1 for the last."""
@@ -246,7 +275,7 @@ class TableView(Scroller, can_focus=True):
         line = event.y - self._above
         if line == -1:
             self._click_header(event.x)
-        index = self.scroll_offset.y + line
+        index = self._index_at(self.scroll_offset.y + line)
         if line < 0 or index >= len(self.order):
             return
         if event.chain > 1:
@@ -294,6 +323,12 @@ class TableView(Scroller, can_focus=True):
         """Choose the columns for the width that there is."""
         self._strips.clear()
         self._fitted = self.size.width
+        self._cards = None
+        if self.table is not None and is_list_of_findings(self.table):
+            # One cell for the mark of the cursor, and one between the text and the scroll bar.
+            self._cards = CardRows(self.table, self.order, self._fitted - 2)
+            self._columns, self._more_columns = [(shown, 0) for shown in self._layout], False
+            return
         layout = scrolled(self._layout, self._skipped)
         self._columns = fitted(layout, self._fitted - 2)
         self._more_columns = len(self._columns) < len(layout)
@@ -304,7 +339,8 @@ class TableView(Scroller, can_focus=True):
     def _place_rows(self) -> None:
         """Write the headline for the size that there is, and begin the rows below it."""
         self._headline = self._headline_lines()
-        self.set_length(len(self.order) + self._above if len(self.order) else 0)
+        lines = len(self.order) if self._cards is None else len(self._cards)
+        self.set_length(lines + self._above if lines else 0)
 
     def _headline_lines(self) -> list[str]:
         """The sentence above the rows, as many lines of it as leave room for some rows."""
@@ -320,15 +356,30 @@ class TableView(Scroller, can_focus=True):
         """Scroll so that the cursor is on screen; True when that moved anything."""
         height = max(self.size.height - self._above, 1)
         top = self.scroll_offset.y
-        wanted = min(max(top, self.cursor - height + 1), self.cursor)
+        first, lines = self._extent(self.cursor)
+        wanted = min(max(top, first + lines - height), first)
         if wanted == top:
             return False
         self.scroll_to(y=wanted, animate=False, force=True, immediate=True)
         return True
 
+    def _extent(self, index: int) -> tuple[int, int]:
+        """The first line of a row, and its number of lines."""
+        return (index, 1) if self._cards is None else (self._cards.top(index), self._cards.height(index))
+
+    def _region(self, index: int) -> Region:
+        """Where a row is on the screen."""
+        first, lines = self._extent(index)
+        return Region(0, first - self.scroll_offset.y + self._above, self.size.width, lines)
+
+    def _index_at(self, line: int) -> int:
+        """The row to which a line belongs; beyond the last where there is none."""
+        return line if self._cards is None else self._cards.index_at(line)
+
     def _click_header(self, x: int) -> None:
         left = 1
         for shown, width in self._columns:
+            width = width or cell_len(shown.title) + len(CARD_TITLE_GAP) - GAP
             if left <= x < left + width + GAP:
                 self.post_message(self.HeaderClicked(shown.name))
                 return
@@ -341,15 +392,21 @@ class TableView(Scroller, can_focus=True):
         if y < len(self._headline):
             return _strip(f" {self._headline[y]}", width, self._style("headline"))
         y -= len(self._headline)
+        if y == 0 and self._cards is not None:
+            return _strip(f" {card_titles(self._columns, *self._sort)}", width, self._style("header"))
         if y == 0:
             text = ("‹" if self._skipped else " ") + header_text(self.table, self._columns, *self._sort)
             if self._more_columns:
                 text = f"{placed(text, width - 2, right=False)}›"
             return _strip(text, width, self._style("header"))
-        index = self.scroll_offset.y + y - 1
+        line = self.scroll_offset.y + y - 1
+        index = self._index_at(line)
         if index >= len(self.order):
             return Strip.blank(width, self.rich_style)
         current = index == self.cursor
+        if self._cards is not None:
+            is_first = line == self._cards.top(index)
+            return self._card_strip(self._cards.line(line), is_first, self._look() if current else "", width)
         look = self._look() if current else ""
         strip = self._strips.get((index, look))
         if strip is None:
@@ -361,6 +418,13 @@ class TableView(Scroller, can_focus=True):
             strip = _strip(text, width, self._style(look)) if look else self._plain_strip(text, width)
             self._strips[index, look] = strip
         return strip
+
+    def _card_strip(self, line: CardLine, is_first: bool, look: str, width: int) -> Strip:
+        """A line of a card; of the current one the title is marked, and a bar stands before the rest."""
+        if line.part == TITLE:
+            mark = " " if not look or not is_first else "·" if look == "elsewhere" else "▸"
+            return _strip(mark + line.text, width, self._style(look or TITLE))
+        return _strip(("▏" if look else " ") + line.text, width, self._style(line.part))
 
     def _plain_strip(self, text: str, width: int) -> Strip:
         """A line that is not the current one: what begins with a sign is coloured."""
