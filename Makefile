@@ -2,7 +2,7 @@
 PYTHON ?= python
 TEST ?= $(PYTHON) -m pytest
 
-.PHONY: check format-check lint types layers test test-rest test-all nightly format bench bench-gpu gpu fuzz mutants audit \
+.PHONY: check format-check lint types layers test test-rest test-all nightly format bench bench-gpu findings gpu fuzz mutants audit \
 	pins pictures reliability
 
 check: format-check lint types layers test
@@ -43,6 +43,10 @@ bench:
 
 bench-gpu:
 	$(PYTHON) -m tests.benchmarks.gpu_mlp
+
+# Scores the findings of labelled traces: make findings LABELS=file.json, by default those beside the checkout.
+findings:
+	$(PYTHON) -m tests.benchmarks.finding_labels $(LABELS)
 
 gpu:
 	$(PYTHON) -m tests.benchmarks.gpu_day
