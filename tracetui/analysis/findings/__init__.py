@@ -19,13 +19,16 @@ from tracetui.analysis.findings.filling import low_waves
 from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.gathers import gather
 from tracetui.analysis.findings.headline import headline
-from tracetui.analysis.findings.host import (
-    cold_step,
+from tracetui.analysis.findings.idle import (
+    launch_overhead,
+    long_gap_without_op,
+    peer_wait,
     stalled_thread,
+    unrecorded_graph_work,
 )
 from tracetui.analysis.findings.layouts import layout_conversion
+from tracetui.analysis.findings.loading import data_loading
 from tracetui.analysis.findings.optimizer import optimizer_loop
-from tracetui.analysis.findings.overall import idle_gpu, untrusted
 from tracetui.analysis.findings.precision import fp32_math
 from tracetui.analysis.findings.products import batchable_products, misaligned_products, small_batch_products
 from tracetui.analysis.findings.recording import (
@@ -39,10 +42,13 @@ from tracetui.analysis.findings.recording import (
 from tracetui.analysis.findings.roofline import far_from_roofline
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.findings.small_kernels import tiny_kernels
+from tracetui.analysis.findings.start import allocator, start_up
+from tracetui.analysis.findings.steps import cold_step, outlier_step
 from tracetui.analysis.findings.streams import serialised_streams
+from tracetui.analysis.findings.trust import untrusted
 from tracetui.analysis.findings.uneven import uneven_kernels
 from tracetui.analysis.findings.unjudged import not_judged
-from tracetui.analysis.findings.waiting import host_sync, pageable_copy
+from tracetui.analysis.findings.waiting import dependency, host_sync, pageable_copy
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.table import NULL, Table, micros, numbers, texts
@@ -55,13 +61,22 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     untrusted,
     no_gpu,
     other_accelerator,
-    idle_gpu,
+    data_loading,
+    start_up,
+    allocator,
+    pageable_copy,
+    host_sync,
+    stalled_thread,
+    peer_wait,
+    long_gap_without_op,
+    launch_overhead,
+    dependency,
+    unrecorded_graph_work,
     exposed_communication,
     straggler,
     small_collectives,
     cold_step,
-    host_sync,
-    pageable_copy,
+    outlier_step,
     fp32_math,
     layout_conversion,
     misaligned_products,
@@ -75,7 +90,6 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     tiny_kernels,
     optimizer_loop,
     serialised_streams,
-    stalled_thread,
     recompilation,
     graph_breaks,
     missing_no_grad,

@@ -107,7 +107,7 @@ class Scope:
         if len(steps(self.trace)) == 0:
             return max(self._extent[1] - self._extent[0], 1)
         picked = chosen(self.trace, self.step)
-        return max(int(np.maximum(self._on_cpu, self._on_gpu)[picked].sum()), 1)
+        return max(int(self.step_times[picked].sum()), 1)
 
     @cached_property
     def rounds(self) -> int:
@@ -209,6 +209,30 @@ class Scope:
         return int(slices.start[rows].min()), int(slices.end[rows].max())
 
     @cached_property
+    def step_times(self) -> Int64:
+        """What each step of the trace took, in ns, whichever is in scope; see `time`."""
+        return np.maximum(self._on_cpu, self._on_gpu + self._leads)
+
+    @cached_property
+    def step_periods(self) -> Int64:
+        """The same without the time before the first GPU activity of the trace on the GPU, to compare steps."""
+        return np.maximum(self._on_cpu, self._on_gpu)
+
+    @cached_property
+    def _leads(self) -> Int64:
+        """Time in ns from the start of the first step of each thread to its first GPU activity; 0 for other steps."""
+        every, slices = steps(self.trace), self.trace.slices
+        rows = links(self.trace).gpu
+        index = step_index(self.trace, rows)
+        first = np.full(len(every), np.iinfo(np.int64).max)
+        np.minimum.at(first, index[index >= 0], slices.start[rows[index >= 0]])
+        leads = np.zeros(len(every), np.int64)
+        for lane in distinct(every.lane).tolist():
+            mine = np.flatnonzero((every.lane == lane) & (first < np.iinfo(np.int64).max))[:1]
+            leads[mine] = np.maximum(first[mine] - every.start[mine], 0)
+        return leads
+
+    @cached_property
     def _on_cpu(self) -> Int64:
         """Duration of each step in ns, without the wait with which the profiler ends the capture."""
         every, slices, last = steps(self.trace), self.trace.slices, flush(self.trace)
@@ -233,7 +257,6 @@ class Scope:
             mine = np.flatnonzero((every.lane == lane) & (last > first))
             if len(mine):
                 took[mine] = np.maximum(np.append(first[mine[1:]], last[mine[-1]]) - first[mine], 0)
-                took[mine[0]] += max(int(first[mine[0]] - every.start[mine[0]]), 0)
         return took
 
 

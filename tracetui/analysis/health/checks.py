@@ -32,6 +32,8 @@ class Doubt:
     """One case in words: its name, or its byte position in the file."""
     row: int = -1
     """The slice to jump to, -1 for none."""
+    size: int = 0
+    """How far the numbers are off, in ns; 0 where that means nothing."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,12 @@ import numpy as np
 
 from tracetui.analysis.common.stretches import Axis
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
+from tracetui.analysis.idle.clock import clock_skew
+from tracetui.analysis.idle.idleness import idleness
+from tracetui.analysis.idle.unrecorded import unrecorded_holes
 from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.replays import replays
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import duration, percent
 from tracetui.model.trace import Kind, Trace
@@ -15,6 +19,8 @@ from tracetui.model.trace import Kind, Trace
 MIN_CONTAINED_ACTIVITIES = 3
 """Minimum later activities of a stream that start and end within one whose duration is then wrong."""
 
+CLOCK_CHECK = "work before its launch"
+"""Name of the check of the clocks."""
 MIN_FRAME_SHARE = 0.05
 """Minimum share of Python frames among the slices, for them to slow anything."""
 
@@ -29,8 +35,18 @@ def before_launch(trace: Trace) -> Doubt | None:
     if not early.any():
         return Doubt(0)
     worst = int(trace_links.launched[np.argmax(skew)])
-    words = f"by {duration(float(np.median(skew[early])))} in the median, {duration(int(skew.max()))} at most: "
-    return Doubt(int(early.sum()), len(trace_links.launched), words + trace.name_of(worst), worst)
+    usual = float(np.median(skew[early]))
+    words = f"by {duration(usual)} in the median, {duration(int(skew.max()))} at most: "
+    return Doubt(int(early.sum()), len(trace_links.launched), words + trace.name_of(worst), worst, int(usual))
+
+
+def late_clock(trace: Trace) -> Doubt | None:
+    """Launches of which none starts as soon as on other machines: the clock of the GPU is ahead, or all is slow."""
+    launches = len(links(trace).launches)
+    if launches == 0:
+        return None
+    skew = clock_skew(trace)
+    return Doubt(launches, launches, f"by {duration(skew)}", -1, skew) if skew > 0 else Doubt(0)
 
 
 def runs_past(trace: Trace) -> Doubt | None:
@@ -51,6 +67,19 @@ def runs_past(trace: Trace) -> Doubt | None:
     row = int(rows[worst])
     words = f"{duration(int(slices.dur[row]))}, past {inside[worst]:,} later ones: {trace.name_of(row)}"
     return Doubt(len(bad), len(rows), words, row)
+
+
+def graph_holes(trace: Trace) -> Doubt | None:
+    """Holes in graph replays in which nodes ran that were not recorded (R3.64)."""
+    if len(replays(trace)) == 0:
+        return None
+    holes, idle = unrecorded_holes(trace), idleness(trace)
+    if len(holes.gap) == 0:
+        return Doubt(0)
+    size = int((idle.end[holes.gap] - holes.start).sum())
+    row = int(idle.after[holes.gap[0]])
+    words = f"{duration(size)} in {holes.replays:,} of {len(replays(trace)):,} replays, such as before "
+    return Doubt(len(holes.gap), len(idle), words + trace.name_of(row), row, size)
 
 
 def stream_overlaps(trace: Trace) -> Doubt | None:
@@ -127,7 +156,7 @@ def _by_stream(trace: Trace) -> Int64:
 
 TIME_CHECKS = (
     Check(
-        "work before its launch",
+        CLOCK_CHECK,
         CheckSeverity.WRONG,
         before_launch,
         "The clocks of CPU and GPU disagree: delays, queues and the causes of gaps are off by as much.",
@@ -141,11 +170,25 @@ TIME_CHECKS = (
         ),
     ),
     Check(
+        "long delays of all launches",
+        CheckSeverity.NOTE,
+        late_clock,
+        "The clock of the GPU is ahead of that of the CPU, or launching is slow on this machine: every delay has it.",
+    ),
+    Check(
         "work that runs past others",
         CheckSeverity.WRONG,
         runs_past,
         "A stream runs one after another, so it cannot have taken that long: GPU time is too high, gaps are missing.",
         ("kernels.dur_us", "kernels.gap_before_us", "steps.gpu_busy_us", "steps.gpu_idle_us", "summary.value", "gaps"),
+    ),
+    Check(
+        "missing activities of graphs",
+        CheckSeverity.DOUBT,
+        graph_holes,
+        "Replays have the same hole before the same node: nodes ran there that the profiler did not record. The GPU "
+        "was not idle.",
+        ("steps.gpu_idle_us", "steps.gpu_busy_us", "steps.verdict", "gaps.cause"),
     ),
     Check(
         "overlaps on a stream",

@@ -126,6 +126,17 @@ def after_sync(trace: Trace) -> Bool:
     return trace.remember("after sync", lambda: _after_sync(trace, idleness(trace)))
 
 
+def late_gaps(trace: Trace) -> Bool:
+    """Mask of the gaps during which the activity after them was launched."""
+
+    def find() -> Bool:
+        seen, late = idle_contents(trace), np.zeros(len(idleness(trace)), bool)
+        late[seen.gap[seen.cause < Cause.LATENCY]] = True
+        return late
+
+    return trace.remember("late gaps", find)
+
+
 def usual_latency(trace: Trace) -> float:
     """The median latency in ns of kernels launched one by one for an idle stream: the floor of this machine."""
     queue, trace_links = queueing(trace), links(trace)
@@ -180,7 +191,7 @@ def _contents(trace: Trace, idle: Idleness) -> IdleParts:
     unknown = np.where(np.isin(idle.after[lost], before_capture(trace)), Cause.BEFORE_CAPTURE, Cause.UNKNOWN)
     every = [
         parts,
-        _whole(inside, called[inside], returned[inside], _in_launch(trace, idle, inside), lane),
+        _whole(inside, called[inside], returned[inside], _in_launch(trace, idle, inside, returned - called), lane),
         _whole(after, returned[after], idle.end[after], _waiting(trace, idle, after, idle.end - returned), lane),
         _whole(lost, idle.start[lost], idle.end[lost], unknown.astype(np.int8), lane),
     ]
@@ -286,13 +297,13 @@ def _main_threads(trace: Trace) -> Int64:
     return main
 
 
-def _in_launch(trace: Trace, idle: Idleness, gap: Int64) -> NDArray[np.int8]:
+def _in_launch(trace: Trace, idle: Idleness, gap: Int64, inside: Int64) -> NDArray[np.int8]:
     """The cause of the time inside the launch call of some gaps (R3.28)."""
     trace_links, launch = links(trace), idle.launch[gap]
     index = np.searchsorted(trace_links.launches, launch)
     full = queue_depth(trace)[index] >= MIN_FULL_QUEUE
     slow = np.where(full, Cause.FULL_QUEUE, Cause.SLOW_LAUNCH)
-    cause = np.where(idle.in_launch[gap] > MIN_SLOW_LAUNCH_NS, slow, Cause.LAUNCH)
+    cause = np.where(inside[gap] > MIN_SLOW_LAUNCH_NS, slow, Cause.LAUNCH)
     special = indicating(trace)
     for each in (Cause.PAGEABLE, Cause.START_UP):
         cause = np.where(np.isin(launch, special[each]), each, cause)

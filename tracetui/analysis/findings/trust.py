@@ -1,0 +1,78 @@
+"""Rule about numbers that are wrong, weighed by how much they spoil."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tracetui.analysis.findings.finding import Finding, Severity, severity_of
+from tracetui.analysis.findings.scope import Scope
+from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
+from tracetui.analysis.health.health_table import doubtful, doubts
+from tracetui.analysis.health.time_checks import CLOCK_CHECK
+from tracetui.analysis.idle.clock import clock_skew
+from tracetui.analysis.idle.idleness import idleness
+from tracetui.model.quantities import counted, duration
+
+MAX_NAMED_CHECKS = 4
+"""Maximum checks named in a sentence, the heaviest first."""
+
+
+@dataclass(frozen=True)
+class _Problem:
+    severity: Severity
+    words: str
+    check: Check
+    row: int
+
+
+def untrusted(scope: Scope) -> Iterator[Finding]:
+    """Some numbers of the trace are wrong, whatever else is found (see the Health pane)."""
+    wrong = [check for check in doubtful(scope.trace) if check.severity == CheckSeverity.WRONG]
+    problems = [each for check in wrong if (each := _problem(scope, check)) is not None]
+    problems.sort(key=lambda each: -each.severity)
+    if not problems:
+        return
+    yield Finding(
+        "untrusted",
+        problems[0].severity,
+        "Some numbers of this trace are wrong" + (": the clocks disagree" if _is_clock(problems[0].check) else ""),
+        "; ".join(each.words for each in problems[:MAX_NAMED_CHECKS]),
+        f"{problems[0].check.effect} The Health pane lists the affected columns; they are marked with ~.",
+        next((each.row for each in problems if each.row >= 0), -1),
+    )
+
+
+def _is_clock(check: Check) -> bool:
+    return check.name == CLOCK_CHECK
+
+
+def _problem(scope: Scope, check: Check) -> _Problem | None:
+    """The result of a check with its weight; None where it spoils nothing."""
+    doubt = doubts(scope.trace)[check.name]
+    if doubt is None:
+        return None
+    if _is_clock(check):
+        return _clock(scope, check, doubt)
+    severity = Severity.MAJOR if doubt.of == 0 else severity_of(doubt.count / doubt.of)
+    return None if severity is None else _Problem(severity, f"{check.name} {doubt.count:,}", check, doubt.row)
+
+
+def _clock(scope: Scope, check: Check, doubt: Doubt) -> _Problem | None:
+    """The skew of the clocks beside the typical gap: the one in which the middle of the idle time lies."""
+    skew = abs(clock_skew(scope.trace)) or doubt.size
+    dur = np.sort(idleness(scope.trace).dur[scope.gaps])
+    sums = np.cumsum(dur)
+    typical = int(dur[np.searchsorted(sums, sums[-1] / 2)]) if len(dur) else 0
+    severity = Severity.NOTE if typical == 0 else severity_of(skew / typical)
+    # Only what is idle is misplaced: where there is little of it, little is wrong.
+    idle = scope.weigh(scope.idle)
+    if severity is None or idle is None:
+        severity = Severity.NOTE
+    else:
+        severity = min(severity, idle)
+    beside = f" beside a typical gap of {duration(typical)}" if typical else ""
+    started = f"{counted(doubt.count, 'GPU activity')} before its launch"
+    return _Problem(severity, f"the clocks are off by {duration(skew)}{beside}: {started}", check, doubt.row)
