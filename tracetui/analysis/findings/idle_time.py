@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.groups import distinct, group
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.idle.cause_words import OVERHEAD, Cause
 from tracetui.analysis.idle.clock import clock_skew
@@ -19,7 +20,7 @@ from tracetui.analysis.idle.gaps import open_at
 from tracetui.analysis.idle.idle_parts import IdleParts, idle_parts, late_gaps
 from tracetui.analysis.idle.idleness import device_order, idleness
 from tracetui.analysis.idle.thread_causes import thread_causes
-from tracetui.analysis.linking.frames import frames
+from tracetui.analysis.linking.frames import frames, is_own
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
@@ -132,7 +133,9 @@ def rows_of(trace: Trace, parts: IdleParts) -> Int64:
 def _told(trace: Trace, rows: Int64) -> Int64:
     """The slices to name: the frames of the user's own code where they were recorded."""
     user = frames(trace).user[rows].astype(np.int64)
-    return np.where(user >= 0, user, rows)
+    python = trace.slices.kind[rows] == Kind.PYTHON
+    python[python] = is_named(trace, rows[python], is_own)
+    return np.where((user >= 0) & ~python, user, rows)
 
 
 def _listed(named: Sequence[tuple[str, int]]) -> str:

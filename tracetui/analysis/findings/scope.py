@@ -211,7 +211,7 @@ class Scope:
     @cached_property
     def step_times(self) -> Int64:
         """What each step of the trace took, in ns, whichever is in scope; see `time`."""
-        return np.maximum(self._on_cpu, self._on_gpu + self._leads)
+        return np.asarray(np.maximum(self._on_cpu, self._on_gpu + self._leads))
 
     @cached_property
     def step_periods(self) -> Int64:

@@ -399,7 +399,8 @@ def _after_sync(trace: Trace, idle: Idleness) -> Bool:
     asked = trace_links.launch[idle.before]
     held = (asked >= 0) & (slices.lane[asked] == lane) & (slices.kind[idle.before] == Kind.MEMCPY)
     held &= ~is_named(trace, idle.before, _to_the_gpu) & (slices.end[asked] > moment)
-    return np.asarray((waited | held) & idle.known & (idle.cpu_late > 0))
+    late = slices.start[idle.launch] > moment
+    return np.asarray((waited | held) & idle.known & late)
 
 
 def _to_the_gpu(name: str) -> bool:
