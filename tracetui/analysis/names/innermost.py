@@ -33,6 +33,7 @@ _CLASS = re.compile(r"[A-Z][A-Za-z0-9]*$")
 _PLAIN = frozenset({"true", "false", "void", "nullptr", "NoneType"})
 """Template arguments that are no names."""
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:::\w+)*")
+_CONFIG = re.compile(r"^wrapped_(\w+)_config$")
 _FUNCTOR = re.compile(r"(?:Functor|Ops?|Func)$")
 
 
@@ -123,6 +124,7 @@ def label(name: ParsedName) -> str:
         return own
     spaces = reversed(name.path.split("::")[:-1])
     parts = [part for part in (*instantiations(name), *spaces) if not is_generic(part)]
-    known = (part for part in parts if meaning_of(part) is not None)
+    # rocPRIM's kernels are all called alike and told apart by `wrapped_scan_config` and the like.
+    known = (_CONFIG.sub(r"\1", part) for part in parts if meaning_of(part) is not None)
     shown = "unnamed kernel" if own.lower() in ("kernel", "void") else own or name.text or name.raw
     return next(known, next(iter(parts), shown))

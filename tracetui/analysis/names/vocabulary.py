@@ -43,8 +43,8 @@ class _Rule(NamedTuple):
 
 
 _PRODUCT = """
-    [a-z]{0,2}(?<!fb)gemm[a-z]{0,2} (?:mat|bat)?matmul matrix_mul(?:tiply)? (?:mul_)?mat_mul mul_mat[a-z]* mm bmm spmm
-    [gt]?gmm addmm baddbmm csr(?:mm|mv) spmv sddmm einsum nvjet cijk xmma grouped_linear weight_only
+    (?!deepgemm|fbgemm)[a-z]{0,6}gemm[a-z]{0,2} (?:mat|bat)?matmul matrix_mul(?:tiply)? (?:mul_)?mat_mul mul_mat[a-z]*
+    mm bmm spmm [gt]?gmm addmm baddbmm csr(?:mm|mv) spmv sddmm einsum nvjet cijk xmma grouped_linear weight_only
 """
 _ATTENTION = """
     [a-z]*attn attns [a-z]*attention [a-z]*fmha [a-z]{0,3}mha sdpa flash_(?:fwd|bwd|mla) [a-z]*flash(?:attn|mla)
@@ -70,8 +70,8 @@ _ROUTING = """
 _OTHER_ATTENTION = """
     flash [a-z]?mla [mg]qa (?:page|paged|ragged)_(?:decode|prefill) prefill batch_decode decode_att merge_states?
     merge_splitk varlen_num_blocks reduce_segments gated_delta delta_?(?:net|rule) gdn kda gla wkv(?:_[0-9])?
-    rwkv(?:_[0-9])? retention lightning kkt d_?k_?d_?v dq_dk_dv do_o dot_do_o sage_fwd nsa lse recompute_w_u
-    chunk_(?:fwd|bwd)(?:_[a-z]+)*_(?:o|h|dqkwg|dhu)
+    rwkv(?:_[0-9])? retention lightning kkt d_?k_?d_?v dq_dk_dv do_o dot_do_o sage_fwd nsa fna attend lse
+    recompute_w_u chunk_(?:fwd|bwd)(?:_[a-z]+)*_(?:o|h|dqkwg|dhu)
 """
 _RULES = (
     _Rule(Family.COMMUNICATION, "collective", _COLLECTIVE, f"{_PRODUCT} attention layout"),
@@ -92,7 +92,7 @@ _RULES = (
         Family.GEMM,
         "gemm",
         f"""{_PRODUCT} mfma_moe moe_stage mega_moe marlin machete wv_?split_?k[a-z]* w_[0-9]_a_[0-9]+ wna
-        lora_(?:expand|shrink) newton_?schulz syrk symm her_?k cutlass_tensorop""",
+        lora_(?:expand|shrink) newton_?schulz fused_mlp ffn gate_?up syrk symm her_?k cutlass_tensorop""",
         "finalize_matmul_scatter conv convolve top_?k_?gating",
     ),
     _Rule(
@@ -104,7 +104,8 @@ _RULES = (
     _Rule(
         Family.GEMM,
         "solve",
-        "tr[sm]m trsv getr[fs] potr[fs] geqrf larf[a-z]* cholesky inverse solve[a-z]*",
+        """tr[sm]m trsv trti getr[fs] potr[fs] geqrf larf[a-z]* syev[a-z]* gesv[a-z]* jacobi cholesky inverse
+        solve[a-z]*""",
         "rope norm",
     ),
     _Rule(Family.POINTWISE, "rope", "[mrt]?rope rotary sbhd", "[a-z]*norm"),
@@ -132,7 +133,7 @@ _RULES = (
     _Rule(
         Family.POINTWISE,
         "resample",
-        "(?:up|down|re)_?sampl(?:e|ing) interpolat(?:e|ion) grid_sampler? resize affine_grid",
+        "(?:up|down|re)_?sampl(?:e|ing) nearest interpolat(?:e|ion) grid_sampler? resize affine_grid",
     ),
     _Rule(
         Family.COPY,
@@ -163,11 +164,12 @@ _RULES = (
     _Rule(
         Family.REDUCTION,
         "sort",
-        """[a-z]*sort(?:ing|ed)? top_?k[a-z]* bitonic radix k_?th select_?k bucketize nonzero partition unique compact
-        nms""",
+        """[a-z]*sort(?:ing|ed)? top_?k[a-z]* bitonic radix k_?th select_?k bucketize nonzero partition unique
+        compact nms""",
         "permute gather_sorted index_put",
     ),
     _Rule(Family.REDUCTION, "transform", "[a-z]*fft dct"),
+    _Rule(Family.REDUCTION, "distance", "[cp]dist distances? knn fps ball_query"),
     _Rule(Family.REDUCTION, "histogram", "histogram[a-z]* bin_?count"),
     _Rule(
         Family.COPY,
@@ -185,13 +187,13 @@ _RULES = (
         Family.COPY,
         "copy",
         """[a-z]*copy copies mem_?cpy cat concat[a-z]* [a-z]*cat_?array pad padding unpad split convert[a-z]*
-        store load save transfer (?:un)?pack roll flip reshape relayout layout im_2_col col_2_im im_2_d_2_col repeat
-        expand shuffle bitcast cast truncate (?:de)?compress masked_select""",
+        store load save transfer (?:un)?pack roll flip (?:un)?fold to_jagged jagged_to reshape relayout layout
+        im_2_col col_2_im im_2_d_2_col repeat expand shuffle bitcast cast truncate (?:de)?compress masked_select""",
     ),
     _Rule(
         Family.POINTWISE,
         "optimizer",
-        "[a-z]*adam[a-z]* sgd [a-z]*lamb lion adagrad rms_?prop muon optimi[sz]er[a-z]* multi_tensor ema_update",
+        "[a-z]*adam[a-z]* sgd [a-z]*lamb lion adagrad rms_?prop muon optimi[sz]er[a-z]* multi_tensor ema",
     ),
     _Rule(Family.POINTWISE, "random", "drop_?out philox random rand uniform bernoulli exponential normal rng"),
     _Rule(
@@ -200,18 +202,17 @@ _RULES = (
     _Rule(
         Family.REDUCTION,
         "reduction",
-        """reduc(?:e|tion|er)[a-z]* sums? mean abs_?max moments statistics stats count dot aggregate mhc hc
-        hyper_?connection
-        (?:inner|outer)_persistent""",
+        """reduc(?:e|tion|er)[a-z]* sums? mean abs_?max moments statistics stats count segment correlation dot
+        aggregate mhc hc hyper_?connection (?:inner|outer)_persistent""",
     ),
     _Rule(
         Family.POINTWISE,
         "pointwise",
         """element_?wise point_?wise functor add sub mul mult multiply div scaled? scal shift bias clamp clip
-        where mask masked lerp exp log sin cos sqrt rsqrt pow neg abs fma axpy unary binary ternary transform
-        for_?each parallel_for map op_(?:[0-9]_d_)?tensor combine mix gate gated gating blend penalt(?:y|ies)
-        bit_?mask accumulate element residual merge lstm gru rnn modulate apply update increment stencil
-        cuda_code_gen fuser assert flag""",
+        where mask masked lerp exp log sin cos sqrt rsqrt pow neg abs fma cross axpy unary binary ternary
+        transform for_?each parallel_for map op_(?:[0-9]_d_)?tensor combine mix gate gated gating blend
+        penalt(?:y|ies) bit_?mask accumulate element residual merge lstm gru rnn modulate apply update increment
+        stencil cuda_code_gen fuser assert flag""",
     ),
     _Rule(
         Family.POINTWISE,
