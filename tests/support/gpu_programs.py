@@ -22,6 +22,7 @@ class Work:
     op: str = "aten::mm"
     dims: Sequence[Any] | None = None
     types: Sequence[str] = ()
+    strides: Sequence[Any] | None = None
     stream: str = "stream 7"
     args: dict[str, Any] = field(default_factory=dict)
     is_same_call: bool = False
@@ -32,7 +33,8 @@ class Work:
         if self.dims is None:
             return {}
         types = list(self.types) or ["c10::BFloat16"] * len(self.dims)
-        return {"Input Dims": list(self.dims), "Input type": types}
+        strides = {} if self.strides is None else {"Input Strides": list(self.strides)}
+        return {"Input Dims": list(self.dims), "Input type": types, **strides}
 
 
 def queued(

@@ -51,8 +51,12 @@ def test_without_tensor_cores_nothing_is_said(devices):
 
 
 def test_amd_is_told_in_its_own_words():
-    finding = one(queued([Work("Cijk_Ailk_Bljk_SB_MT128x64x16_SE_K1")] * 5, [MI300X]), "fp32-math")
+    kernels = ["Cijk_Ailk_Bljk_SB_MT128x64x16_SE_K1", "Cijk_Ailk_Bljk_SB_MT64x64x16_MI32x32x1x2_SN"]
+    finding = one(queued([Work(name) for name in kernels], [MI300X]), "fp32-math")
+    assert finding.cost == 200_000, "on vector units and in Matrix Cores"
     assert "Matrix Cores" in finding.title and "CUDA" not in finding.title and "TF32" not in finding.advice
+    half = kernels[1].replace("_SB_", "_BBS_BH_")
+    assert "fp32-math" not in ids(queued([Work(half)], [MI300X]))
 
 
 @pytest.mark.parametrize(
@@ -67,6 +71,7 @@ def test_amd_is_told_in_its_own_words():
         "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x16_stage4_warpsize2x2x1_tensor16x8x8_kernel",
         "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn",
         "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, ncclWork*)",
+        "void mine::fast_gemm<float>(float const*, float*)",
     ],
 )
 def test_other_kernels_are_no_fp32_products(name):

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.build import kernel
 from tests.support.devices import A100, H100
 from tests.support.findings import ids, one
-from tests.support.gpu_programs import Work, queued
+from tests.support.gpu_programs import START, Work, queued
 
 ADD = Work(
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, A>(int)",
@@ -56,6 +57,11 @@ def test_a_batch_norm_reads_its_input_twice():
     norm = replace(norm, types=["float"] * 5 + ["Scalar"] * 3)
     assert "far-from-roofline" not in ids(queued([replace(norm, dur=500_000)], [A100]))
     assert "far-from-roofline" in ids(queued([replace(norm, dur=800_000)], [A100]))
+
+
+def test_a_call_that_shares_the_device_is_not_judged():
+    beside = kernel("other", START + 200_000, 150_000, "stream 9")
+    assert "far-from-roofline" not in ids(queued([ADD], [H100], [beside]))
 
 
 def test_what_another_rule_is_about_is_not_said_again():

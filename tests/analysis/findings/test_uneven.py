@@ -48,3 +48,12 @@ def test_half_of_a_slow_call_beside_others_is_contention():
     beside = kernel("other", START + 9 * 50_000, 250_000, "stream 9")
     finding = one(queued([*[USUAL] * 9, SLOW], more=[beside]), "uneven-kernels")
     assert "other activities ran beside them for 62 %" in finding.evidence and "shared the device" in finding.advice
+
+
+def test_other_strides_are_other_work():
+    strided = "void at::native::elementwise_kernel<128, 2, at::native::MulFunctor<float>>(int)"
+    assert "uneven-kernels" not in ids(queued([replace(each, name=strided) for each in [*[USUAL] * 9, SLOW]]))
+    known = [replace(each, name=strided, strides=[[1024, 1], [1024, 1]]) for each in [*[USUAL] * 9, SLOW]]
+    assert "uneven-kernels" in ids(queued(known))
+    transposed = replace(known[-1], strides=[[1, 1024], [1024, 1]])
+    assert "uneven-kernels" not in ids(queued([*known[:-1], transposed]))

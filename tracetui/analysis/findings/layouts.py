@@ -55,7 +55,8 @@ def conversions(scope: Scope) -> Int64:
 
 def _converts_layout(name: str) -> bool:
     decoded = decode(name)
-    return decoded.operation == LAYOUT_CONVERSION or decoded.op == _PADDING
+    miopen = decoded.library == "MIOpen" and decoded.operation == "transpose"
+    return miopen or decoded.operation == LAYOUT_CONVERSION or decoded.op == _PADDING
 
 
 def _converts_type(name: str) -> bool:

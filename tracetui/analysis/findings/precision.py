@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+import numpy as np
+
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.devices.generation import AMD, Generation, generation
 from tracetui.analysis.findings.finding import Finding, Severity
@@ -21,19 +23,21 @@ _WITHOUT_GAIN = ("few columns", "depth 1", "depthwise")
 """Forms of products that move too much for what they compute to gain from Tensor Cores."""
 _GROUPED = re.compile(r"depthwise|dwconv|grouped_direct", re.IGNORECASE)
 _LOW_PRECISION = re.compile(r"tf32|tensor", re.IGNORECASE)
+_FP32 = re.compile(r"(?:^|_)fp32(?:_|$)")
+_LIBRARIES = ("cuBLAS", "cuDNN")
 _REDUCED = ("tf32", "f16", "bf16", "f8", "e4m3", "e5m2")
 
 
 def fp32_math(scope: Scope) -> Iterator[Finding]:
     """Products and convolutions compute fp32 on CUDA cores although the device has Tensor Cores."""
     trace, device = scope.trace, generation(scope.trace)
-    rows = scope.computing[is_named(trace, scope.computing, is_fp32_product)]
+    rows = fp32_rows(scope)
     if len(rows) == 0 or not device.has_fp16_tensor_cores:
         return
     convolutions = is_named(trace, rows, lambda name: decode(name).operation == "convolution")
     what = "products and convolutions" if convolutions.any() and not convolutions.all() else "products"
     what = "convolutions" if convolutions.all() else what
-    where = "the vector units and leave the Matrix Cores unused" if device.vendor == AMD else "CUDA cores"
+    where = "at a fraction of the rate of Matrix Cores for bf16" if device.vendor == AMD else "on CUDA cores"
     price = scope.gpu_cost(rows)
     after_launches = waits_for_launches(scope, price)
     action, advice = _advice(scope, device, rows)
@@ -41,9 +45,9 @@ def fp32_math(scope: Scope) -> Iterator[Finding]:
     yield from scope.priced(
         "fp32-math",
         price,
-        f"fp32 {what} run on {where}",
+        f"fp32 {what} run {where}",
         f"{kernel_time(scope, rows)}; the longest, {short_kernel(trace.name_of(longest(trace, rows)))}; "
-        + _other_products(scope),
+        + _other_products(scope, rows),
         (later if after_launches else "") + advice,
         longest(trace, rows),
         action=action,
@@ -51,33 +55,55 @@ def fp32_math(scope: Scope) -> Iterator[Finding]:
     )
 
 
+def fp32_rows(scope: Scope) -> Int64:
+    """Products and convolutions in fp32 on CUDA cores; on AMD those on Matrix Cores too, where fp32 is slow as well."""
+    trace = scope.trace
+    if generation(trace).vendor == AMD:
+        return np.compress(is_named(trace, scope.computing, _is_fp32_on_amd), scope.computing)
+    return np.compress(is_named(trace, scope.computing, is_fp32_product), scope.computing)
+
+
 @cache
 def is_fp32_product(name: str) -> bool:
     """Whether a kernel is a product or convolution in fp32 that no Tensor Core computes."""
     decoded = decode(name)
-    if decoded.family != Family.GEMM or decoded.operation not in _PRODUCTS or decoded.tensor_core:
+    if not _gains(name, decoded) or _LOW_PRECISION.search(name):
         return False
-    if decoded.op in _WITHOUT_GAIN or _GROUPED.search(name):
-        return False
-    return decoded.a == "f32" and not _LOW_PRECISION.search(name)
+    # Names of libraries say where Tensor Cores compute; of other names nothing is known.
+    plain = decoded.tensor_core is False or (decoded.library or "").startswith(_LIBRARIES)
+    return decoded.a == "f32" and plain and not decoded.tensor_core
 
 
-def _other_products(scope: Scope) -> str:
+@cache
+def _is_fp32_on_amd(name: str) -> bool:
+    decoded = decode(name)
+    return _gains(name, decoded) and (decoded.a == "f32" or bool(_FP32.search(name)))
+
+
+def _gains(name: str, decoded: Decoded) -> bool:
+    """Whether a kernel is a product or convolution that computes enough to gain from Tensor Cores."""
+    product = decoded.family == Family.GEMM and decoded.operation in _PRODUCTS
+    return product and decoded.op not in _WITHOUT_GAIN and not _GROUPED.search(name)
+
+
+def _other_products(scope: Scope, rows: Int64) -> str:
     """In which types other products run on Tensor Cores, in words."""
-    rows = _on_tensor_cores(scope)
+    rows = np.setdiff1d(_on_tensor_cores(scope), rows)
+    units = "Matrix Cores" if generation(scope.trace).vendor == AMD else "Tensor Cores"
     if len(rows) == 0:
-        return "no product runs on Tensor Cores"
+        return f"no product runs on {units} in a lower precision"
     names = {scope.trace.name_of(row) for row in rows.tolist()}
     types = sorted({decoded.a for decoded in map(decode, names) if decoded.a in _REDUCED and decoded.a})
     words = f" in {' and '.join(types)}" if types else ""
-    return f"others take {duration(int(scope.trace.slices.dur[rows].sum()))} on Tensor Cores{words}"
+    return f"others take {duration(int(scope.trace.slices.dur[rows].sum()))} on {units}{words}"
 
 
 def _on_tensor_cores(scope: Scope) -> Int64:
-    return scope.computing[is_named(scope.trace, scope.computing, lambda name: _uses_tensor_cores(decode(name)))]
+    return np.compress(is_named(scope.trace, scope.computing, _uses_tensor_cores), scope.computing)
 
 
-def _uses_tensor_cores(decoded: Decoded) -> bool:
+def _uses_tensor_cores(name: str) -> bool:
+    decoded = decode(name)
     return bool(decoded.tensor_core) and decoded.operation in _PRODUCTS
 
 

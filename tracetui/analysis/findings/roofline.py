@@ -8,20 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.groups import group
-from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.attention import unfused_attention
 from tracetui.analysis.findings.calls import calls_of
 from tracetui.analysis.findings.finding import Finding
 from tracetui.analysis.findings.gathers import gathered
 from tracetui.analysis.findings.layouts import conversions
 from tracetui.analysis.findings.optimizer import loop_of
-from tracetui.analysis.findings.precision import is_fp32_product
+from tracetui.analysis.findings.precision import fp32_rows
 from tracetui.analysis.findings.products import misaligned_rows
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.linking.links import links, names_of
 from tracetui.analysis.work.kernel_work import kernel_work
 from tracetui.analysis.work.roofline import MEMORY, roofline
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Int64, covered_within, union
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import Float64, Trace
 
@@ -29,6 +28,8 @@ FAR_SHARE = 0.5
 """Share of the peak below which a call is far from the roofline."""
 MIN_CALL_NS = 20_000
 """Minimum duration of a call that is compared with the roofline; a shorter one is held up by its launch."""
+MAX_SHARED = 0.2
+"""Maximum share of the time of a kernel with others beside it, which may have slowed it down."""
 MAX_NAMED_OPS = 2
 """Maximum further operators named."""
 MIN_NAMED_SHARE = 0.2
@@ -49,7 +50,7 @@ _OWN_ADVICE = {
 """Advice for operators with a faster form."""
 
 
-_PASSES = {"batch_norm_backward": 5 / 3, "batch_norm": 3 / 2}
+_PASSES = {"_norm_backward": 5 / 3, "batch_norm": 3 / 2, "group_norm": 3 / 2}
 """Reads and writes of operators that read their input twice, relative to reading it once."""
 
 
@@ -118,8 +119,21 @@ def _far_calls(scope: Scope) -> FarCalls:
     least = rooflines.roofline_ns[at] * _passes(trace, op)
     with np.errstate(invalid="ignore"):
         far = (work.group[at] >= 0) & (span[at] >= MIN_CALL_NS) & (least < FAR_SHARE * span[at])
-    far &= np.isfinite(least) & (op >= 0) & (rooflines.share[at] <= 1)
+    far &= np.isfinite(least) & (op >= 0) & (rooflines.share[at] <= 1) & (_shared(trace, own) <= MAX_SHARED)
     return FarCalls(own[far], op[far], span[at][far], least[far], rooflines.bound[at][far])
+
+
+def _shared(trace: Trace, rows: Int64) -> Float64:
+    """The share of the time of each kernel in which activities of other streams ran beside it."""
+    slices, every = trace.slices, links(trace).gpu
+    shared = np.zeros(len(rows))
+    for lane in np.unique(slices.lane[rows]).tolist():
+        mine = slices.lane[rows] == lane
+        others = every[slices.lane[every] != lane]
+        stretches = union(slices.start[others], slices.end[others])
+        shared[mine] = covered_within(*stretches, slices.start[rows[mine]], slices.end[rows[mine]])
+    share: Float64 = shared / np.maximum(slices.dur[rows], 1)
+    return share
 
 
 def _passes(trace: Trace, op: Int64) -> Float64:
@@ -134,9 +148,8 @@ def _passes(trace: Trace, op: Int64) -> Float64:
 
 def _judged_elsewhere(scope: Scope) -> Int64:
     """Kernels that a more exact rule is about."""
-    fp32 = scope.computing[is_named(scope.trace, scope.computing, is_fp32_product)]
     rules = [unfused_attention(scope).rows, misaligned_rows(scope), gathered(scope)[0], loop_of(scope).kernels]
-    return np.unique(np.concatenate([*rules, conversions(scope), fp32]))
+    return np.unique(np.concatenate([*rules, conversions(scope), fp32_rows(scope)]))
 
 
 def _price(scope: Scope, main: Int64, least: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -15,16 +16,27 @@ from tracetui.analysis.findings.optimizer import is_optimizer_loop, loop_of
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.names import LAYOUT_CONVERSION, Family, decode
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import counted, duration
+from tracetui.model.trace import Kind
 
 MAX_TINY_NS = 10_000
 """Maximum duration of a tiny kernel, which hardly takes longer than its launch."""
 MIN_RUN_KERNELS = 3
 """Minimum tiny kernels in a row."""
 _FUSIBLE = (Family.POINTWISE, Family.REDUCTION, Family.COPY)
-_FUSIBLE_LIBRARIES = ("PyTorch", "Inductor")
-_NOT_FUSIBLE = ("optimizer", "foreach", "sort", "select", "search", "sampling", "routing", LAYOUT_CONVERSION)
+_TO_HOST = re.compile(r"DtoH|DeviceToHost", re.IGNORECASE)
+_NOT_FUSIBLE = (
+    "optimizer",
+    "foreach",
+    "sort",
+    "select",
+    "search",
+    "sampling",
+    "routing",
+    "histogram",
+    LAYOUT_CONVERSION,
+)
 """Operations that no compiler fuses with their neighbours, or that are for many tensors at once."""
 
 
@@ -37,7 +49,7 @@ def tiny_kernels(scope: Scope) -> Iterator[Finding]:
     # One kernel instead of a run takes at least as long as the shortest of them.
     kept = float(dur[runs.smallest(dur)].sum()) / float(dur.sum())
     spent = int((end[runs.largest(end)] - start[runs.smallest(start)]).sum())
-    advice, action = _advice(scope)
+    advice, action = _advice(scope, rows)
     yield from scope.priced(
         "tiny-kernels",
         int(alone(scope, rows) * (1 - kept)),
@@ -55,7 +67,7 @@ def _runs(scope: Scope) -> tuple[Int64, Groups]:
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.kernels
     rows = rows[np.lexsort((slices.start[rows], slices.lane[rows]))]
-    good = (slices.dur[rows] < MAX_TINY_NS) & is_named(trace, rows, _is_fusible)
+    good = (slices.dur[rows] < MAX_TINY_NS) & _could_be_fewer(scope, rows)
     if is_optimizer_loop(scope):
         good &= ~np.isin(rows, loop_of(scope).kernels)
     fresh = np.ones(len(rows), bool)
@@ -67,15 +79,52 @@ def _runs(scope: Scope) -> tuple[Int64, Groups]:
     return rows[kept], group(run[kept])
 
 
+def _could_be_fewer(scope: Scope, rows: Int64) -> Bool:
+    """Mask of the kernels that a compiler could fuse, and of generated ones that are called several times in a row."""
+    trace = scope.trace
+    name, lane = trace.slices.name[rows], trace.slices.lane[rows]
+    again = np.zeros(len(rows), bool)
+    same = (name[1:] == name[:-1]) & (lane[1:] == lane[:-1])
+    again[1:] |= same
+    again[:-1] |= same
+    return is_named(trace, rows, _is_fusible) | (again & is_named(trace, rows, _is_generated))
+
+
+def _read_between(scope: Scope, rows: Int64) -> bool:
+    """Whether the CPU reads a value between most of the kernels, so that no compiler can join them."""
+    trace, slices = scope.trace, scope.trace.slices
+    copies = scope.activities[slices.kind[scope.activities] == Kind.MEMCPY]
+    copies = copies[is_named(trace, copies, _TO_HOST.search)]
+    order = np.lexsort((slices.start[rows], slices.lane[rows]))
+    first, last = rows[order][:-1], rows[order][1:]
+    read = np.searchsorted(slices.start[copies], slices.start[last]) > np.searchsorted(
+        slices.start[copies], slices.start[first]
+    )
+    return bool(read.sum() > len(rows) / 2)
+
+
 @cache
 def _is_fusible(name: str) -> bool:
     """Whether a compiler could put the kernel into one with its neighbours; no transposes of libraries."""
     decoded = decode(name)
     plain = decoded.operation not in _NOT_FUSIBLE and "foreach" not in (*decoded.flags, decoded.operation)
-    return plain and decoded.family in _FUSIBLE and decoded.library in _FUSIBLE_LIBRARIES
+    return plain and decoded.family in _FUSIBLE and decoded.library == "PyTorch"
 
 
-def _advice(scope: Scope) -> tuple[str, str]:
+@cache
+def _is_generated(name: str) -> bool:
+    """Whether a compiler made the kernel from operators that its name tells."""
+    decoded = decode(name)
+    return decoded.library == "Inductor" and bool(decoded.fused_ops)
+
+
+def _advice(scope: Scope, rows: Int64) -> tuple[str, str]:
+    if _read_between(scope, rows):
+        return (
+            "The CPU reads a value after most of them: vectorise the loop, so that one operation on a whole tensor "
+            "replaces those on its elements, and read the result once.",
+            "vectorise the loop",
+        )
     if not scope.program.is_compiled:
         return (
             "Each kernel reads and writes memory and is launched on its own. torch.compile fuses them; by hand, write "

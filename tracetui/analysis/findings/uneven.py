@@ -16,7 +16,7 @@ from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.names import Family, decode
-from tracetui.model.intervals import Int64, covered_within, union
+from tracetui.model.intervals import Bool, Int64, covered_within, union
 from tracetui.model.quantities import counted, duration, rounded_percent
 
 MIN_UNEVEN_RATIO = 2.0
@@ -87,14 +87,28 @@ def _positions(calls: Calls) -> Int64:
     return position
 
 
-def _same_strides(scope: Scope, calls: Calls, same: Groups, slow: Int64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Mask of the slow calls whose strides are those of the call of median duration, or were not recorded for both."""
-    order = np.lexsort((scope.trace.slices.dur[calls.kernel], same.member))
+def _same_strides(scope: Scope, calls: Calls, same: Groups, slow: Int64) -> Bool:
+    """Mask of the slow calls whose strides are those of the call of median duration.
+
+    Where no strides were recorded, that is known of kernels that read tensors in order only.
+    """
+    trace = scope.trace
+    order = np.lexsort((trace.slices.dur[calls.kernel], same.member))
     first = np.searchsorted(same.member[order], same.member[slow])
     usual = order[first + same.calls[same.member[slow]] // 2]
-    (mine,) = scope.trace.args_of(calls.op[slow], ["Input Strides"])
-    (theirs,) = scope.trace.args_of(calls.op[usual], ["Input Strides"])
-    return np.array([a == b for a, b in zip(mine, theirs, strict=True)], bool)
+    (mine,) = trace.args_of(calls.op[slow], ["Input Strides"])
+    (theirs,) = trace.args_of(calls.op[usual], ["Input Strides"])
+    in_order = is_named(trace, calls.kernel[slow], _reads_in_order)
+    equal = [a == b and a is not None for a, b in zip(mine, theirs, strict=True)]
+    unknown = [a is None and b is None for a, b in zip(mine, theirs, strict=True)]
+    mask: Bool = np.array(equal, bool) | (np.array(unknown, bool) & in_order)
+    return mask
+
+
+@cache
+def _reads_in_order(name: str) -> bool:
+    decoded = decode(name)
+    return decoded.vector is not None or decoded.family in (Family.GEMM, Family.ATTENTION)
 
 
 def _surroundings(scope: Scope, rows: Int64) -> tuple[bool, str]:
