@@ -55,7 +55,7 @@ def test_kernels_of_a_gpu_trace(start, size, shared_trace):
     tmux.press(".")
     tmux.wait_for("▸ 3")
     if size[0] >= 120:
-        tmux.press("f")
+        tmux.press("g")
         tmux.wait_for("LaunchKernel")
     left(tmux)
 

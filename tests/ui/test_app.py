@@ -59,7 +59,7 @@ async def test_follow_goes_round_and_backspace_returns() -> None:
     async with shown(training()) as (app, pilot):
         names = []
         for _ in range(3):
-            await pilot.press("f")
+            await pilot.press("g")
             names.append(app.selected)
         assert names == ["cudaLaunchKernel", "aten::linear", "gemm"]
         await pilot.press("backspace")
@@ -68,9 +68,9 @@ async def test_follow_goes_round_and_backspace_returns() -> None:
 
 async def test_the_link_is_followed_back_from_a_launch_to_its_kernel() -> None:
     async with shown(training()) as (app, pilot):
-        await pilot.press("f")
+        await pilot.press("g")
         assert app.selected == "cudaLaunchKernel"
-        await pilot.press("r")
+        await pilot.press("G")
         assert app.selected == "gemm"
         app.view.lanes.focus()
         await pilot.press("g", "g", "G")
@@ -109,7 +109,7 @@ async def test_tabs_group_sort_and_filter() -> None:
         assert app.view.panes.arrangement.by == "name"
         await keys(pilot, *"bbbbb")
         assert app.view.panes.arrangement.by is None
-        await pilot.press("s", "s")
+        await pilot.press("o", "o")
         assert app.view.panes.arrangement.sort is not None
         await keys(pilot, "F", *"relu", "enter")
         assert len(app.list.order) == 1
@@ -209,7 +209,7 @@ async def test_a_trace_without_gpu_opens_on_the_cpu_lanes() -> None:
     async with shown(trace, (120, 40)) as (app, pilot):
         assert isinstance(app.focused, LanesView)
         assert "ProfilerActivity.CUDA" in app.list.note
-        await keys(pilot, "full_stop", "g", "comma", "1", "enter", "b", "s", "e", "y", "2")
+        await keys(pilot, "full_stop", "g", "comma", "1", "enter", "b", "o", "e", "y", "2")
         assert len(app.list.order) > 0
 
 
@@ -311,9 +311,9 @@ def test_a_view_string_with_an_unknown_pane_is_refused() -> None:
 async def test_following_a_link_says_where_one_is_now() -> None:
     trace = make_trace([op("aten::mm", 0, 100), launch(10, 20, 1), kernel("gemm", 200, 50, correlation=1)])
     async with shown(trace, (120, 40)) as (app, pilot):
-        await pilot.press("1", "f")
+        await pilot.press("1", "g")
         await settle(pilot)
         assert "Now at cudaLaunchKernel" in app.text("#hints")
-        await pilot.press("f", "f")
+        await pilot.press("g", "g")
         await settle(pilot)
         assert "the first GPU activity launched by aten::mm" in app.text("#hints")

@@ -140,7 +140,7 @@ async def too_small_is_a_sentence_and_growing_brings_it_back(app: Compared, pilo
 
 async def every_key_is_in_the_palette_and_the_help(app: Compared, pilot: Pilot[int]) -> None:
     titles = {found.binding.description for found in all_commands(app.screen)}
-    assert {"Swap A and B", "Next kernel of A", "Open in its trace", "Pan left", "Fit what is highlighted"} <= titles
+    assert {"Swap A and B", "Next kernel of A", "Open in its trace", "Pan left", "Fit the selection"} <= titles
     await pilot.press("question_mark")
     await pilot.pause()
     assert isinstance(app.screen, HelpScreen)
@@ -214,7 +214,7 @@ async def test_tabs_group_sort_search_and_filter(eager: SideName, compiled: Side
         await pilot.pause()
         assert "GPU busy" in app.listed("measure")
         assert app.listed("a")[app.listed("measure").index("kernels")] == "5"
-        await pilot.press("s", "S")
+        await pilot.press("o", "O")
         assert panes.arrangement.sort is not None
 
 
@@ -232,7 +232,7 @@ async def test_a_tab_is_found_as_it_was_left(eager: SideName, compiled: SideName
 
 async def test_a_slice_opens_in_its_trace_and_back(eager: SideName, compiled: SideName) -> None:
     async with shown(eager, compiled) as (app, pilot):
-        await pilot.press("o")
+        await pilot.press("g")
         await settle(pilot)
         assert isinstance(app.screen, TraceScreen) and app.screen.label == "eager.json"
         assert app.screen.trace.name_of(app.screen.view.selected) == tutorial.GELU
@@ -240,13 +240,13 @@ async def test_a_slice_opens_in_its_trace_and_back(eager: SideName, compiled: Si
         await pilot.press("full_stop", "backspace")
         await settle(pilot)
         assert isinstance(app.screen, CompareScreen)
-        await pilot.press("O")
+        await pilot.press("G")
         await settle(pilot)
         assert isinstance(app.screen, TraceScreen) and app.screen.label == "compiled.json"
         await pilot.press("escape")
         await settle(pilot)
         assert isinstance(app.screen, CompareScreen)
-        await pilot.press("o")
+        await pilot.press("g")
         await settle(pilot)
         assert isinstance(app.screen, TraceScreen) and app.screen.label == "eager.json"
         assert app.screen.trace.name_of(app.screen.view.selected) == tutorial.GELU
@@ -283,7 +283,7 @@ async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
         # A slice of it opens above, and backspace comes back to it as it was, however often.
         comparison = app.screen
         for _ in range(3):
-            await pilot.press("j", "o")
+            await pilot.press("j", "g")
             await settle(pilot)
             assert isinstance(app.screen, TraceScreen)
             await pilot.press("backspace")
@@ -303,7 +303,7 @@ async def test_comparisons_of_slices_of_comparisons_end_somewhere(eager: SideNam
             await pilot.press("c", "enter")
             await compared(app, pilot)
             assert isinstance(app.screen, CompareScreen)
-            await pilot.press("j", "o")
+            await pilot.press("j", "g")
             await settle(pilot)
             assert isinstance(app.screen, TraceScreen)
             depths.append(len(app.screen_stack))
@@ -390,7 +390,7 @@ async def test_what_is_said_fits_or_is_one_key_away(eager: SideName, compiled: S
         said = app.view.query_one(StatementView)
         assert said.size.height == 1
         assert "v: all" in said.render_line(0).text
-        await pilot.press("v")
+        await pilot.press("V")
         await pilot.pause()
         assert said.size.height > 5 and not app.view.timelines.display
         await pilot.press("escape", "i")

@@ -141,7 +141,7 @@ async def what_is_walked_to_is_described(app: Compared, pilot: Pilot[int]) -> No
 
 
 async def sorting_by_calls_sorts_by_those_of_a(app: Compared, pilot: Pilot[int]) -> None:
-    await press(pilot, *["s"] * (app.view.panes.view.shown_columns.index("calls_a") + 1))
+    await press(pilot, *["o"] * (app.view.panes.view.shown_columns.index("calls_a") + 1))
     assert app.view.panes.arrangement.sort == "calls_a"
     assert "calls▾" in app.view.panes.view.render_lines(app.view.panes.view.size.region)[0].text
 
@@ -180,13 +180,13 @@ async def a_message_keeps_the_name_of_its_file(app: Compared, pilot: Pilot[int])
 
 
 async def one_press_comes_back_and_the_last_line_says_which(app: Compared, pilot: Pilot[int]) -> None:
-    await press(pilot, "o")
+    await press(pilot, "g")
     assert isinstance(app.screen, TraceScreen)
     assert "back" in app.screen.query_one("#hints", Bar).text
     app.screen.notice("something that was said")
     await press(pilot, "escape")
     assert isinstance(app.screen, CompareScreen)
-    await press(pilot, "o", "backspace")
+    await press(pilot, "g", "backspace")
     assert isinstance(app.screen, CompareScreen)
     hints = app.text("#hints")
     assert all(word in hints for word in ("tab parts", "? help", "q quit")) and len(hints) <= 78

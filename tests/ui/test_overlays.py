@@ -126,7 +126,7 @@ async def the_list_of_traces_is_opened_once(app, pilot):
 
 
 async def a_row_that_was_chosen_before_another_pane_was_opened_is_of_neither(app, pilot):
-    await pilot.press("3", "2", "G")
+    await pilot.press("3", "2", "end")
     await settle(pilot)
     panes = app.view.panes
     few = panes._tables["views", panes.step, None]

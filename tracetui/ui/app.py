@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from textual import on
 from textual.binding import BindingType
 from textual.command import Provider
+from textual.events import Key
 from textual.message import Message
 from textual.screen import Screen
 
@@ -20,6 +21,7 @@ from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.opening import AS_RECORDED, OpenOptions, SideName
 from tracetui.safe_text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import CommandProvider, command
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.exports import save_picture
@@ -32,6 +34,7 @@ from tracetui.ui.opening.loading_screen import LoadingScreen
 from tracetui.ui.opening.trace_picker import TracePicker
 from tracetui.ui.recent_traces import RecentTraces
 from tracetui.ui.trace.trace_screen import StepsAsked, TraceScreen
+from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.sized_screen import SizedScreen
 
 MAX_SCREENS = 6
@@ -48,14 +51,14 @@ class TraceApp(CrashSafeApp):
     COMMANDS: ClassVar[set[type[Provider]]] = {CommandProvider}  # type: ignore[assignment]
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("ctrl+p", "command_palette", "Palette", "Every command by name.", "commands"),
-        command("t", "traces", "List of traces", "Of the command line, or of this folder."),
-        command("ctrl+t", "switch_theme", "Next theme", "Dark, light, or the terminal's own colours."),
-        command("ctrl+s", "save_picture", "Picture of the screen", "As it is now, to an SVG file."),
-        command("ctrl+z", "suspend_process", "Suspend", "`fg` in the shell brings the app back."),
-        command("q", "quit", "Quit", "", "quit"),
+        command(keys.PALETTE, "command_palette", "Palette", "Every command by name.", "commands"),
+        command(keys.TRACE_LIST, "traces", "List of traces", "Of the command line, or of this folder."),
+        command(keys.THEME, "switch_theme", "Next theme", "Dark, light, or the terminal's own colours."),
+        command(keys.PICTURE, "save_picture", "Picture of the screen", "As it is now, to an SVG file."),
+        command(keys.SUSPEND, "suspend_process", "Suspend", "`fg` in the shell brings the app back."),
+        command(keys.QUIT, "quit", "Quit", "", "quit"),
         # Also where text is typed, whose field would copy.
-        command("ctrl+c", "leave", "Quit", before_typing=True),
+        command(keys.QUIT_ANYWHERE, "leave", "Quit from anywhere", "Also while typing.", before_typing=True),
     ]
     PAUSE_GC_ON_SCROLL = True
 
@@ -136,6 +139,12 @@ class TraceApp(CrashSafeApp):
         """End the app, which never showed anything."""
         self.failure = error
         self.exit(error.exit_code, return_code=error.exit_code)
+
+    def on_key(self, event: Key) -> None:
+        """Before a key is carried out: the last notice goes, and a key that does nothing here says where it does."""
+        on_top = self.screen
+        if isinstance(on_top, SizedScreen | Picker):
+            on_top.hints.take_key(event.key, event.character)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The list of traces is opened once, whatever else lies over it."""

@@ -164,6 +164,14 @@ class Picture:
             return int(self.index.rows[place]) if inside else -1
         return row + step if lane.first <= row + step < lane.last else -1
 
+    def end_of_lane(self, row: int, step: int) -> int:
+        """The first (-1) or last slice of a stream in order of start, or of a thread's row."""
+        lane = self.trace.lanes[int(self.trace.slices.lane[row])]
+        if lane.kind == LaneKind.CPU:
+            track = self.tracks_of(row)[-1]
+            return int(self.index.rows[self.index.heads[track] if step < 0 else self.index.heads[track + 1] - 1])
+        return lane.first if step < 0 else lane.last - 1
+
     def next_of_name(self, row: int, step: int = 1) -> int:
         """The next (or previous) slice of the same name by start, on lanes of the same kind, or -1."""
         slices = self.trace.slices

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from textual.actions import parse
@@ -18,42 +18,22 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-_DISPLAY = {
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "left_curly_bracket": "{",
-    "right_curly_bracket": "}",
-    "full_stop": ".",
-    "comma": ",",
-    "slash": "/",
-    "question_mark": "?",
-    "apostrophe": "'",
-    "greater_than_sign": ">",
-    "less_than_sign": "<",
-    "plus": "+",
-    "equals_sign": "=",
-    "minus": "-",
-    "up": "↑",
-    "down": "↓",
-    "left": "←",
-    "right": "→",
-    "escape": "esc",
-    "pageup": "pgup",
-    "pagedown": "pgdn",
-}
+from tracetui.ui.base.keys import Key, shown_key, where_it_works
 
 
-def command(keys: str, action: str, title: str, help: str = "", hint: str = "", before_typing: bool = False) -> Binding:
+def command(key: Key, action: str, title: str, help: str = "", hint: str = "", before_typing: bool = False) -> Binding:
     """Declare a user command.
 
     Args:
-        keys: Textual's names of the keys, separated by commas.
+        key: One of the keys that `keys` declares.
         hint: words for the key hint line; neighbours with the same words share them, as in `[ ] step`.
         before_typing: whether text follows the key, perhaps in the same burst: the command is then carried out
             before the next key is looked at.
     """
     group = Binding.Group(hint) if hint else None
-    return Binding(keys, action, title, show=bool(hint), tooltip=help, id=action, group=group, priority=before_typing)
+    return Binding(
+        key.names, action, title, show=bool(hint), tooltip=help, id=action, group=group, priority=before_typing
+    )
 
 
 @dataclass(frozen=True)
@@ -66,7 +46,7 @@ class Command:
     @property
     def keys(self) -> list[str]:
         """Its keys as a person reads them."""
-        return [_DISPLAY.get(key.strip(), key.strip()) for key in self.binding.key.split(",")]
+        return [shown_key(name) for name in self.binding.key.split(",")]
 
     @property
     def available(self) -> bool:
@@ -83,13 +63,7 @@ class Command:
 
 def commands_of(node: DOMNode) -> list[Command]:
     """The commands that a widget, screen or app of this package declares, in order."""
-    return [
-        Command(node, binding)
-        for base in type(node).__mro__
-        if base.__module__.startswith("tracetui")
-        for binding in base.__dict__.get("BINDINGS", ())
-        if isinstance(binding, Binding)
-    ]
+    return [Command(node, binding) for binding in _declared(type(node))]
 
 
 def commands_in_focus(screen: Screen[Any]) -> Iterator[tuple[DOMNode, list[Command]]]:
@@ -99,6 +73,37 @@ def commands_in_focus(screen: Screen[Any]) -> Iterator[tuple[DOMNode, list[Comma
         commands = commands_of(node)
         if commands:
             yield node, commands
+
+
+def reason_against(screen: Screen[Any], name: str, character: str | None) -> str:
+    """A sentence about a key that does nothing on a screen right now, and where it does; empty for one that works."""
+    start: DOMNode = screen.focused or screen
+    reasons = []
+    for node in start.ancestors_with_self:
+        for each in _commands_by_key(type(node)).get(name, ()):
+            _, action, parameters = parse(each.action)
+            if node.check_action(action, parameters):
+                return ""
+            explain = getattr(node, "reason", None)
+            reasons.append(explain(action) if explain is not None else "")
+    return next(filter(None, reasons), "") if reasons else where_it_works(name, character)
+
+
+@cache
+def _commands_by_key(kind: type[DOMNode]) -> dict[str, list[Binding]]:
+    """The commands that a class declares, by key."""
+    found: dict[str, list[Binding]] = {}
+    for binding in _declared(kind):
+        for name in binding.key.split(","):
+            found.setdefault(name, []).append(binding)
+    return found
+
+
+def _declared(kind: type[DOMNode]) -> Iterator[Binding]:
+    """The bindings that a class of this package declares, in order."""
+    for base in kind.__mro__:
+        if base.__module__.startswith("tracetui"):
+            yield from (each for each in base.__dict__.get("BINDINGS", ()) if isinstance(each, Binding))
 
 
 def all_commands(screen: Screen[Any]) -> Iterator[Command]:

@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Trace
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.compare.compare_view import CompareView
 from tracetui.ui.widgets.sized_screen import SizedScreen
@@ -19,7 +20,8 @@ class CompareScreen(SizedScreen):
     """Composes one `CompareView`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("escape,backspace", "leave", "Back", "To the trace or the list from which this was opened.", "back"),
+        command(keys.ESCAPE, "leave", "Back", "To the trace or the list from which this was opened.", "back"),
+        command(keys.BACK, "leave", "Back to where you were", "To the trace or the list from which this was opened."),
     ]
 
     def __init__(

@@ -16,11 +16,13 @@ import numpy as np
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.widget import Widget
 
 from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.linking.links import links
 from tracetui.drawing.timeline.raster import Picture
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import SliceAsked
 from tracetui.ui.compare.change_details import change_lines, slice_lines
@@ -37,7 +39,8 @@ from tracetui.ui.compare.timelines import Timelines
 from tracetui.ui.description.styled_lines import DetailLine
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.hints_bar import FocusedPart
-from tracetui.ui.widgets.searchable_view import SearchableView, too_small
+from tracetui.ui.widgets.lanes import LanesView, timeline_commands
+from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SearchableView, too_small
 from tracetui.ui.widgets.table_view import TableView
 
 STATEMENT_LINES, VERDICT_LINES = 3, 2
@@ -50,44 +53,34 @@ TIMELINE_SHARE = 0.5
 """Maximum share of the timelines in the lines that are not titles, while the list needs the others."""
 
 COMPARE_COMMANDS: list[BindingType] = [
-    command("full_stop", "kernel(1)", "Next kernel of A", "In time order; its match in B is highlighted.", "kernel"),
-    command("comma", "kernel(-1)", "Previous kernel of A", "In time order; its match in B is highlighted.", "kernel"),
-    command("left_square_bracket", "step(-1)", "Previous step in both", "Or the run before.", "step"),
-    command("right_square_bracket", "step(1)", "Next step in both", "Or the run after.", "step"),
+    command(keys.NEXT, "kernel(1)", "Next kernel of A", "In time order; its match in B is highlighted.", "kernel"),
     command(
-        "left_curly_bracket",
+        keys.PREVIOUS, "kernel(-1)", "Previous kernel of A", "In time order; its match in B is highlighted.", "kernel"
+    ),
+    command(keys.PREVIOUS_STEP, "step(-1)", "Previous step in both", "Or the run before.", "step"),
+    command(keys.NEXT_STEP, "step(1)", "Next step in both", "Or the run after.", "step"),
+    command(
+        keys.PREVIOUS_STEP_ONE,
         "step_one(-1)",
         "Previous step on one side",
         "Of B; of A while its timeline has the focus.",
     ),
-    command(
-        "right_curly_bracket", "step_one(1)", "Next step on one side", "Of B; of A while its timeline has the focus."
+    command(keys.NEXT_STEP_ONE, "step_one(1)", "Next step on one side", "Of B; of A while its timeline has the focus."),
+    *timeline_commands("fit"),
+    command(keys.FOLLOW, "open_slice(0)", "Open in its trace", "The selected slice, with all panes.", "open"),
+    command(keys.FOLLOW_BACK, "open_slice(1)", "Open the match in its trace", "The slice of the other side."),
+    command(keys.STATEMENT, "statement", "The whole statement", "Every sentence, in place of the timelines.", "all"),
+    command(keys.DETAILS, "details", "Details of the change", "On a narrow screen: in place of the list.", "details"),
+    *SEARCH_COMMANDS,
+    command(keys.SWAP, "swap", "Swap A and B", "Makes B the baseline."),
+    *(
+        command(keys.tab_key(key), f"tab('{name}')", f"Tab {name}", CHANGE_HELP[name])
+        for name, key in CHANGE_KEYS.items()
     ),
-    command("f", "fit_selection", "Fit what is highlighted", "The instances of the change, in both timelines.", "fit"),
-    command("0", "fit_parts", "Fit the steps", "Shows both in full."),
-    command("o,g", "open_slice(0)", "Open in its trace", "The selected slice, with all panes (o in lists).", "open"),
-    command("O", "open_slice(1)", "Open the match in its trace", "The slice of the other side."),
-    command("v", "statement", "The whole statement", "Every sentence, in place of the timelines.", "all"),
-    command("i", "details", "Details of the change", "On a narrow screen: in place of the list.", "details"),
-    command("slash", "search", "Search", "Rows of the list.", "search", before_typing=True),
-    command(
-        "F",
-        "filter",
-        "Filter the list",
-        "By a text, or by columns: saves > 1ms & op ~ mm.",
-        "filter",
-        before_typing=True,
-    ),
-    command("n", "hit(1)", "Next match", "Of the last search."),
-    command("N", "hit(-1)", "Previous match", "Of the last search."),
-    command("escape", "clear", "Clear search and filter"),
-    command("X", "swap", "Swap A and B", "Makes B the baseline."),
-    *(command(key, f"tab('{name}')", f"Tab {name}", CHANGE_HELP[name]) for name, key in CHANGE_KEYS.items()),
-    command("y", "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
-    command("Y", "copy_command", "Copy the command", "The command line that opens this comparison again."),
-    command("e", "export", "Export the table", "The listed rows, to a CSV file and as Markdown."),
-    command("tab", "app.focus_next", "Next part of the screen", "Timelines, list, details.", "parts"),
-    command("shift+tab", "app.focus_previous", "Previous part of the screen", "Timelines, list, details."),
+    command(keys.COPY_ROW, "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
+    command(keys.COPY_VIEW, "copy_command", "Copy the command", "The command line that opens this comparison again."),
+    command(keys.EXPORT, "export", "Export the table", "The listed rows, to a CSV file and as Markdown."),
+    *PART_COMMANDS,
 ]
 """In the order of the help."""
 
@@ -204,7 +197,7 @@ class CompareView(SearchableView):
         """Show the next or previous part of one side."""
         self._move((0 if self.timelines.focused == 0 else 1,), direction)
 
-    def action_fit_parts(self) -> None:
+    def action_fit_trace(self) -> None:
         """Show the whole of both parts."""
         self.timelines.fit_parts()
 
@@ -226,15 +219,33 @@ class CompareView(SearchableView):
         self.notice("A and B are swapped.")
 
     @property
-    def can_clear(self) -> bool:
-        """Whether there is anything that `clear` would take away."""
-        return super().can_clear or self.has_class("-statement")
+    def timeline(self) -> LanesView:
+        """The timeline with the focus, else that of the side whose slice is selected; both show the same window."""
+        focused = self.timelines.focused
+        return self.timelines.lanes[self.lit.leading if focused is None else focused]
 
-    def action_clear(self) -> None:
-        """Forget search and filter, and go back from the details and the statement."""
+    @property
+    def parts(self) -> list[Widget]:
+        """List, both timelines, details."""
+        return [self.panes.view, *self.timelines.lanes, self.panes.details]
+
+    def reason(self, action: str) -> str:
+        """Why a command makes no sense right now."""
+        if action == "open_slice":
+            return "No slice is selected that could be opened in its trace."
+        return super().reason(action)
+
+    def close_cover(self) -> bool:
+        """Show the timelines again in place of the statement, then what else was covered."""
         if self.has_class("-statement"):
             self.action_statement()
-        super().action_clear()
+            return True
+        return super().close_cover()
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether something stands in the place of the list or of the timelines."""
+        return super().is_covered or self.has_class("-statement")
 
     @on(StatementView.Clicked)
     def action_statement(self) -> None:

@@ -27,6 +27,7 @@ from tracetui.importers.load import LoadProgress
 from tracetui.model.quantities import count, size
 from tracetui.opening import AS_RECORDED, OpenOptions, open_trace
 from tracetui.safe_text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import Loaded, LoadFailed, LoadProgressed
 from tracetui.ui.widgets.bar import Bar, BarPart
@@ -48,8 +49,8 @@ class LoadingScreen(Screen[None]):
     """Progress of one load."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("escape", "stop", "Stop and open what was read", "Marked as partial.", "stop, open what was read"),
-        command("q", "quit", "Quit", "", "quit"),
+        command(keys.ESCAPE, "stop", "Stop and open what was read", "Marked as partial.", "stop, open what was read"),
+        command(keys.QUIT, "quit", "Quit", "", "quit"),
     ]
     DEFAULT_CSS = """
     LoadingScreen { align: center middle; }

@@ -15,6 +15,7 @@ from textual.message import Message
 from tracetui.model.quantities import size
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.safe_text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.exports import home_path
 from tracetui.ui.opening.trace_files import TraceFile, find_traces, trace_file
@@ -35,9 +36,9 @@ class TracePicker(Picker["str | list[str]"]):
     TITLE_TEXT = "Which trace?"
     PANE = "traces"
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("space", "mark", "Mark the trace", "As A, to be compared with another one.", "mark"),
-        command("c", "compare", "Compare", "The marked trace, A, with the current one, B.", "compare"),
-        command("r", "record", "Record a new trace", "Of a workload, on this machine.", "record"),
+        command(keys.SPACE, "mark", "Mark the trace", "As A, to be compared with another one.", "mark"),
+        command(keys.COMPARE, "compare", "Compare", "The marked trace, A, with the current one, B.", "compare"),
+        command(keys.RECORD, "record", "Record a new trace", "Of a workload, on this machine.", "record"),
     ]
 
     class Listed(Message):

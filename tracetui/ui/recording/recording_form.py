@@ -18,6 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from tracetui.safe_text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.recording.recording_options import COMPARE, FOLDED, MORE, command_line, common, requests
@@ -36,8 +37,9 @@ class ChoiceField(Widget, can_focus=True):
     """One of a few values, on one line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("right,l,space", "turn(1)", "Next value", "", "value"),
-        command("left,h", "turn(-1)", "Previous value", "", "value"),
+        command(keys.RIGHT, "turn(1)", "Next value", "", "value"),
+        command(keys.SPACE, "turn(1)", "Next value"),
+        command(keys.LEFT, "turn(-1)", "Previous value", "", "value"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"choice--value"}
     DEFAULT_CSS = """
@@ -87,10 +89,12 @@ class RecordingForm(Overlay["str | list[str]"]):
     """The fields of a recording; dismissed with the path of the trace, or those of two to compare, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("enter", "record", "Record", "Runs it and opens the trace.", "record"),
-        command("tab,down", "field(1)", "Next field", "", "field"),
-        command("shift+tab,up", "field(-1)", "Previous field", "", "field"),
-        command("escape", "give_up", "Back to the list", "", "back"),
+        command(keys.ENTER, "record", "Record", "Runs it and opens the trace.", "record"),
+        command(keys.NEXT_PART, "field(1)", "Next field", "", "field"),
+        command(keys.DOWN, "field(1)", "Next field"),
+        command(keys.PREVIOUS_PART, "field(-1)", "Previous field", "", "field"),
+        command(keys.UP, "field(-1)", "Previous field"),
+        command(keys.ESCAPE, "give_up", "Back to the list", "", "back"),
     ]
     DEFAULT_CSS = """
     RecordingForm {

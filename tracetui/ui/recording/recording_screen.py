@@ -22,6 +22,7 @@ from textual.widgets import Static
 
 from tracetui.model.quantities import duration
 from tracetui.safe_text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, BarPart
@@ -50,8 +51,8 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("escape", "cancel", "Cancel the recording", "Leaves no process and no file.", "cancel"),
-        command("q", "quit", "Cancel and quit", "", "quit"),
+        command(keys.ESCAPE, "cancel", "Cancel the recording", "Leaves no process and no file.", "cancel"),
+        command(keys.QUIT, "quit", "Cancel and quit", "", "quit"),
     ]
     DEFAULT_CSS = """
     RecordingScreen {

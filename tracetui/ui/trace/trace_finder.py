@@ -7,13 +7,14 @@ from textual.widget import Widget
 
 from tracetui.analysis.linking.steps import steps
 from tracetui.drawing.format import shorten
+from tracetui.model.viewpoint import Viewpoint
 from tracetui.safe_text import clean
 from tracetui.ui.trace.browsed_trace import BrowsedTrace
 from tracetui.ui.trace.navigator import Navigator
 from tracetui.ui.trace.pane_list import PaneList
 from tracetui.ui.trace.related_slices import slices_named
 from tracetui.ui.widgets.list_finder import ListFinder
-from tracetui.ui.widgets.search_line import Search
+from tracetui.ui.widgets.search_line import Search, SearchLine
 
 
 class TraceFinder(ListFinder):
@@ -24,6 +25,8 @@ class TraceFinder(ListFinder):
     def __init__(self, view: BrowsedTrace, navigator: Navigator) -> None:
         super().__init__(view.panes, view.search_line, view.hints)
         self.view, self.navigator = view, navigator
+        self._before = Viewpoint()
+        """Where the user was when a search began."""
 
     def go_into(self, name: str) -> None:
         """Show the slices behind a row that groups by name, in the lanes."""
@@ -36,6 +39,16 @@ class TraceFinder(ListFinder):
         self.hints.notice(
             f"{shorten(clean(name), 40)}   {self.search.words}   n N next and previous, backspace returns"
         )
+
+    def open(self, purpose: str) -> None:
+        """Start to type; what a search jumps away from is remembered."""
+        self._before = self.navigator.here
+        super().open(purpose)
+
+    def _report(self, message: SearchLine.Typed) -> None:
+        if message.purpose == "search" and len(self.search.hits):
+            self.navigator.history.leave(self._before)
+        super()._report(message)
 
     def _new_search(self) -> Search:
         view = self.view
@@ -73,6 +86,8 @@ class TraceFinder(ListFinder):
             self.view.select(hit, jump)
             self.view.lanes.reveal(hit, zoom=True)
         else:
+            if jump:
+                self.navigator.leave()
             self.panes.view.put_cursor(hit)
             self.view.select(self.panes.view.slice_row)
 

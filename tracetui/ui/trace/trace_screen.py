@@ -16,6 +16,7 @@ from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.opening import SideName
 from tracetui.safe_text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import CompareAsked
 from tracetui.ui.trace.history import Marks
@@ -41,8 +42,11 @@ class TraceScreen(SizedScreen):
     """Composes one `TraceView`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("c", "compare", "Compare", "This step with another one, or with another trace.", "compare"),
-        command("escape,backspace", "leave", "Back to the comparison", "From which this was opened.", "back"),
+        command(keys.COMPARE, "compare", "Compare", "This step with another one, or with another trace.", "compare"),
+        command(
+            keys.ESCAPE, "leave", "Leave the trace", "To the comparison or the list from which it was opened.", "back"
+        ),
+        command(keys.BACK, "leave_below", "Leave the trace", "To the comparison from which it was opened."),
     ]
 
     def __init__(
@@ -75,6 +79,23 @@ class TraceScreen(SizedScreen):
         """Go to a viewpoint, from where `backspace` leads back to the screen below."""
         self.view.navigator.history.viewpoints.clear()
         self.view.navigator.visit(viewpoint)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leaving takes a screen below, or the list that the trace was picked from."""
+        if action == "leave":
+            return self.is_over_another or bool(getattr(self.app, "has_list", False))
+        return self.is_over_another if action == "leave_below" else True
+
+    def action_leave(self) -> None:
+        """Back to the screen below, or to the list."""
+        if self.is_over_another:
+            self.app.pop_screen()
+        else:
+            self.app.call_later(self.app.run_action, "app.traces")
+
+    def action_leave_below(self) -> None:
+        """Back to the screen below."""
+        self.app.pop_screen()
 
     def help_title(self) -> str:
         """What stands above the help."""

@@ -16,6 +16,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 from textual.reactive import reactive
+from textual.widget import Widget
 
 from tracetui.analysis.idle.gaps import idle_blocks
 from tracetui.analysis.linking.call_sites import SITES
@@ -27,6 +28,7 @@ from tracetui.drawing.timeline.window import Window
 from tracetui.model.table import Table
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.model.viewpoint import Viewpoint, view_string
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.description.chain_lines import short_name
 from tracetui.ui.trace.export_actions import export_pane, send_row, send_view
@@ -49,44 +51,32 @@ from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.bar_texts import header_parts, step_parts
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.hints_bar import FocusedPart
-from tracetui.ui.widgets.lanes import LanesView
+from tracetui.ui.widgets.lanes import LanesView, timeline_commands
 from tracetui.ui.widgets.minimap import Minimap
-from tracetui.ui.widgets.searchable_view import SearchableView, too_small
+from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, SearchableView, too_small
 from tracetui.ui.widgets.sentence_bar import SentenceBar
 from tracetui.ui.widgets.table_view import TableView
 
 TRACE_COMMANDS: list[BindingType] = [
-    command("full_stop", "kernel(1)", "Next kernel", "In time order, over all streams.", "kernel"),
-    command("comma", "kernel(-1)", "Previous kernel", "In time order, over all streams.", "kernel"),
-    command("left_square_bracket", "step(-1)", "Previous step", "Shows and lists that step.", "step"),
-    command("right_square_bracket", "step(1)", "Next step", "Shows and lists that step.", "step"),
-    command("0", "fit_trace", "Fit the trace", "Shows the whole trace in the lanes."),
-    command("B", "steps_by", "What counts as a step", "Lists everything that repeats; enter chooses."),
-    command("A", "all_steps", "List all steps, or one", "Of all steps, or only of the selection's step."),
-    command("f,g", "follow(1)", "Follow the link", "Kernel → launch → op → its forward op (f in lists).", "follow"),
-    command("r,G", "follow(-1)", "Follow the link back", "Forward op → backward op, launch → kernel.", "follow"),
-    command("slash", "search", "Search", "Names in the lanes, or rows of the list.", "search", before_typing=True),
-    command(
-        "F",
-        "filter",
-        "Filter the list",
-        "By a text, or by columns: dur > 100us & op ~ mm.",
-        "filter",
-        before_typing=True,
-    ),
-    command("n", "hit(1)", "Next match", "Of the last search."),
-    command("N", "hit(-1)", "Previous match", "Of the last search."),
-    command("escape", "clear", "Clear search and filter"),
-    command("backspace", "back", "Back to where you were", "Undoes the last jump."),
-    command("m", "mark", "Mark this view", "Or remove the mark of the selection."),
-    command("apostrophe", "marks", "List of marks"),
-    *(command(key, f"tab('{name}')", f"Pane {name}", PANES[name].help) for name, key in TAB_KEYS.items()),
-    command("i", "details", "Details of the selection", "On a narrow screen: in place of the list."),
-    command("y", "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
-    command("Y", "copy_view", "Copy the view string", "For --at: step, pane, selection and window."),
-    command("e", "export", "Export the pane", "The listed rows, to a CSV file and as Markdown."),
-    command("tab", "app.focus_next", "Next part of the screen", "Lanes, list, details."),
-    command("shift+tab", "app.focus_previous", "Previous part of the screen", "Lanes, list, details."),
+    command(keys.NEXT, "kernel(1)", "Next kernel", "In time order, over all streams.", "kernel"),
+    command(keys.PREVIOUS, "kernel(-1)", "Previous kernel", "In time order, over all streams.", "kernel"),
+    command(keys.PREVIOUS_STEP, "step(-1)", "Previous step", "Shows and lists that step.", "step"),
+    command(keys.NEXT_STEP, "step(1)", "Next step", "Shows and lists that step.", "step"),
+    command(keys.FOLLOW, "follow(1)", "Follow the link", "Kernel → launch → op → its forward op.", "follow"),
+    command(keys.FOLLOW_BACK, "follow(-1)", "Follow the link back", "Forward op → backward op, launch → kernel."),
+    command(keys.BACK, "back", "Back to where you were", "Undoes the last jump."),
+    *SEARCH_COMMANDS,
+    command(keys.ALL_STEPS, "all_steps", "List all steps, or one", "Of all steps, or only of the selection's step."),
+    command(keys.STEPS_BY, "steps_by", "What counts as a step", "Lists everything that repeats; enter chooses."),
+    command(keys.MARK, "mark", "Mark this view", "Or remove the mark of the selection."),
+    command(keys.MARKS, "marks", "List of marks"),
+    *(command(keys.tab_key(key), f"tab('{name}')", f"Pane {name}", PANES[name].help) for name, key in TAB_KEYS.items()),
+    command(keys.DETAILS, "details", "Details of the selection", "On a narrow screen: in place of the list."),
+    command(keys.COPY_ROW, "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
+    command(keys.COPY_VIEW, "copy_view", "Copy the view string", "For --at: step, pane, selection and window."),
+    command(keys.EXPORT, "export", "Export the pane", "The listed rows, to a CSV file and as Markdown."),
+    *PART_COMMANDS,
+    *timeline_commands(),
 ]
 """In the order of the help."""
 
@@ -206,6 +196,26 @@ class TraceView(SearchableView):
             return bool(self.navigator.history.viewpoints)
         return super().check_action(action, parameters)
 
+    @property
+    def timeline(self) -> LanesView:
+        """The lanes."""
+        return self.lanes
+
+    @property
+    def parts(self) -> list[Widget]:
+        """List, lanes, details."""
+        return [self.panes.view, self.lanes, self.panes.details]
+
+    def reason(self, action: str) -> str:
+        """Why a command makes no sense right now."""
+        if action in ("step", "all_steps"):
+            return "This trace has no steps: B shows what can count as one."
+        if action == "follow":
+            return "Nothing is selected that has a link to follow."
+        if action == "back":
+            return "There is no jump to undo."
+        return super().reason(action)
+
     def action_kernel(self, direction: int) -> None:
         """Select the kernel before or after, or without a GPU the slice of the lane; of a filtered list its next."""
         arrangement = self.panes.arrangement
@@ -248,13 +258,10 @@ class TraceView(SearchableView):
 
     def action_steps_by(self) -> None:
         """List what can count as a step."""
+        self.navigator.leave()
         self.panes.open_tab("steps")
         self.panes.arrange_by(replace(self.panes.arrangement, by="source", sort=None, filter=""))
         self.panes.view.focus()
-
-    def action_fit_trace(self) -> None:
-        """Show the whole trace in the lanes."""
-        self.lanes.action_fit_trace()
 
     def action_follow(self, direction: int) -> None:
         """Go from a kernel to its launch, to the op, to its forward op or a kernel; or the other way."""
@@ -302,6 +309,10 @@ class TraceView(SearchableView):
     @on(LanesView.Selected)
     def _select_in_lanes(self, message: LanesView.Selected) -> None:
         self.selected = message.row
+
+    @on(LanesView.Jumping)
+    def _remember(self) -> None:
+        self.navigator.leave()
 
     @on(LanesView.Panned)
     def _pan(self, message: LanesView.Panned) -> None:

@@ -18,6 +18,7 @@ from textual.strip import Strip
 from tracetui.drawing.text.roofline_plot import roofline_lines
 from tracetui.model.table import Table
 from tracetui.model.trace import Trace
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.description.slice_description import describe
 from tracetui.ui.description.styled_lines import LABEL, DetailLine, sentence_lines
@@ -33,11 +34,13 @@ class Details(Scroller, can_focus=True):
     HELP_WHERE = "details"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("j,down", "move(1)", "Next link or line"),
-        command("k,up", "move(-1)", "Previous link or line"),
-        command("ctrl+d,pagedown", "page(1)", "Scroll down"),
-        command("ctrl+u,pageup", "page(-1)", "Scroll up"),
-        command("enter", "jump", "Jump to the link", "Selects the slice that the line is about.", "jump"),
+        command(keys.DOWN, "move(1)", "Next link or line"),
+        command(keys.UP, "move(-1)", "Previous link or line"),
+        command(keys.PAGE_DOWN, "page(1)", "Scroll down"),
+        command(keys.PAGE_UP, "page(-1)", "Scroll up"),
+        command(keys.FIRST, "go(-1)", "Top of the details"),
+        command(keys.LAST, "go(1)", "End of the details"),
+        command(keys.ENTER, "jump", "Jump to the link", "Selects the slice that the line is about.", "jump"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "details--plain",
@@ -143,6 +146,10 @@ class Details(Scroller, can_focus=True):
     def action_page(self, pages: int) -> None:
         """Scroll by pages."""
         self.scroll_to(y=self.scroll_offset.y + pages * max(self.size.height - 1, 1), animate=False)
+
+    def action_go(self, end: int) -> None:
+        """Scroll to the top, or with 1 to the end."""
+        self.scroll_to(y=self.max_scroll_y if end > 0 else 0, animate=False)
 
     def action_jump(self) -> None:
         """Select the slice under the cursor."""

@@ -11,6 +11,7 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from tracetui.model.table import ColumnSpec, Table, texts
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command, commands_in_focus
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, BarPart
@@ -29,7 +30,9 @@ class HelpScreen(Overlay[None]):
     """Commands and columns as one list that scrolls."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("escape,q,question_mark", "close", "Close the help", "", "close"),
+        command(keys.ESCAPE, "close", "Close the help", "", "close"),
+        command(keys.QUIT, "close", "Close the help"),
+        command(keys.HELP, "close", "Close the help"),
     ]
 
     def __init__(self, rows: list[HelpRow], title: str) -> None:

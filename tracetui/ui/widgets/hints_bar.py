@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from textual.dom import DOMNode
 from textual.timer import Timer
 
 from tracetui.safe_text import clean
-from tracetui.ui.base.commands import commands_in_focus
+from tracetui.ui.base.commands import commands_in_focus, reason_against
 from tracetui.ui.base.text_cutting import fitting_line
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.bar_texts import hint_parts
 
 NOTICE_SECONDS = 8.0
 """How long a notice stands in the place of the key hints."""
+
+AFTER_KEY_SECONDS = 0.05
+"""How long a notice stays after the next key, which may bring up another one."""
 
 FocusedPart = tuple[DOMNode | None, str]
 """The part of the screen whose hints come first, and its name; None and an empty name for no part in particular."""
@@ -40,6 +44,22 @@ class HintsBar(Bar):
         if self._notice is not None:
             self._notice.stop()
         self._notice = self.set_timer(NOTICE_SECONDS, self.end_notice)
+
+    def take_key(self, name: str, character: str | None) -> None:
+        """Let go of a notice that stood here before a key, and say where the key works if it does nothing here.
+
+        To be called before the key is carried out.
+        """
+        if self._notice is not None:
+            # What the key brings up is painted in the same stroke, and may be another notice.
+            self.set_timer(AFTER_KEY_SECONDS, partial(self._end_old_notice, self._notice))
+        sentence = reason_against(self.screen, name, character)
+        if sentence:
+            self.notice(sentence)
+
+    def _end_old_notice(self, notice: Timer) -> None:
+        if self._notice is notice:
+            self.end_notice()
 
     def end_notice(self) -> None:
         """Let the key hints come back."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.events import (
     MouseDown,
     MouseEvent,
@@ -30,6 +30,7 @@ from tracetui.drawing.timeline.outside_shading import Stretch
 from tracetui.drawing.timeline.raster import Picture, Window
 from tracetui.drawing.timeline.scene import Scene, View, label_width
 from tracetui.model.trace import Trace
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.surface import Surface
 
@@ -43,6 +44,28 @@ MAX_REVEALED = 8
 """Maximum highlighted slices whose rows are scrolled into sight."""
 
 
+def timeline_commands(*hinted: str) -> list[Binding]:
+    """What keys do to the timeline from any part of the screen; `hinted` are those for the key hint line."""
+
+    def hint(words: str) -> str:
+        return words if words in hinted else ""
+
+    return [
+        command(keys.ZOOM_IN, "zoom(1)", "Zoom in", "Around the selection, or the middle.", hint("zoom")),
+        command(keys.ZOOM_OUT, "zoom(-1)", "Zoom out", "Around the selection, or the middle.", hint("zoom")),
+        command(keys.PAN_LEFT, "pan(-1)", "Pan left", "Earlier, by a sixth of the window."),
+        command(keys.PAN_RIGHT, "pan(1)", "Pan right", "Later, by a sixth of the window."),
+        command(keys.FIT, "fit_selection", "Fit the selection", "In the middle of the window.", hint("fit")),
+        command(keys.FIT_ALL, "fit_trace", "Fit all", "The whole trace; in a comparison the steps."),
+        command(keys.NEXT_SAME, "same(1)", "Next slice of this name", "On any lane of this kind.", hint("same")),
+        command(
+            keys.PREVIOUS_SAME, "same(-1)", "Previous slice of this name", "On any lane of this kind.", hint("same")
+        ),
+        command(keys.MEASURE, "measure", "Set a measuring point", "At the selection; the axis shows the distance."),
+        command(keys.FOLD, "fold", "Fold the lane", "One row, its first rows, or all of them.", hint("fold")),
+    ]
+
+
 class LanesView(Surface, can_focus=True):
     """The lanes of one trace."""
 
@@ -53,20 +76,15 @@ class LanesView(Surface, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("h,a,left", "pan(-1)", "Pan left", "Earlier, by a sixth of the window.", "pan"),
-        command("l,d,right", "pan(1)", "Pan right", "Later, by a sixth of the window.", "pan"),
-        command("plus,equals_sign,w", "zoom(1)", "Zoom in", "Around the selection, or the middle.", "zoom"),
-        command("minus,s", "zoom(-1)", "Zoom out", "Around the selection, or the middle.", "zoom"),
-        command("0", "fit_trace", "Fit the trace", "Shows the whole trace."),
-        command("f", "fit_selection", "Fit the selection", "The selected slice in the middle of the window."),
-        command("j,down", "lane(1)", "Row below", "The nearest slice on the next row that has one.", "row"),
-        command("k,up", "lane(-1)", "Row above", "The nearest slice on the row above that has one.", "row"),
-        command("full_stop", "slice(1)", "Next slice", "On this row of the thread or stream.", "slice"),
-        command("comma", "slice(-1)", "Previous slice", "On this row of the thread or stream.", "slice"),
-        command("greater_than_sign", "same(1)", "Next slice of this name", "On any lane of this kind.", "same"),
-        command("less_than_sign", "same(-1)", "Previous slice of this name", "On any lane of this kind.", "same"),
-        command("x", "measure", "Set a measuring point", "At the start of the selection; the axis shows the distance."),
-        command("z", "fold", "Fold the lane", "One row, its first rows, or all of them.", "fold"),
+        command(keys.LEFT, "pan(-1)", "Earlier", "By a sixth of the window.", "pan"),
+        command(keys.RIGHT, "pan(1)", "Later", "By a sixth of the window.", "pan"),
+        *timeline_commands("zoom", "fit", "same", "fold"),
+        command(keys.DOWN, "lane(1)", "Row below", "The nearest slice on the next row that has one.", "row"),
+        command(keys.UP, "lane(-1)", "Row above", "The nearest slice on the row above that has one.", "row"),
+        command(keys.NEXT, "slice(1)", "Next slice", "On this row of the thread or stream.", "slice"),
+        command(keys.PREVIOUS, "slice(-1)", "Previous slice", "On this row of the thread or stream.", "slice"),
+        command(keys.FIRST, "end_of_row(-1)", "First slice", "On this row of the thread or stream."),
+        command(keys.LAST, "end_of_row(1)", "Last slice", "On this row of the thread or stream."),
     ]
 
     window: reactive[Window | None] = reactive(None, repaint=False, init=False)
@@ -93,6 +111,9 @@ class LanesView(Surface, can_focus=True):
         def control(self) -> LanesView:
             """The lanes, for `@on` selectors."""
             return self.lanes
+
+    class Jumping(Message):
+        """The user goes elsewhere by a key from which `backspace` is to lead back; posted before anything moved."""
 
     @dataclass
     class Panned(Message):
@@ -221,11 +242,13 @@ class LanesView(Surface, can_focus=True):
     def action_fit_trace(self) -> None:
         """Show all of the trace."""
         if self._scene is not None:
+            self.post_message(self.Jumping())
             self._move(Window.fit(*self.reach, self.cells))
 
     def action_fit_selection(self) -> None:
         """Show the selected slice with as much around it."""
         if self._scene is not None and self.selected >= 0:
+            self.post_message(self.Jumping())
             slices = self._scene.picture.trace.slices
             begin, end = int(slices.start[self.selected]), int(slices.end[self.selected])
             self._move(Window.fit(begin, end, self.cells, 0.5))
@@ -250,9 +273,16 @@ class LanesView(Surface, can_focus=True):
             return
         self._walk_to(self._scene.picture.next_in_lane(self.selected, direction), direction)
 
+    def action_end_of_row(self, direction: int) -> None:
+        """Select the first (-1) or the last slice of the row or stream."""
+        if self._scene is not None and self.selected >= 0:
+            self.post_message(self.Jumping())
+            self._select(self._scene.picture.end_of_lane(self.selected, direction))
+
     def action_same(self, direction: int) -> None:
         """Select the next or previous slice of the same name."""
         if self._scene is not None and self.selected >= 0:
+            self.post_message(self.Jumping())
             self._walk_to(self._scene.picture.next_of_name(self.selected, direction), direction)
 
     def action_measure(self) -> None:

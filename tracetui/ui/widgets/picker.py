@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from tracetui.model.table import Table
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, BarPart
@@ -24,9 +25,9 @@ class Picker(Overlay[Pickable | None]):
     """A titled list; enter takes the row under the cursor, escape none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("escape", "dismiss_none", "Close", "", "close"),
-        command("q", "dismiss_none", "Close"),
-        command("question_mark", "help", "Help", "Keys of this list.", "help"),
+        command(keys.ESCAPE, "dismiss_none", "Close", "", "close"),
+        command(keys.QUIT, "dismiss_none", "Close"),
+        command(keys.HELP, "help", "Help", "Keys of this list.", "help"),
     ]
 
     TITLE_TEXT = ""
@@ -35,20 +36,20 @@ class Picker(Overlay[Pickable | None]):
     def __init__(self) -> None:
         super().__init__()
         self.choices: Sequence[Pickable] = ()
-        self._hints = HintsBar()
+        self.hints = HintsBar()
 
     def compose(self) -> ComposeResult:
         """A title, the list and the key hints."""
         yield Bar(id="title")
         yield TableView()
-        yield self._hints
+        yield self.hints
 
     def on_mount(self) -> None:
         """Show what there is."""
         self.query_one("#title", Bar).parts = (BarPart(self.TITLE_TEXT, "strong"),)
         view = self.query_one(TableView)
         view.focus()
-        self.call_after_refresh(self._hints.show_hints)
+        self.call_after_refresh(self.hints.show_hints)
 
     def offer(self, choices: Sequence[Pickable], table: Table, note: str) -> None:
         """List choices, one per row of the table."""

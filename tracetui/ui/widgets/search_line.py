@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from tracetui.model.quantities import count
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.bar import Bar, BarPart
 
@@ -90,7 +91,7 @@ class SearchLine(Vertical):
     """One line: a label, the typed text, and the number of hits; below it what is to be said about the text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("escape", "give_up", "Close and clear", "", "clear"),
+        command(keys.ESCAPE, "give_up", "Close and clear", "", "clear"),
     ]
     DEFAULT_CSS = """
     SearchLine {

@@ -5,13 +5,43 @@ from __future__ import annotations
 from typing import Any
 
 from textual import on
+from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
+from tracetui.ui.base import keys
+from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.hints_bar import FocusedPart, HintsBar
+from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.list_finder import ListFinder
 from tracetui.ui.widgets.search_line import SearchLine
 from tracetui.ui.widgets.tabbed_list import TabbedList
+
+SEARCH_COMMANDS: list[BindingType] = [
+    command(keys.SEARCH, "search", "Search", "Names in the lanes, or rows of the list.", "search", before_typing=True),
+    command(
+        keys.FILTER,
+        "filter",
+        "Filter the list",
+        "By a text, or by columns: dur > 100us & op ~ mm.",
+        "filter",
+        before_typing=True,
+    ),
+    command(keys.NEXT_MATCH, "hit(1)", "Next match", "Of the last search."),
+    command(keys.PREVIOUS_MATCH, "hit(-1)", "Previous match", "Of the last search."),
+    command(
+        keys.ESCAPE, "clear", "Back one level", "From a search or filter, a group, what covers the list, the timeline."
+    ),
+]
+"""Commands about the list that both views have."""
+
+PART_COMMANDS: list[BindingType] = [
+    command(keys.NEXT_PART, "part(1)", "Next part of the screen", "List, timeline, details.", "parts"),
+    command(keys.PREVIOUS_PART, "part(-1)", "Previous part of the screen", "List, timeline, details."),
+    command(keys.LEFT, "sideways(-1)", "Earlier", "By a sixth of the window."),
+    command(keys.RIGHT, "sideways(1)", "Later", "By a sixth of the window."),
+]
+"""Commands about the parts of the screen."""
 
 
 def too_small(screen: Screen[Any]) -> bool:
@@ -62,15 +92,49 @@ class SearchableView(Widget):
             return self.can_clear
         if action == "details":
             return not self.screen.has_class("-wide")
+        if action == "sideways":
+            return not self.panes.view.has_focus
         return True
+
+    def reason(self, action: str) -> str:
+        """Why a command of this view makes no sense right now, as a sentence; empty where there is nothing to say."""
+        if too_small(self.screen):
+            return ""
+        reasons = {
+            "hit": "There is no search whose matches could be walked: / searches.",
+            "filter": "There is no list to filter yet.",
+            "details": "The details stand beside the list: tab goes there.",
+            "sideways": "There are no more columns in that direction.",
+            "clear": "There is nothing to go back from: q quits.",
+        }
+        return reasons.get(action, "")
+
+    @property
+    def timeline(self) -> LanesView:
+        """The timeline that keys move, whatever part has the focus."""
+        raise NotImplementedError
+
+    @property
+    def parts(self) -> list[Widget]:
+        """The parts that `tab` goes to, in its order; the first is the list."""
+        raise NotImplementedError
 
     @property
     def can_clear(self) -> bool:
-        """Whether there is anything that `clear` would take away."""
-        if self.finder.is_set or self.has_class("-details"):
+        """Whether there is a level to go back from within this view."""
+        return self.finder.is_set or self.is_covered or self.screen.focused is not self.panes.view
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether something stands in the place of the list."""
+        return self.has_class("-details")
+
+    def close_cover(self) -> bool:
+        """Show what was covered last; False where nothing is."""
+        if self.has_class("-details"):
+            self.action_details()
             return True
-        # A notice goes by itself: the key that leads back to the screen below is not spent on it.
-        return self.hints.has_notice and self.screen not in self.app.screen_stack[2:]
+        return False
 
     def action_search(self) -> None:
         """Open the search line."""
@@ -85,11 +149,54 @@ class SearchableView(Widget):
         self.finder.next(direction)
 
     def action_clear(self) -> None:
-        """Forget search and filter, or close the open group, and go back to the list from the details."""
-        self.finder.leave()
-        if self.has_class("-details"):
-            self.action_details()
-        self.hints.end_notice()
+        """Go back one level: from what covers the list, a search or filter, an open group, another part."""
+        if self.close_cover():
+            return
+        if self.finder.is_set:
+            self.finder.leave()
+        else:
+            self.panes.view.focus()
+
+    def action_part(self, direction: int) -> None:
+        """Give the keys to the next or previous part that is on screen."""
+        parts = [part for part in self.parts if all(node.display for node in part.ancestors_with_self[:-2])]
+        if self.search_line.is_open or not parts:
+            return
+        focused = self.screen.focused
+        index = parts.index(focused) + direction if focused in parts else 0
+        parts[index % len(parts)].focus()
+
+    def action_sideways(self, direction: int) -> None:
+        """Pan the timeline from a part that has nothing to move to the side."""
+        self.timeline.action_pan(direction)
+
+    def action_pan(self, direction: int) -> None:
+        """Pan the timeline."""
+        self.timeline.action_pan(direction)
+
+    def action_zoom(self, direction: int) -> None:
+        """Magnify or shrink the timeline about the selection."""
+        self.timeline.action_zoom(direction)
+
+    def action_fit_trace(self) -> None:
+        """Show the whole trace in the timeline."""
+        self.timeline.action_fit_trace()
+
+    def action_fit_selection(self) -> None:
+        """Show the selected slice in the middle of the timeline."""
+        self.timeline.action_fit_selection()
+
+    def action_same(self, direction: int) -> None:
+        """Select the next or previous slice of the same name."""
+        self.timeline.action_same(direction)
+
+    def action_measure(self) -> None:
+        """Set the measuring point at the selection, or take it away."""
+        self.timeline.action_measure()
+
+    def action_fold(self) -> None:
+        """Fold the lane of the selection."""
+        self.timeline.action_fold()
 
     def action_tab(self, name: str) -> None:
         """Open a tab."""

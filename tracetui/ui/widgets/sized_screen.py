@@ -11,7 +11,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
+from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.searchable_view import SearchableView, too_small
 
 TOO_SMALL = "This terminal is too small: the app needs 60 columns and 12 lines."
@@ -23,7 +25,7 @@ class SizedScreen(Screen[None]):
     HELP_WHERE = "everywhere"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("question_mark", "help", "Help", "Keys and columns of what has the focus.", "help"),
+        command(keys.HELP, "help", "Help", "Keys and columns of what has the focus.", "help"),
     ]
     HORIZONTAL_BREAKPOINTS = [
         (0, "-thin"),
@@ -42,6 +44,11 @@ class SizedScreen(Screen[None]):
     def view(self) -> SearchableView:
         """What fills the screen."""
         raise NotImplementedError
+
+    @property
+    def hints(self) -> HintsBar:
+        """The key hints."""
+        return self.view.hints
 
     @property
     def label(self) -> str:

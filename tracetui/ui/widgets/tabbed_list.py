@@ -27,6 +27,7 @@ from tracetui.drawing.format import shorten
 from tracetui.model.quantities import count
 from tracetui.model.table import Cell, Table, TextKind
 from tracetui.safe_text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.bar_texts import Tab, tab_parts
@@ -100,11 +101,15 @@ class TabbedList(Widget):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         command(
-            "s", "sort(1)", "Sort by the next column", "Numbers from the largest; an arrow marks the column.", "sort"
+            keys.SORT,
+            "sort(1)",
+            "Sort by the next column",
+            "Numbers from the largest; an arrow marks the column.",
+            "sort",
         ),
-        command("S", "reverse", "Reverse the sort order", "", "sort"),
+        command(keys.REVERSE, "reverse", "Reverse the sort order", "", "sort"),
         command(
-            "b",
+            keys.GROUP,
             "group",
             "Group the rows",
             "By name, then by whatever else there is, then single rows again.",

@@ -26,6 +26,7 @@ from tracetui.drawing.finding_cards import TITLE, CardLine, is_list_of_findings
 from tracetui.drawing.format import shorten
 from tracetui.model.table import Table
 from tracetui.safe_text import clean
+from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.card_rows import CardRows
 from tracetui.ui.widgets.columns import (
@@ -55,15 +56,15 @@ class TableView(Scroller, can_focus=True):
     HELP_WHERE = "list"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command("j,down", "move(1)", "Next row"),
-        command("k,up", "move(-1)", "Previous row"),
-        command("g,home", "go(0)", "First row"),
-        command("G,end", "go(-1)", "Last row"),
-        command("ctrl+d,pagedown", "page(1)", "Page down"),
-        command("ctrl+u,pageup", "page(-1)", "Page up"),
-        command("l,right", "columns(1)", "Columns to the right", "Where › says that there are more than fit."),
-        command("h,left", "columns(-1)", "Columns to the left", "Back to those that come first."),
-        command("enter", "choose", "Go into the row", "Shows what the row stands for.", "go into"),
+        command(keys.DOWN, "move(1)", "Next row"),
+        command(keys.UP, "move(-1)", "Previous row"),
+        command(keys.FIRST, "go(0)", "First row"),
+        command(keys.LAST, "go(-1)", "Last row"),
+        command(keys.PAGE_DOWN, "page(1)", "Page down"),
+        command(keys.PAGE_UP, "page(-1)", "Page up"),
+        command(keys.RIGHT, "columns(1)", "Columns to the right", "Where › says that there are more than fit."),
+        command(keys.LEFT, "columns(-1)", "Columns to the left", "Back to those that come first."),
+        command(keys.ENTER, "choose", "Go into the row", "Shows what the row stands for.", "go into"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "table--headline",

@@ -1,0 +1,169 @@
+"""Every key of the app, declared once with its one meaning; `command` in `commands` binds an action to one of them.
+
+What a key does to the part with the focus may differ in detail (`.` is the next kernel in a list, the next slice on
+the timeline); its meaning does not. The tables of `docs/screen.md` are these declarations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+DISPLAY = {
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "left_curly_bracket": "{",
+    "right_curly_bracket": "}",
+    "full_stop": ".",
+    "comma": ",",
+    "slash": "/",
+    "question_mark": "?",
+    "apostrophe": "'",
+    "greater_than_sign": ">",
+    "less_than_sign": "<",
+    "plus": "+",
+    "equals_sign": "=",
+    "minus": "-",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+    "escape": "esc",
+    "pageup": "pgup",
+    "pagedown": "pgdn",
+}
+"""What a person calls a key that Textual has a long name for."""
+
+EVERYWHERE = "everywhere"
+TRACE = "in a trace"
+COMPARISON = "in a comparison"
+BOTH = "in a trace and in a comparison"
+TIMELINE = "for the timeline"
+LISTS = "in the lists of a trace and of a comparison"
+TRACES = "in the list of traces"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key, or several that mean the same."""
+
+    names: str
+    """Textual's names, separated by commas; the first is the one that key hints show."""
+    meaning: str
+    """What it does, in the words of `docs/screen.md`."""
+    where: str = EVERYWHERE
+    """Where it does that."""
+
+    @property
+    def shown(self) -> list[str]:
+        """The keys as a person reads them."""
+        return [shown_key(name) for name in self.names.split(",")]
+
+
+def shown_key(name: str) -> str:
+    """A key as a person reads it."""
+    return DISPLAY.get(name, name)
+
+
+DOWN = Key("j,down", "down: the next row, link or field; on the timeline the slice on the row below")
+UP = Key("k,up", "up: the row, link or field before; on the timeline the slice on the row above")
+LEFT = Key("h,left", "left: pan; in a list the columns that came before; in a form the value before")
+RIGHT = Key("l,right", "right: pan; in a list the columns that do not fit; in a form the next value")
+FIRST = Key("home", "first row; on the timeline the first slice of the row; top of the details")
+LAST = Key("end", "last row; on the timeline the last slice of the row; end of the details")
+PAGE_DOWN = Key("ctrl+d,pagedown", "a page down")
+PAGE_UP = Key("ctrl+u,pageup", "a page up")
+ENTER = Key("enter", "go into what is under the cursor: a row, a link, a form")
+SPACE = Key("space", "mark a trace to be compared; in a form the next value")
+ESCAPE = Key(
+    "escape",
+    "back one level: from a search or filter, what covers the list, the timeline, a list to pick from, a screen",
+)
+NEXT_PART = Key("tab", "next part: list, timeline, details; in a form the next field")
+PREVIOUS_PART = Key("shift+tab", "part before; in a form the field before")
+HELP = Key("question_mark", "help: the keys of the part with the focus first, colours and marks, columns")
+PALETTE = Key("ctrl+p", "all commands by name")
+TRACE_LIST = Key("t", "list of traces")
+THEME = Key("ctrl+t", "next theme: dark, light, the terminal's own colours")
+PICTURE = Key("ctrl+s", "picture of the screen, as SVG")
+SUSPEND = Key("ctrl+z", "suspend; `fg` in the shell comes back")
+QUIT = Key("q", "quit; closes the help and lists to pick from")
+QUIT_ANYWHERE = Key("ctrl+c", "quit, also while typing")
+
+NEXT = Key("full_stop", "next: kernel; on the timeline slice of the row; in a comparison kernel of A", BOTH)
+PREVIOUS = Key("comma", "the one before", BOTH)
+NEXT_STEP = Key("right_square_bracket", "next step; in a comparison of both sides", BOTH)
+PREVIOUS_STEP = Key("left_square_bracket", "step before", BOTH)
+FOLLOW = Key(
+    "g",
+    "follow the link: kernel → launch → operator → its forward operator; in a comparison into the slice's trace",
+    BOTH,
+)
+FOLLOW_BACK = Key("G", "the other way: forward operator → backward, launch → kernel; the match in its trace", BOTH)
+BACK = Key("backspace", "back to where you were: undoes a jump, then leaves the screen", BOTH)
+SEARCH = Key("slash", "search, as you type", BOTH)
+NEXT_MATCH = Key("n", "next match", BOTH)
+PREVIOUS_MATCH = Key("N", "match before", BOTH)
+DETAILS = Key("i", "details in place of the list, where the screen is narrow", BOTH)
+COMPARE = Key("c", "compare: steps, runs of what is selected, or another trace", "in a trace and in the list of traces")
+COPY_ROW = Key("y", "copy the row, as Markdown", BOTH)
+COPY_VIEW = Key("Y", "copy the view string (below); in a comparison the command that opens it", BOTH)
+EXPORT = Key("e", "export the list, as CSV and Markdown", BOTH)
+TABS = Key("1,2,3,4,5,6,7,8,9,M,H,R", "the tab with this key", BOTH)
+
+FIT = Key("f", "fit the selection", TIMELINE)
+FIT_ALL = Key("0", "fit the whole trace; in a comparison the steps", TIMELINE)
+ZOOM_IN = Key("plus,equals_sign,w", "zoom in", TIMELINE)
+ZOOM_OUT = Key("minus,s", "zoom out", TIMELINE)
+PAN_LEFT = Key("a", "pan left", TIMELINE)
+PAN_RIGHT = Key("d", "pan right", TIMELINE)
+NEXT_SAME = Key("greater_than_sign", "next slice of this name", TIMELINE)
+PREVIOUS_SAME = Key("less_than_sign", "slice of this name before", TIMELINE)
+FOLD = Key("z", "fold the lane", TIMELINE)
+MEASURE = Key("x", "set a measuring point", TIMELINE)
+
+SORT = Key("o", "sort by the next column", LISTS)
+REVERSE = Key("O", "reverse the order", LISTS)
+GROUP = Key("b", "group the rows", LISTS)
+FILTER = Key(
+    "F",
+    "keep only the rows that contain a text, or fit a condition: `dur > 100us & op ~ mm` ([filters](text.md#filters))",
+    LISTS,
+)
+
+ALL_STEPS = Key("A", "list all steps, or one", TRACE)
+STEPS_BY = Key("B", "what counts as a step", TRACE)
+MARK = Key("m", "mark what is selected", TRACE)
+MARKS = Key("apostrophe", "list of marks", TRACE)
+
+NEXT_STEP_ONE = Key("right_curly_bracket", "next step of one side", COMPARISON)
+PREVIOUS_STEP_ONE = Key("left_curly_bracket", "step before of one side", COMPARISON)
+STATEMENT = Key("V", "the whole statement about what changed", COMPARISON)
+SWAP = Key("X", "swap A and B", COMPARISON)
+
+RECORD = Key("r", "record a new trace", TRACES)
+
+DECLARED = tuple(each for each in tuple(globals().values()) if isinstance(each, Key))
+"""All of them, in the order of the documents."""
+
+
+def tab_key(name: str) -> Key:
+    """One of the keys that open tabs."""
+    return Key(name, TABS.meaning, TABS.where)
+
+
+@cache
+def declared_keys() -> dict[str, Key]:
+    """The declaration of each key, by Textual's name of the key."""
+    return {name: key for key in DECLARED for name in key.names.split(",")}
+
+
+def where_it_works(name: str, character: str | None) -> str:
+    """A sentence that says where a key does something; of a printed character that does nothing anywhere, that."""
+    key = declared_keys().get(name)
+    if key is not None:
+        meaning = key.meaning.partition(":")[0].partition(";")[0]
+        return f"{shown_key(name)} ({meaning}) works {key.where}."
+    if character is not None and character.isprintable():
+        return f"{character} does nothing: ? lists the keys."
+    return ""
