@@ -1,0 +1,128 @@
+"""The page of findings has every rule of the code, none beside them, and the thresholds that the code has."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import tracetui.analysis.findings
+from tests.support.paths import ROOT
+from tracetui.analysis.findings import (
+    autograd,
+    collectives,
+    communication,
+    compilation,
+    filling,
+    optimizer,
+    products,
+    recording,
+    roofline,
+    small_kernels,
+    streams,
+    uneven,
+)
+from tracetui.analysis.findings.finding import MIN_SHARES
+from tracetui.model.quantities import rounded_percent
+
+PAGE = (ROOT / "docs" / "findings.md").read_text()
+SECTIONS = dict(re.findall(r"^### `([\w-]+)`\n(.*?)(?=^##)", PAGE, re.MULTILINE | re.DOTALL))
+WITHOUT_EVIDENCE = ("not-pytorch", "not-judged", "outlier-step")
+"""Rules that say all there is in their title, or are described with another."""
+
+
+def ids_in_code() -> set[str]:
+    """The first argument, where it is a text, of every call that makes a finding."""
+    folder = Path(tracetui.analysis.findings.__file__).parent
+    ids = set()
+    for path in folder.glob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and _name(call.func) in ("Finding", "priced") and call.args:
+                ids |= {each.value for each in ast.walk(call.args[0]) if _is_text(each)}
+    return ids
+
+
+def _name(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def test_every_rule_has_a_section_and_every_section_a_rule():
+    assert set(SECTIONS) == ids_in_code()
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_section_says_what_the_rule_rests_on(name):
+    assert name in WITHOUT_EVIDENCE or "* **Evidence**: " in SECTIONS[name]
+    assert SECTIONS[name].strip()
+
+
+def test_the_weights_are_those_of_the_code():
+    words = ", ".join(f"{severity.name.lower()} from {rounded_percent(100 * share)}" for share, severity in MIN_SHARES)
+    assert words in " ".join(PAGE.split())
+
+
+def _percent(share: float) -> str:
+    return rounded_percent(100 * share)
+
+
+def _micros(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1000:g} µs"
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("exposed-communication", f"{_percent(communication.MIN_EXPOSED_SHARE)} of the time"),
+        ("exposed-communication", f"more than {_percent(communication.MIN_HIDDEN_SHARE)} of the time"),
+        ("exposed-communication", f"at least {communication.MIN_WAITING_CALLS} collectives of one size"),
+        ("exposed-communication", f"a factor of {communication.MIN_WAITING_RATIO} and more"),
+        ("small-collectives", f"more than {collectives.MIN_SMALL_CALLS} of a kind in a step"),
+        ("small-collectives", f"a median below {_micros(collectives.MAX_SMALL_NS)}"),
+        ("small-collectives", f"more than {collectives.MAX_FORWARD_CALLS} of a step are launched before it"),
+        ("straggler", f"at least {collectives.MIN_SHARED_CALLS} collectives"),
+        ("straggler", f"last to {_percent(collectives.MIN_LAST_SHARE)} of them"),
+        ("graph-breaks", f"at least {compilation.MIN_REGIONS} regions a step"),
+        ("compile-preamble", f"more than {compilation.MAX_GUARD_RATIO} times their median"),
+        ("missing-no-grad", f"at least {autograd.MIN_ITERATIONS} steps"),
+        ("missing-no-grad", f"by {_percent(autograd.MIN_GROWTH)} together"),
+        ("missing-no-grad", "below half of the median" if autograd.MIN_LAST_GROWTH == 0.5 else "?"),
+        ("stack-recording", f"waits for the CPU for {_percent(recording.MIN_CPU_BOUND_SHARE)} of the time"),
+        ("launches-missing", f"from {_percent(recording.MIN_MISSING_SHARE)} of the activities"),
+        ("misaligned-gemm", f"fewer than {products.MIN_ALIGNED_ELEMENTS} elements"),
+        ("misaligned-gemm", f"a multiple of {products.EVEN_ELEMENTS}"),
+        ("small-batch-products", f"at most {products.MAX_FEW_ROWS} rows"),
+        ("small-batch-products", f"at least {_micros(products.MIN_FEW_ROWS_NS)}"),
+        ("small-batch-products", f"{_percent(products.MIN_BANDWIDTH_SHARE)} of the bandwidth"),
+        ("batchable-products", f"at least {products.MIN_LOOP_CALLS} times in a row"),
+        ("batchable-products", f"at most {_micros(products.MAX_LOOP_PRODUCT_NS)}"),
+        ("low-waves", f"at least {_micros(filling.MIN_KERNEL_NS)}"),
+        ("low-waves", f"{_percent(filling.MIN_COVERAGE)} of the multiprocessors"),
+        ("low-waves", f"at least {_percent(filling.MIN_SHARE_OF_KERNEL_TIME)} of the GPU time"),
+        ("far-from-roofline", f"less than {_percent(roofline.FAR_SHARE)}"),
+        ("far-from-roofline", f"at least {_micros(roofline.MIN_CALL_NS)}"),
+        ("uneven-kernels", f"more than {uneven.MIN_UNEVEN_RATIO:g} times the median"),
+        ("uneven-kernels", f"at least {uneven.MIN_CALLS} equal calls"),
+        ("uneven-kernels", f"an excess of {_percent(uneven.MIN_EXCESS)}"),
+        ("tiny-kernels", f"At least {small_kernels.MIN_RUN_KERNELS} elementwise kernels"),
+        ("tiny-kernels", f"below {_micros(small_kernels.MAX_TINY_NS)}"),
+        ("optimizer-loop", f"at least {optimizer.MIN_PARAMETERS} parameters"),
+        ("optimizer-loop", f"{_percent(optimizer.MIN_PLAIN_SHARE)} of the kernels"),
+        ("serialised-streams", f"at least {streams.MIN_PAIRS} kernels"),
+        ("serialised-streams", f"at most {_percent(streams.MAX_OVERLAP)} of their time"),
+    ],
+)
+def test_a_threshold_is_that_of_the_code(rule, words):
+    assert words in " ".join(SECTIONS[rule].split())
+
+
+def test_every_source_is_listed_and_every_listed_one_is_cited():
+    rules, _, sources = PAGE.partition("## Sources")
+    listed = set(re.findall(r"^(\d+)\. ", sources, re.MULTILINE))
+    cited = {number for group in re.findall(r"\[(\d+(?:, \d+)*)\]", rules) for number in group.split(", ")}
+    assert cited == listed
