@@ -16,15 +16,19 @@ from tracetui.analysis.findings import (
     communication,
     compilation,
     filling,
+    idle,
     optimizer,
     products,
     recording,
     roofline,
     small_kernels,
+    start,
     streams,
     uneven,
 )
 from tracetui.analysis.findings.finding import MIN_SHARES
+from tracetui.analysis.findings.steps import MIN_EXCESS_RATIO, MIN_STEPS
+from tracetui.analysis.idle import idle_parts, slow_calls, thread_causes, unrecorded
 from tracetui.model.quantities import rounded_percent
 
 PAGE = (ROOT / "docs" / "findings.md").read_text()
@@ -40,16 +44,12 @@ def ids_in_code() -> set[str]:
     for path in folder.glob("*.py"):
         for call in ast.walk(ast.parse(path.read_text())):
             if isinstance(call, ast.Call) and _name(call.func) in ("Finding", "priced") and call.args:
-                ids |= {each.value for each in ast.walk(call.args[0]) if _is_text(each)}
-    return ids
+                ids |= {each.value for each in ast.walk(call.args[0]) if isinstance(each, ast.Constant)}
+    return {each for each in ids if isinstance(each, str)}
 
 
 def _name(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def test_every_rule_has_a_section_and_every_section_a_rule():
@@ -75,9 +75,32 @@ def _micros(nanoseconds: int) -> str:
     return f"{nanoseconds / 1000:g} µs"
 
 
+def _millis(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1_000_000:g} ms"
+
+
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
+        ("start-up", f"more than {_millis(slow_calls.MIN_FIRST_USE_NS)}"),
+        ("start-up", f"at least {_millis(slow_calls.MIN_REPEATED_FIRST_USE_NS)}"),
+        ("start-up", f"{slow_calls.MIN_FIRST_USE_RATIO} times the median"),
+        ("allocator", f"{start.MIN_PINNED_CALLS} and more allocations of pinned memory"),
+        ("pageable-copy", f"below {thread_causes.MIN_COPY_BYTES >> 10} KiB"),
+        ("stalled-thread", f"at least {slow_calls.MIN_STALLED_CALLS} calls"),
+        ("stalled-thread", f"in {slow_calls.MIN_STALLED_FUNCTIONS} different functions"),
+        ("stalled-thread", f"longer than {_millis(slow_calls.MIN_STALL_NS)}"),
+        ("stalled-thread", f"{slow_calls.MIN_STALL_RATIO} times the median"),
+        ("stalled-thread", f"less than {_micros(slow_calls.MAX_USUAL_NS)}"),
+        ("stalled-thread", f"more than {_percent(slow_calls.MAX_STALLED_SHARE)} of its calls"),
+        ("peer-wait", f"{_millis(idle_parts.MIN_PEER_WAIT_NS)} and more"),
+        ("long-gap-without-op", f"{_millis(idle_parts.MIN_LONG_GAP_NS)} and more"),
+        ("launch-overhead", f"gaps below {_millis(idle_parts.MIN_SPLIT_GAP_NS)}"),
+        ("unrecorded-graph-work", f"at least {_percent(idle.MIN_UNRECORDED_SHARE)} of the time"),
+        ("unrecorded-graph-work", f"{unrecorded.MIN_REPLAYS} at least"),
+        ("unrecorded-graph-work", f"less than {_percent(unrecorded.MAX_HOLE_SPREAD)}"),
+        ("cold-step", f"at least {MIN_STEPS} whole steps"),
+        ("cold-step", f"{MIN_EXCESS_RATIO} times the median"),
         ("exposed-communication", f"{_percent(communication.MIN_EXPOSED_SHARE)} of the time"),
         ("exposed-communication", f"more than {_percent(communication.MIN_HIDDEN_SHARE)} of the time"),
         ("exposed-communication", f"at least {communication.MIN_WAITING_CALLS} collectives of one size"),

@@ -15,10 +15,10 @@ from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.common.trees import forest
 from tracetui.analysis.findings.finding import Finding, Severity
+from tracetui.analysis.findings.idle_time import idle_cost, lead_in, parts_of
 from tracetui.analysis.findings.scope import Scope, longest, most_common
 from tracetui.analysis.idle.cause_words import Cause
-from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.idleness import idleness
+from tracetui.analysis.idle.thread_causes import indicating
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
@@ -35,21 +35,18 @@ _REGION = re.compile(r"^Torch-Compiled Region")
 _GRAPH = re.compile(r"^## Call CompiledFxGraph|^CompiledFunction$")
 _RESUMED = re.compile(r"torch_dynamo_resume_in|__resume_at_\d+")
 _BEFORE_GRAPH = re.compile(r"^(TorchDynamo Cache Lookup|Pregraph bytecode|AOTDispatcher Runtime Wrapper Prologue)$")
-_COMPILING = re.compile(
-    r"_compile\.compile_inner|compile_fx|entire_frame_compile|create_aot_dispatcher_function|GraphLowering|"
-    r"inductor_codecache|PyCodeCache|CUDAGraphNode\.record"
-)
 
 
 def recompilation(scope: Scope) -> Iterator[Finding]:
     """Code was compiled while the GPU waited for it, or at all in a trace without a GPU."""
     trace = scope.trace
-    rows = _named(scope, _COMPILING)
+    rows = scope.inside(indicating(trace)[Cause.COMPILATION])
     if len(rows) == 0:
         return
     took = covered(trace.slices.start[rows], trace.slices.end[rows])
     has_gpu = len(links(trace).gpu) > 0
-    cost = _waited(scope) + scope.during_lead_in(rows) if has_gpu else took
+    waited = idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + lead_in(scope).of(Cause.COMPILATION)
+    cost = waited if has_gpu else took
     held = len(np.unique(step_index(trace, rows)))
     again = scope.rounds > 1 and held > 1
     where = f" in {held:,} of {scope.rounds:,} steps" if scope.rounds > 1 else ""
@@ -65,12 +62,6 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
         longest(trace, rows),
         action="find the guard that fails" if again else "warm up before recording",
     )
-
-
-def _waited(scope: Scope) -> int:
-    """Time in ns of the gaps in which code was compiled."""
-    spent = gap_causes(scope.trace).spent.get(Cause.COMPILATION, np.zeros(len(idleness(scope.trace)), np.int64))
-    return int(spent[scope.gaps].sum())
 
 
 def graph_breaks(scope: Scope) -> Iterator[Finding]:

@@ -12,10 +12,11 @@ from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import is_named, lane_numbers
 from tracetui.analysis.common.trees import forest
 from tracetui.analysis.findings.finding import MIN_SHARES, Finding, Severity
+from tracetui.analysis.findings.idle_time import idle_cost, lead_in, parts_of
 from tracetui.analysis.findings.scope import Scope, longest, most_common
 from tracetui.analysis.health.time_checks import stack_cost
 from tracetui.analysis.idle.cause_words import Cause
-from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.idle_parts import IdleParts
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.links import links
@@ -244,11 +245,11 @@ def stack_recording(scope: Scope) -> Iterator[Finding]:
 def own_profiler(scope: Scope) -> Iterator[Finding]:
     """The GPU was idle because the profiler was busy with itself."""
     trace = scope.trace
-    spent = gap_causes(trace).spent.get(Cause.PROFILER, np.zeros(len(idleness(trace)), np.int64))
-    cost = int(spent[scope.gaps].sum())
+    parts = parts_of(scope, Cause.PROFILER)
+    cost = idle_cost(scope, parts) + lead_in(scope).of(Cause.PROFILER)
     if cost == 0:
         return
-    rows = _overhead_within_gaps(trace, spent)
+    rows = _overhead_within(scope, parts)
     took = covered(trace.slices.start[rows], trace.slices.end[rows])
     yield from scope.priced(
         "own-profiler",
@@ -261,10 +262,9 @@ def own_profiler(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def _overhead_within_gaps(trace: Trace, spent: Int64) -> Int64:
-    """Slices of the profiler's own cost that lie in a gap which they explain."""
-    idle, slices = idleness(trace), trace.slices
-    gaps = np.flatnonzero(spent)
+def _overhead_within(scope: Scope, parts: IdleParts) -> Int64:
+    """Slices of the profiler's own cost that lie in some parts of gaps, or before the first activity."""
+    slices, (begin, end) = scope.trace.slices, scope.lead_window
     rows = slices.of_kind(Kind.OVERHEAD)
-    starts, ends = union(idle.start[gaps], idle.end[gaps])
+    starts, ends = union(np.append(parts.start, begin), np.append(parts.end, end))
     return rows[covered_within(starts, ends, slices.start[rows], slices.end[rows]) > 0]
