@@ -97,10 +97,10 @@ def count(number: float) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things: `1 copy`, `12 copies`."""
+    """A number of things: `1 copy`, `12 copies`, `2 replays`."""
     if number == 1:
         return f"1 {thing}"
-    plural = thing[:-1] + "ies" if thing.endswith("y") else f"{thing}s"
+    plural = thing[:-1] + "ies" if thing.endswith("y") and thing[-2] not in "aeiou" else f"{thing}s"
     return f"{number:,} {plural}"
 
 
