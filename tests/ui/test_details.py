@@ -3,7 +3,7 @@ from tests.support.frames import model
 from tests.support.graphs import replay
 from tracetui.model.trace import Kind
 from tracetui.ui.description.slice_description import describe, facts_of_args
-from tracetui.ui.description.styled_lines import folded
+from tracetui.ui.description.styled_lines import DetailFact, fact_lines, folded
 from tracetui.ui.trace.related_slices import chain_of, kernel_from, lit_with
 
 GEMM = {"grid": [12, 8, 1], "block": [256, 1, 1], "registers per thread": 32, "shared memory": 49152}
@@ -160,3 +160,25 @@ def test_names_from_the_trace_steer_no_terminal() -> None:
     events = [Event("\x1b[31mred.py(1): f", 0, 100, Kind.PYTHON), Event("\x1b]2;x\x07", 5, 90, Kind.ANNOTATION)]
     trace = make_trace([*events, op("aten::mm", 10, 50), launch(20, 5, 1), kernel("k", 60, 9, correlation=1)])
     assert all(text.isprintable() for text in texts_of(trace, "k"))
+
+
+def test_words_and_amounts_are_not_broken_where_they_fit() -> None:
+    text = "129.87 ms, 129.53 ms into step 6 from aten::_to_copy to the call of evaluate_function"
+    for width in range(20, 80):
+        pieces = folded(text, width)
+        assert " ".join(pieces) == text
+        assert not any(piece.startswith(("ms", "%")) for piece in pieces)
+
+
+def test_long_values_stand_below_their_labels_where_it_is_narrow() -> None:
+    fact = DetailFact("called from", "transformers/models/owlv2/modeling_owlv2.py(1421): box_predictor", 7)
+    narrow = fact_lines(fact, 38)
+    assert [line.text for line in narrow] == [
+        "called from",
+        "  transformers/models/owlv2/",
+        "  modeling_owlv2.py(1421):",
+        "  box_predictor",
+    ]
+    assert [line.row for line in narrow] == [-1, 7, -1, -1]
+    assert [line.text for line in fact_lines(DetailFact("device", "0"), 38)] == ["device            0"]
+    assert fact_lines(fact, 60)[0].text.startswith("called from       transformers/")

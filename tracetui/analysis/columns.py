@@ -293,7 +293,7 @@ LIMITER = ColumnSpec(
     "limiter",
     "limiter",
     help="What keeps more threads off a multiprocessor; grid where there are fewer blocks than fit.",
-    width=12,
+    width=24,
     detail=1,
 )
 MADE_BY = ColumnSpec(

@@ -25,10 +25,9 @@ from tracetui.drawing.finding_cards import (
     finding_cards,
     is_list_of_findings,
 )
-from tracetui.drawing.format import shorten
 from tracetui.drawing.text.markdown import markdown
 from tracetui.drawing.text.origin import DECIMALS, WHOLE, Extent, facts, versions
-from tracetui.drawing.text.readable_table import notes, remarks, shown_texts, telling
+from tracetui.drawing.text.readable_table import cut_text, notes, remarks, shown_texts, telling
 from tracetui.drawing.text.summary_words import as_read
 from tracetui.model.table import Cell, Column, ColumnSpec, Table, TextKind
 from tracetui.model.trace import Trace
@@ -175,7 +174,7 @@ def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[
     padded = []
     for column in kept:
         room = widths[column.name]
-        texts = [table.heading(column.name), *(shorten(text, room) for text in cells[column.name])]
+        texts = [table.heading(column.name), *(cut_text(column, text, room) for text in cells[column.name])]
         padded.append([_pad(text, room, not column.is_number) for text in texts])
     header, *lines = [GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
     return header, lines, remarks(table, columns, dropped)

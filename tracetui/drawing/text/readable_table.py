@@ -11,6 +11,7 @@ import numpy as np
 
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.drawing.format import cell, shorten
+from tracetui.drawing.name_cutting import cut_name
 from tracetui.model.quantities import ABSENT
 from tracetui.model.table import DOUBTFUL, Column, Table, TextKind
 from tracetui.safe_text import clean
@@ -36,8 +37,13 @@ def shown_texts(column: Column, width: int = NAME_WIDTH) -> list[str]:
         if i >= 0:
             text = column.strings[i]
             text = clean(short_kernel(text) if column.spec.text is TextKind.KERNEL else text)
-            shown[i] = text if column.spec.text is TextKind.PROSE else shorten(text, width)
+            shown[i] = text if column.spec.text is TextKind.PROSE else cut_text(column, text, width)
     return [shown[i] for i in column.values.tolist()]
+
+
+def cut_text(column: Column, text: str, width: int) -> str:
+    """A text of a column in `width` characters; of a name what tells it from others stays."""
+    return cut_name(text, width) if column.spec.text is TextKind.NAME else shorten(text, width)
 
 
 def remarks(table: Table, shown: Sequence[Column], dropped: Sequence[Column] = ()) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.chains import outermost_op
-from tracetui.drawing.format import shorten
+from tracetui.drawing.name_cutting import cut_name
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.safe_text import clean
@@ -76,7 +76,7 @@ def _line(trace: Trace, row: int, level: int, here: bool, numbers: str, width: i
     word = _WORD.get(Kind(int(trace.slices.kind[row])), "")
     indent = " " * min(level, max(width // 5, 1))
     room = max(width - 1 - len(indent) - len(numbers) - 1, 8)
-    name = shorten(short_name(trace, row), room)
+    name = cut_name(short_name(trace, row), room)
     if word and len(name) + len(word) + 1 <= room:
         name = f"{name} {word}"
     marker = "▸" if here else " "

@@ -20,7 +20,7 @@ from tracetui.analysis.linking.regions import region
 from tracetui.analysis.linking.replays import graph_name, replays
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import asked_for, queries
-from tracetui.drawing.format import shorten
+from tracetui.drawing.name_cutting import cut_name
 from tracetui.errors import TraceError
 from tracetui.model.quantities import count, duration, size
 from tracetui.model.trace import GPU_WORK, Kind, Trace
@@ -154,7 +154,7 @@ def cause_facts(trace: Trace, row: int, chain: Sequence[int]) -> Iterator[Detail
     cost = dispatch_cost(trace, row)
     if cost is not None:
         call = f"{duration(cost.call)} in the call"
-        name = shorten(clean(trace.name_of(cost.op)), MAX_NAME_LETTERS) if cost.op >= 0 else ""
+        name = cut_name(clean(trace.name_of(cost.op)), MAX_NAME_LETTERS) if cost.op >= 0 else ""
         yield DetailFact("launch cost", f"{duration(cost.before)} from {name} to the call, {call}" if name else call)
     yield from _graph(trace, row)
 

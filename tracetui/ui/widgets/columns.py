@@ -10,6 +10,7 @@ from rich.cells import cell_len, set_cell_size
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.drawing.column_order import ordered
 from tracetui.drawing.format import cell
+from tracetui.drawing.name_cutting import cut_name
 from tracetui.model.table import Column, ColumnSpec, Table, TextKind
 
 GAP = 2
@@ -21,7 +22,7 @@ ESSENTIAL = 6
 """So many columns are kept for as long as they fit at all."""
 
 
-_KERNEL, _DECODED = TextKind.KERNEL, TextKind.DECODED
+_KERNEL, _DECODED, _NAME = TextKind.KERNEL, TextKind.DECODED, TextKind.NAME
 # Looking a member of an enumeration up takes as long as writing a short cell.
 
 
@@ -123,7 +124,10 @@ def row_text(table: Table, row: int, columns: list[tuple[ShownColumn, int]]) -> 
         spec = shown.spec
         column = table[spec.name]
         in_middle = spec.text is _KERNEL or spec.text is _DECODED
-        parts.append(placed(cell_text(column, row), width, column.is_number, in_middle))
+        text = cell_text(column, row)
+        if spec.text is _NAME and len(text) > width:
+            text = cut_name(text, width)
+        parts.append(placed(text, width, column.is_number, in_middle))
     return (" " * GAP).join(parts)
 
 

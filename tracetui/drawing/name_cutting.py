@@ -1,0 +1,62 @@
+"""Names cut to a width so that what tells them apart stays: the file of a path, the innermost of a chain. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from rich.cells import cell_len, set_cell_size
+
+CUT = "…"
+CHAIN = " > "
+"""Between the names of a chain, innermost last."""
+_PREFIX = re.compile(r"autograd::engine::evaluate_function: (?=\S)")
+"""Stands before every backward operator that the engine runs."""
+_FOLDER = re.compile(r"[^\s/()<>:\[\],]*/(?=[^\s/])")
+_FRAME = re.compile(r"\S+\.\w+\(\d+\): \S")
+
+
+def cut_name(text: str, cells: int) -> str:
+    """A name in at most so many cells; `…` stands where something is missing.
+
+    What gives way first is the same in many names: the prefix of backward operators, the outer names of a chain, the
+    folders of a path. Of a Python frame the beginning goes, of other names the end.
+    """
+    if cell_len(text) <= cells:
+        return text
+    if prefix := _PREFIX.match(text):
+        text = CUT + text[prefix.end() :]
+    text = _without_outer(text, cells)
+    text = _without_folders(text, cells)
+    if cell_len(text) <= cells:
+        return text
+    if _FRAME.match(text.lstrip(CUT)) and CHAIN not in text:
+        return _end(text, cells)
+    return set_cell_size(text, cells - 1) + CUT if cells > 0 else ""
+
+
+def _without_outer(text: str, cells: int) -> str:
+    """A chain without as many of its outer names as must go; the innermost stays."""
+    names = text.split(CHAIN)
+    dropped = 0
+    while len(names) - dropped > 1 and cell_len(text) > cells:
+        dropped += 1
+        text = CUT + CHAIN.lstrip() + CHAIN.join(names[dropped:])
+    return names[-1] if dropped and cell_len(text) > cells else text
+
+
+def _without_folders(text: str, cells: int) -> str:
+    """A path without as many of its outer folders as must go."""
+    while cell_len(text) > cells and (folder := _FOLDER.match(text.lstrip(CUT).lstrip("/"))):
+        rest = text.lstrip(CUT).lstrip("/")[folder.end() :]
+        text = f"{CUT}/{rest}"
+    return text
+
+
+def _end(text: str, cells: int) -> str:
+    """The end of a text, in cells."""
+    kept = ""
+    for letter in reversed(text):
+        if cell_len(letter + kept) > cells - 1:
+            break
+        kept = letter + kept
+    return (CUT + kept)[: max(cells, 0)]
