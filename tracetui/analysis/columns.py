@@ -293,7 +293,7 @@ LIMITER = ColumnSpec(
     "limiter",
     "limiter",
     help="What keeps more threads off a multiprocessor; grid where there are fewer blocks than fit.",
-    width=24,
+    width=12,
     detail=1,
 )
 MADE_BY = ColumnSpec(

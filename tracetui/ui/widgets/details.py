@@ -24,6 +24,8 @@ from tracetui.ui.description.slice_description import describe
 from tracetui.ui.description.styled_lines import LABEL, DetailLine, sentence_lines
 from tracetui.ui.widgets.scroller import Scroller
 
+MAX_LINES_TO_A_LINK = 3
+"""Maximum lines beyond the screen at which a link is gone to at once; to one further away lines are scrolled."""
 ROOFLINE_LINES = 16
 """Lines of the roofline."""
 
@@ -136,12 +138,12 @@ class Details(Scroller, can_focus=True):
         ahead = [index for index in links if (index - self.cursor) * direction > 0]
         target = min(ahead, key=lambda index: abs(index - self.cursor), default=-1)
         top, bottom = self.scroll_offset.y, self.scroll_offset.y + self.size.height
-        if target < 0 or not top - 1 <= target <= bottom:
+        if target < 0 or not top - MAX_LINES_TO_A_LINK <= target < bottom + MAX_LINES_TO_A_LINK:
             self.scroll_to(y=top + direction, animate=False)
             return
         self.cursor = target
         if not top <= target < bottom:
-            self.scroll_to(y=top + direction, animate=False)
+            self.scroll_to(y=target if target < top else target - self.size.height + 1, animate=False)
 
     def action_page(self, pages: int) -> None:
         """Scroll by pages."""
