@@ -43,6 +43,20 @@ def test_compilation_before_the_first_kernel_counts():
     assert one(trace, "recompilation").cost == 6 * MS
 
 
+@pytest.mark.parametrize(
+    ("function", "compiles"), [("compile_fx_inner", True), ("fx_codegen_and_compile", True), ("wrapper", False)]
+)
+def test_frames_of_the_compiler_compile_and_wrappers_of_what_it_made_do_not(function, compiles):
+    frame = python(f"torch/_inductor/compile_fx.py(790): {function}", 2 * MS, 3 * MS)
+    assert ("recompilation" in ids(make_trace(_step(0, MS, frame)))) == compiles
+
+
+def test_the_capture_of_graphs_is_called_so():
+    calls = [launch(2 * MS, 900_000, 90, "cudaStreamBeginCapture"), launch(4 * MS, 900_000, 91, "cudaStreamEndCapture")]
+    finding = one(make_trace(_step(0, MS, *calls)), "recompilation")
+    assert finding.title == "CUDA graphs are captured while the GPU waits: 1.80 ms, 18 % of the steps"
+
+
 def test_code_that_is_compiled_in_several_steps_fails_a_guard():
     compiling = annotation(COMPILE, 2 * MS, 3 * MS)
     again = make_trace([*_step(0, MS, compiling), *_step(1, MS, compiling), *_step(2, MS)])

@@ -8,7 +8,7 @@ from tests.support.build import annotation, kernel, launch, make_trace, op, step
 from tests.support.findings import ids
 from tests.support.paths import SAMPLES
 from tracetui import load
-from tracetui.analysis.findings import finding_list
+from tracetui.analysis.findings import finding_list, findings
 from tracetui.analysis.panes import PANES
 from tracetui.model.viewpoint import read_view_string
 
@@ -34,6 +34,15 @@ def test_the_table_is_sorted_by_weight_and_every_row_jumps_to_its_evidence():
         assert row["step"] == 3
         assert read_view_string(str(row["jump"])).event == trace.slices.event[place]
     assert PANES["findings"].build(make_trace([op("aten::mm", 0, 10)])).headline.startswith("There is no GPU activity")
+
+
+def test_the_headline_says_that_idle_time_is_unexplained_rather_than_small():
+    queued = [launch(0, 5, 1), launch(10, 5, 2), kernel("a", 100, 100, correlation=1)]
+    late = make_trace([*queued, kernel("b", 100_000, 100, correlation=2)])
+    assert finding_list(late) == [] or all(finding.severity == 0 for finding in finding_list(late))
+    assert findings(late).headline.startswith("No rule explains the idle time: ")
+    busy = make_trace([*queued, kernel("b", 200, 100_000, correlation=2)])
+    assert findings(busy).headline.startswith("Nothing large to save: ")
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_the_same_call_later_is_a_matter_of_the_allocator():
     assert "start-up" not in ids(trace)
     finding = one(trace, "allocator")
     assert finding.cost == 20 * MS
-    assert finding.evidence.startswith("1 call that frees, 20.00 ms; the GPU idle meanwhile for 20.00 ms")
+    assert finding.evidence.startswith("1 free, 20.00 ms; the GPU idle meanwhile for 20.00 ms")
 
 
 def test_a_start_up_before_the_first_kernel_is_said_apart():

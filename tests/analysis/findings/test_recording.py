@@ -76,6 +76,14 @@ def test_generated_kernels_without_launch_are_those_of_a_driver_api_that_was_not
     assert "driver API" not in plain.title
 
 
+def test_an_export_without_calls_of_the_runtime_has_no_launches_to_miss_one_by_one():
+    finding = one(make_trace([op("aten::mm", 0, MS), kernel("gemm", 100, 1000)]), "launches-missing")
+    assert finding.title.endswith("1 of 1 GPU activity were not recorded: the trace holds no calls of the CUDA runtime")
+    assert finding.advice.startswith("Record with torch.profiler")
+    alone = one(make_trace([kernel("gemm", 100, 1000)]), "launches-missing")
+    assert alone.advice == "Record ProfilerActivity.CPU beside ProfilerActivity.CUDA."
+
+
 def test_kernels_that_were_launched_before_the_capture_miss_no_launch():
     calls = [op("aten::mm", 0, MS), launch(10, 10, 1)]
     early = [kernel("add", 5, 1000, correlation=9), kernel("gemm", 2000, 1000, correlation=1)]

@@ -50,11 +50,12 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
     held = len(np.unique(step_index(trace, rows)))
     again = scope.rounds > 1 and held > 1
     where = f" in {held:,} of {scope.rounds:,} steps" if scope.rounds > 1 else ""
+    what = f"{_subject(trace, rows)}{where}"
     yield from scope.priced(
         "recompilation",
         cost,
-        f"Code is compiled{where} while the GPU waits" if has_gpu else f"Code is compiled{where}",
-        f"{duration(took)} of compilation, {counted(len(rows), 'slice')}, most often {most_common(trace, rows)}",
+        f"{what} while the GPU waits" if has_gpu else what,
+        f"{duration(took)} in {counted(len(rows), 'slice')}, most often {most_common(trace, rows)}",
         "TORCH_LOGS=recompiles names the guard that fails: keep shapes and Python values alike, or mark sizes dynamic."
         if again
         else "Run the program until nothing is compiled any more, then record. Where it happens again later, "
@@ -62,6 +63,13 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
         longest(trace, rows),
         action="find the guard that fails" if again else "warm up before recording",
     )
+
+
+def _subject(trace: Trace, rows: Int64) -> str:
+    """What is compiled or captured, by which of it takes longer."""
+    calls = trace.slices.kind[rows] == Kind.RUNTIME
+    took = [covered(trace.slices.start[mine], trace.slices.end[mine]) for mine in (rows[~calls], rows[calls])]
+    return "Code is compiled" if took[0] >= took[1] else "CUDA graphs are captured"
 
 
 def graph_breaks(scope: Scope) -> Iterator[Finding]:

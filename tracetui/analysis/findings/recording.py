@@ -19,7 +19,7 @@ from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.idle.idle_parts import IdleParts
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.kernel_names import short_kernel
-from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.placement import before_capture
 from tracetui.analysis.memory.allocator import CPU, allocator
 from tracetui.model.intervals import Int64, covered, covered_within, union
@@ -206,7 +206,11 @@ def launches_missing(scope: Scope) -> Iterator[Finding]:
 def _why_missing(trace: Trace, rows: Int64, calls: Int64) -> tuple[str, str]:
     """Why launches are not in the trace, as the end of a sentence, and what to do."""
     if len(calls) == 0:
-        return "the trace holds no calls of the CPU", "Record ProfilerActivity.CPU beside ProfilerActivity.CUDA."
+        return "the trace holds no calls of the CUDA runtime", (
+            "Record with torch.profiler; traces of torch.autograd.profiler hold no launches."
+            if len(op_rows(trace))
+            else "Record ProfilerActivity.CPU beside ProfilerActivity.CUDA."
+        )
     has_driver = bool(is_named(trace, calls, _DRIVER_LAUNCH.search).any())
     generated = is_named(trace, rows, _GENERATED.search)
     if not has_driver and generated.all():

@@ -79,7 +79,7 @@ def allocator(scope: Scope) -> Iterator[Finding]:
     pinned = _later(scope, _PINNED)
     told = [
         f"{scope.per_step(len(rows), name)}, {duration(int(dur[rows].sum()))}"
-        for rows, name in ((freed, "call that frees"), (taken, "call that allocates"), (pinned, "pinned allocation"))
+        for rows, name in ((freed, "free"), (taken, "allocation"), (pinned, "pinned allocation"))
         if len(rows)
     ]
     flushed = len(freed) > 0 and len(taken) > 0 and _flushed(trace, freed, taken)

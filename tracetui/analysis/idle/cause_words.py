@@ -134,7 +134,11 @@ _PATTERNS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
         r"compile_fx|CUDAGraphNode\.record|_compile(?!d)|\binductor_|dynamo_timed"
         r"|create_aot_dispatcher_function|GraphLowering|PyCodeCache",
     ),
-    (Cause.COMPILATION, (Kind.PYTHON,), r"convert_frame\.py\(\d+\): _?compile|compile_fx\.py\("),
+    (
+        Cause.COMPILATION,
+        (Kind.PYTHON,),
+        r"convert_frame\.py\(\d+\): _?compile|compile_fx\.py\(\d+\): \w*(compil|codegen)",
+    ),
     (Cause.COMPILATION, (Kind.RUNTIME,), r"^(cu|cuda|hip)(StreamBeginCapture|StreamEndCapture|GraphInstantiate)"),
     (Cause.HOST_SYNC, (Kind.RUNTIME,), SYNC_NAME.pattern + r"|^(cu|cuda|hip)Memcpy(?!.*Async)"),
     (Cause.HOST_SYNC, (Kind.CPU_OP,), r"^aten::(item|_local_scalar_dense|nonzero|is_nonzero)$"),
