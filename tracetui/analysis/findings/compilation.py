@@ -24,7 +24,7 @@ from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import counted, duration
-from tracetui.model.trace import Kind
+from tracetui.model.trace import Kind, Trace
 
 MIN_REGIONS = 10
 """Minimum compiled regions in a step, most of them with eager launches behind, that are many."""
