@@ -11,7 +11,7 @@ import numpy as np
 from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.devices.configuration import configuration
-from tracetui.analysis.findings.calls import Calls, Product, calls_of, products_of
+from tracetui.analysis.findings.calls import Calls, Product, Products, calls_of, products_of
 from tracetui.analysis.findings.finding import Finding
 from tracetui.analysis.findings.launches import kernel_time
 from tracetui.analysis.findings.scope import Scope
@@ -88,12 +88,11 @@ def unfused_attention(scope: Scope) -> Unfused:
     firsts, seconds = products_of(trace, left), products_of(trace, right)
     proven = _proven(trace, left, right, firsts, seconds) | is_named(trace, order[middle], _is_masked)
     middle, before, after = middle[proven], before[proven], after[proven]
-    known = [each for each, good in zip(firsts, proven.tolist(), strict=True) if good and each is not None]
     marks = np.zeros(len(order) + 1, np.int64)
     np.add.at(marks, before, 1)
     np.add.at(marks, after + 1, -1)
     rows = order[np.cumsum(marks)[:-1] > 0]
-    largest = max(known, key=lambda each: each.batch * each.rows * each.columns, default=None)
+    largest = max(firsts.used(proven), key=lambda each: each.batch * each.rows * each.columns, default=None)
     return Unfused(rows, order[middle], largest, bool((after - before > 2).any()))
 
 
@@ -113,12 +112,10 @@ def _neighbours(trace: Trace, order: Int64, product: Bool, softmax: Bool, middle
     return np.where(close, before, -1), np.where(close, after, -1)
 
 
-def _proven(
-    trace: Trace, left: Calls, right: Calls, firsts: list[Product | None], seconds: list[Product | None]
-) -> Bool:
+def _proven(trace: Trace, left: Calls, right: Calls, firsts: Products, seconds: Products) -> Bool:
     """Whether the second product takes what the first one makes, by shapes, else by batched products in a row."""
     pairs = combinations(left.name, left.signature, right.name, right.signature)
-    one = np.array([_is_attention(firsts[position], seconds[position]) for position in pairs.first.tolist()], bool)
+    one = np.array([_is_attention(firsts.of(call), seconds.of(call)) for call in pairs.first.tolist()], bool)
     setup = configuration(trace, np.concatenate([left.kernel, right.kernel]))
     depth = np.array([shape[2] if len(shape) > 2 else 1 for shape in setup.shapes] + [0])[setup.grid]
     first, second = depth[: len(left.kernel)], depth[len(left.kernel) :]
@@ -138,7 +135,9 @@ def _is_attention(first: Product | None, second: Product | None) -> bool:
 @cache
 def _is_softmax(name: str) -> bool:
     decoded = decode(name)
-    fused = decoded.library == "Inductor" and any(op in ("_softmax", "softmax") for op in decoded.fused_ops)
+    fused = decoded.library == "Inductor" and any(
+        op in ("_softmax", "softmax", "_safe_softmax") for op in decoded.fused_ops
+    )
     return fused or (decoded.operation == "softmax" and decoded.op != "log_softmax")
 
 

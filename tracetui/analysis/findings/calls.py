@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.linking.links import links, names_of
 from tracetui.analysis.operators.signatures import Signature, signatures
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Trace
 
 Shape = tuple[int, ...]
@@ -88,17 +89,38 @@ def product_of(name: str, signature: Signature) -> Product | None:
     return Product(batch, rows, left[-1], right[-1], element)
 
 
-def products_of(trace: Trace, calls: Calls) -> list[Product | None]:
+@dataclass(frozen=True, eq=False)
+class Products:
+    """The matrix products of some calls."""
+
+    known: list[Product | None]
+    """The product of each distinct operator and signature."""
+    index: Int64
+    """Index in `known` of each call."""
+
+    def where(self, wanted: Callable[[Product], bool]) -> Bool:
+        """Mask of the calls whose product satisfies `wanted`."""
+        mask: Bool = np.array([each is not None and wanted(each) for each in self.known], bool)[self.index]
+        return mask
+
+    def of(self, call: int) -> Product | None:
+        """The product of a call by its position."""
+        return self.known[int(self.index[call])]
+
+    def used(self, calls: Bool | None = None) -> list[Product]:
+        """The distinct products of all calls or of some of them."""
+        index = np.unique(self.index if calls is None else self.index[calls])
+        return [product for number in index.tolist() if (product := self.known[number]) is not None]
+
+
+def products_of(trace: Trace, calls: Calls) -> Products:
     """The product of each call, computed once per operator and signature."""
-    pairs = calls.name * (len(calls.known) + 1) + calls.signature
-    used, index = np.unique(pairs, return_inverse=True)
-    first = {number: position for position, number in reversed(list(enumerate(index.tolist())))}
-    known = [_one(trace, calls, first[number]) for number in range(len(used))]
-    return [known[number] for number in index.tolist()]
+    pairs = combinations(calls.name, calls.signature)
+    return Products([_one(trace, calls, call) for call in pairs.first.tolist()], pairs.member)
 
 
-def _one(trace: Trace, calls: Calls, position: int) -> Product | None:
-    name, signature = int(calls.name[position]), int(calls.signature[position])
+def _one(trace: Trace, calls: Calls, call: int) -> Product | None:
+    name, signature = int(calls.name[call]), int(calls.signature[call])
     return product_of(trace.names[name], calls.known[signature]) if name >= 0 and signature >= 0 else None
 
 

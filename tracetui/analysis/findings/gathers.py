@@ -35,19 +35,19 @@ class Gathered:
 def gather(scope: Scope) -> Iterator[Finding]:
     """An index operator copies a matrix of weights for each token, and a batched product reads the copies."""
     trace = scope.trace
-    rows, sources = gathered(scope)
+    rows = gathered(scope)
     if len(rows) == 0:
         return
     example = longest(trace, rows)
-    position = int(np.flatnonzero(rows == example)[0])
-    source = sources[position]
-    calls = calls_of(scope, rows)
+    calls = calls_of(scope, np.array([example], np.int64))
+    source = _source(calls, int(calls.signature[0]), _batches(scope))
+    assert source is not None
     each = math.prod((source.rows, source.columns)) * (size_of(source.element) or 0)
     what = f"matrix of {size(each)}" if each else "matrix"
     yield from scope.priced(
         "gather",
         scope.gpu_cost(rows),
-        f"{trace.name_of(int(calls.op[position]))} copies a {what} for each token",
+        f"{trace.name_of(int(calls.op[0]))} copies a {what} for each token",
         f"{kernel_time(scope, rows)}; the longest makes {counted(source.copies, 'copy')} out of "
         f"[{source.matrices}, {source.rows}, {source.columns}], which a batched product then reads once",
         "Each copy is read, written and read again. Sort the tokens by expert and multiply each group with its weights "
@@ -57,23 +57,24 @@ def gather(scope: Scope) -> Iterator[Finding]:
     )
 
 
-def gathered(scope: Scope) -> tuple[Int64, list[Gathered]]:
-    """Kernels that copy weights for each token, and what each of them copies from."""
+def gathered(scope: Scope) -> Int64:
+    """Kernels that copy weights for each token."""
     trace = scope.trace
-    wanted = [trace.names.find(name) for name in GATHERING]
+    wanted = [number for name in GATHERING if (number := trace.names.find(name)) >= 0]
     calls = calls_of(scope, scope.computing)
-    batches = _batches(scope, calls)
-    calls = calls.take(np.isin(calls.name, wanted) & (calls.name >= 0) & (calls.signature >= 0))
-    sources = [_source(calls, signature, batches) for signature in range(len(calls.known))]
-    found = [sources[signature] for signature in calls.signature.tolist()]
-    keep = np.array([each is not None for each in found], bool)
-    return calls.kernel[keep], [each for each in found if each is not None]
+    calls = calls.take(np.isin(calls.name, wanted) & (calls.signature >= 0))
+    if len(calls.kernel) == 0:
+        return calls.kernel
+    batches = _batches(scope)
+    used = np.unique(calls.signature)
+    copying = [number for number in used.tolist() if _source(calls, number, batches) is not None]
+    return np.compress(np.isin(calls.signature, copying), calls.kernel)
 
 
-def _batches(scope: Scope, calls: Calls) -> dict[tuple[int, int], int]:
+def _batches(scope: Scope) -> dict[tuple[int, int], int]:
     """For the sizes of the right operands of batched products the largest number of them in one product."""
     batches: dict[tuple[int, int], int] = {}
-    for product in {each for each in products_of(scope.trace, calls) if each is not None and each.batch > 1}:
+    for product in products_of(scope.trace, calls_of(scope, scope.computing)).used():
         for sizes in ((product.depth, product.columns), (product.columns, product.depth)):
             batches[sizes] = max(batches.get(sizes, 0), product.batch)
     return batches

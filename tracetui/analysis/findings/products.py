@@ -64,13 +64,13 @@ def _is_misaligned(name: str) -> bool:
 
 def _odd_sizes(scope: Scope, rows: Int64) -> list[int]:
     """Sizes of the products that are no multiple of 8, those that took most time first; none without shapes."""
-    spent: dict[int, int] = {}
-    calls = calls_of(scope, rows)
-    for product, dur in zip(products_of(scope.trace, calls), scope.trace.slices.dur[rows].tolist(), strict=True):
-        sizes = {product.rows, product.depth, product.columns} if product else set()
-        for each in sizes:
+    spent: dict[int, float] = {}
+    products = products_of(scope.trace, calls_of(scope, rows))
+    time = np.bincount(products.index, scope.trace.slices.dur[rows], len(products.known))
+    for product, dur in zip(products.known, time.tolist(), strict=True):
+        for each in {product.rows, product.depth, product.columns} if product else ():
             if each % EVEN_ELEMENTS and each > 1:
-                spent[each] = spent.get(each, 0) + dur
+                spent[each] = spent.get(each, 0.0) + dur
     ranked = sorted(spent, key=lambda each: (-spent[each], each))
     return [each for each in ranked[:MAX_NAMED_SIZES] if spent[each] >= MIN_NAMED_SHARE * spent[ranked[0]]]
 
@@ -87,14 +87,13 @@ def small_batch_products(scope: Scope) -> Iterator[Finding]:
     """Products of so few rows that reading the weights takes all their time (decoding, gathered experts)."""
     trace = scope.trace
     calls = calls_of(scope, _with_memory_bound(scope))
-    products = products_of(trace, calls)
-    few = np.array([product is not None and _has_few_rows(product) for product in products], bool)
-    calls = calls.take(few)
-    if len(calls.kernel) == 0:
-        return
+    calls = calls.take(products_of(trace, calls).where(_has_few_rows))
     rows = calls.kernel
+    if len(rows) == 0:
+        return
     at = int(np.argmax(trace.slices.dur[rows]))
-    product = [each for each in products if each is not None and _has_few_rows(each)][at]
+    product = products_of(trace, calls).of(at)
+    assert product is not None
     weights, span = _weights(product), int(trace.slices.dur[rows[at]])
     few_rows = "one row" if product.rows == 1 else f"{product.rows} rows"
     moved = f", {size(weights)} of weights at {rate(weights, span)}" if weights else ""
@@ -161,7 +160,7 @@ def batchable_products(scope: Scope) -> Iterator[Finding]:
     rows = calls.kernel[at]
     kept, spent = float(dur[rows[group(index).largest(dur[rows])]].sum()), float(dur[rows].sum())
     example = calls.take(first[[int(np.argmax(last - first))]])
-    product = products_of(trace, example)[0]
+    product = products_of(trace, example).of(0)
     yield from scope.priced(
         "batchable-products",
         int(scope.gpu_cost(rows) * (1 - kept / max(spent, 1))),
@@ -179,7 +178,7 @@ def _loops(scope: Scope, calls: Calls) -> Int64:
     trace = scope.trace
     if len(calls.kernel) == 0:
         return np.empty((0, 2), np.int64)
-    loose = np.array([each is not None and _is_independent(each) for each in products_of(trace, calls)], bool)
+    loose = products_of(trace, calls).where(_is_independent)
     same = np.ones(len(calls.kernel) - 1, bool)
     for values in (calls.name, calls.signature, _callers(trace, calls.op), trace.slices.lane[calls.kernel]):
         same &= values[1:] == values[:-1]

@@ -148,7 +148,7 @@ def _passes(trace: Trace, op: Int64) -> Float64:
 
 def _judged_elsewhere(scope: Scope) -> Int64:
     """Kernels that a more exact rule is about."""
-    rules = [unfused_attention(scope).rows, misaligned_rows(scope), gathered(scope)[0], loop_of(scope).kernels]
+    rules = [unfused_attention(scope).rows, misaligned_rows(scope), gathered(scope), loop_of(scope).kernels]
     return np.unique(np.concatenate([*rules, conversions(scope), fp32_rows(scope)]))
 
 
