@@ -7,7 +7,8 @@ from tests.support.devices import H100
 from tests.support.findings import one
 from tracetui.analysis.findings import finding_list
 from tracetui.analysis.findings.scope import Scope
-from tracetui.analysis.findings.unjudged import NO_DEVICE, NO_SHAPES, unjudged
+from tracetui.analysis.findings.unjudged import NO_DEVICE, NO_PEAKS, NO_SHAPES, unjudged
+from tracetui.model.trace import Device
 
 SHAPES = {"Input Dims": [[64, 64], [64, 64]], "Input type": ["float", "float"]}
 
@@ -32,14 +33,20 @@ def test_without_shapes_the_rules_that_need_them_are_named():
 
 def test_without_a_device_the_rules_that_need_one_are_named():
     missing = unjudged(Scope(make_trace(product(shapes=True)), None))
-    assert missing == [
-        (rule, NO_DEVICE) for rule in ("fp32-math", "low-waves", "far-from-roofline", "small-batch-products")
-    ]
+    assert missing == [(rule, NO_DEVICE) for rule in ("low-waves", "far-from-roofline", "small-batch-products")]
 
 
-def test_the_name_of_a_kernel_tells_enough_for_fp32_math():
-    missing = unjudged(Scope(make_trace(product(shapes=True, name="ampere_sgemm_64x64_nn")), None))
-    assert "fp32-math" not in dict(missing) and "low-waves" in dict(missing)
+def test_a_device_without_known_peaks_is_said_to_be_that():
+    quadro = Device(0, "Quadro GP100", {"computeMajor": 6, "computeMinor": 0, "numSms": 56})
+    missing = unjudged(Scope(make_trace(product(shapes=True), [quadro]), None))
+    assert missing == [("far-from-roofline", NO_PEAKS), ("small-batch-products", NO_PEAKS)]
+
+
+def test_fp32_products_of_an_unknown_generation_are_not_judged():
+    unknown = unjudged(Scope(make_trace(product(shapes=True, name="sgemm_128x128x8_NT_vec")), None))
+    assert ("fp32-math", NO_DEVICE) in unknown
+    ampere = unjudged(Scope(make_trace(product(shapes=True, name="ampere_sgemm_64x64_nn")), None))
+    assert "fp32-math" not in dict(ampere) and "low-waves" in dict(ampere)
 
 
 def test_nothing_is_missing_where_no_kernel_ran():

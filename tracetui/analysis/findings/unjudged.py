@@ -8,14 +8,17 @@ from tracetui.analysis.devices.descriptions import device_index
 from tracetui.analysis.devices.generation import generation
 from tracetui.analysis.devices.limits import peaks_of, units_of
 from tracetui.analysis.findings.finding import Finding, Severity
+from tracetui.analysis.findings.precision import fp32_rows
 from tracetui.analysis.findings.scope import Scope
 from tracetui.model.quantities import counted
 
 NO_SHAPES = "no shapes of inputs were recorded (record_shapes=True)"
 NO_DEVICE = "the file does not describe the GPU (--device names it)"
+NO_PEAKS = "the peak rates of this GPU are not known"
 ADVICE = {
     NO_SHAPES: "Record with record_shapes=True.",
     NO_DEVICE: "Name the GPU with --device.",
+    NO_PEAKS: "Name one like it with --device.",
 }
 SUBJECTS = {
     "uneven-kernels": "calls that take longer than their like",
@@ -37,20 +40,22 @@ def unjudged(scope: Scope) -> list[tuple[str, str]]:
         return []
     has_shapes = scope.program.has_shapes
     reasons = [] if has_shapes else [(rule, NO_SHAPES) for rule in NEEDING_SHAPES]
-    reasons += [(rule, NO_DEVICE) for rule in _needing_device(scope, has_shapes)]
-    return reasons
+    if len(fp32_rows(scope)) and generation(scope.trace).has_fp16_tensor_cores is None:
+        reasons.append(("fp32-math", NO_DEVICE))
+    return reasons + _lacking_device(scope, has_shapes)
 
 
-def _needing_device(scope: Scope, has_shapes: bool) -> list[str]:
-    """Rules that need to know the GPU and do not."""
+def _lacking_device(scope: Scope, has_shapes: bool) -> list[tuple[str, str]]:
+    """Rules that need to know the number of multiprocessors or the peak rates of the GPU."""
     trace = scope.trace
     used = set(device_index(trace, scope.computing).tolist())
     devices = [trace.devices[index] for index in used if index >= 0]
-    is_whole = -1 not in used
-    rules = [] if is_whole and all(units_of(device) for device in devices) else ["low-waves"]
-    if has_shapes and not (is_whole and all(peaks_of(device) for device in devices)):
-        rules += ["far-from-roofline", "small-batch-products"]
-    return rules if generation(trace).vendor else ["fp32-math", *rules]
+    is_described = -1 not in used
+    lacking = [] if is_described and all(map(units_of, devices)) else [("low-waves", NO_DEVICE)]
+    if has_shapes and not (is_described and all(map(peaks_of, devices))):
+        reason = NO_PEAKS if is_described and not lacking else NO_DEVICE
+        lacking += [("far-from-roofline", reason), ("small-batch-products", reason)]
+    return lacking
 
 
 def not_judged(scope: Scope) -> Iterator[Finding]:
