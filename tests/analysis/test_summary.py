@@ -82,7 +82,7 @@ def test_tables_are_kept() -> None:
 def test_what_does_not_exist_is_refused_in_words() -> None:
     with pytest.raises(UsageError, match="no pane 'kernel'; there are summary, steps"):
         pane_named("kernel")
-    with pytest.raises(UsageError, match=r"can be grouped by name or op or family or .* or graph, not by colour"):
+    with pytest.raises(UsageError, match=r"can be grouped by name or op or family or .* or graph or .*, not by colour"):
         PANES["kernels"].build(small(), by="colour")
 
 
@@ -91,5 +91,5 @@ def test_every_pane_answers_for_an_empty_trace() -> None:
         for by in (None, *pane.groups):
             table = pane.build(make_trace([]), by=by)
             # These say what was asked of the trace, whatever it holds.
-            says = pane.name == "summary" or (pane.name == "health" and by is None)
+            says = pane.name in ("summary", "findings") or (pane.name == "health" and by is None)
             assert says or len(table) == 0

@@ -44,7 +44,7 @@ def lines_of(view: TableView) -> list[str]:
 async def test_every_finding_is_read_in_full_and_the_verdict_is_on_the_first_screen(size: tuple[int, int]) -> None:
     async with shown(idle(), size) as (app, pilot):
         headline = app.view.query_one("#headline", SentenceBar)
-        assert app.view.panes.headline.startswith("Overhead-bound")
+        assert app.view.panes.headline.startswith("Launch overhead")
         drawn = "".join(strip.text for strip in headline.render_lines(headline.size.region))
         assert squeezed(drawn) == squeezed(app.view.panes.headline)
         await keys(pilot, "7")

@@ -209,7 +209,7 @@ def _unused(side: Side) -> dict[str, Measure]:
     """Kernel families and causes of gaps that do not occur, all 0."""
     nothing = np.zeros(len(side))
     families = {f"{each.name.lower()}_us": f"Sum of GPU durations: {each.name.lower()}." for each in GPU_FAMILIES}
-    causes = {key: f"Idle time attributed to: {word.lower()}." for key, word in zip(KEYS, WORDS, strict=True)}
+    causes = {key: f"Gaps attributed to: {word.lower()}." for key, word in zip(KEYS, WORDS, strict=True)}
     return {name: Measure(name, nothing, help, "us") for name, help in {**families, **causes}.items()}
 
 

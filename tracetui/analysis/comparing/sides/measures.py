@@ -169,7 +169,7 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
         mine = spent[gap]
         if mine.any():
             sums = _tally(part, side, mine) / 1000
-            yield Measure(KEYS[cause], sums, f"Idle time attributed to: {WORDS[cause].lower()}.", "us")
+            yield Measure(KEYS[cause], sums, f"Gaps attributed to: {WORDS[cause].lower()}.", "us")
 
 
 def _moved(side: Side) -> Iterator[Measure]:
