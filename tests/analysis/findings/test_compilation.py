@@ -10,6 +10,7 @@ from tests.support.build import Event, annotation, kernel, launch, make_trace, o
 from tests.support.findings import MS, ids, one
 from tracetui.analysis.findings.finding import Severity
 
+RECOMPILED = "recompilation"
 COMPILE = "_compile.compile_inner (dynamo_timed)"
 LOOKUP = "TorchDynamo Cache Lookup"
 REGION = "Torch-Compiled Region: {}/0"
@@ -64,6 +65,16 @@ def test_code_that_is_compiled_in_several_steps_fails_a_guard():
     assert one(again, "recompilation").action == "find the guard that fails"
     once = make_trace([*_step(0, MS, compiling), *_step(1, MS), *_step(2, MS)])
     assert one(once, "recompilation").action == "warm up before recording"
+
+
+@pytest.mark.parametrize(("version", "again"), [(1, True), (0, False)])
+def test_a_second_version_of_a_frame_is_a_recompilation(version, again):
+    name = f"entire_frame_compile_data: fn_name=_compile.compile_inner, compile_id=3/{version}"
+    finding = one(
+        make_trace(_step(0, MS, annotation(COMPILE, 2 * MS, 3 * MS), annotation(name, 3 * MS, 10))), RECOMPILED
+    )
+    assert ("; compiled again: frame 3, version 1" in finding.evidence) == again
+    assert finding.action == ("find the guard that fails" if again else "warm up before recording")
 
 
 def test_without_a_gpu_the_program_waits_for_all_of_the_compilation():

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.analysis.common.groups import group
+from tracetui.analysis.common.groups import distinct, group
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.common.trees import forest
 from tracetui.analysis.findings.finding import Finding, Severity
@@ -31,6 +31,10 @@ MIN_REGIONS = 10
 MAX_GUARD_RATIO = 50
 """Maximum time of guards, relative to the median; what takes longer is a thread that was not running."""
 
+MAX_NAMED_COMPILES = 4
+"""Maximum recompilations named per sentence."""
+
+_COMPILE_ID = re.compile(r"compile_id=(\d{1,9})/(\d{1,9})")
 _REGION = re.compile(r"^Torch-Compiled Region")
 _GRAPH = re.compile(r"^## Call CompiledFxGraph|^CompiledFunction$")
 _RESUMED = re.compile(r"torch_dynamo_resume_in|__resume_at_\d+")
@@ -48,14 +52,16 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
     waited = idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + lead_in(scope).of(Cause.COMPILATION)
     cost = waited if has_gpu else took
     held = len(np.unique(step_index(trace, rows)))
-    again = scope.rounds > 1 and held > 1
+    repeated = _recompiled(trace, rows)
+    again = len(repeated) > 0 or (scope.rounds > 1 and held > 1)
+    ids = f"; compiled again: {', '.join(repeated[:MAX_NAMED_COMPILES])}" if repeated else ""
     where = f" in {held:,} of {scope.rounds:,} steps" if scope.rounds > 1 else ""
     what = f"{_subject(trace, rows)}{where}"
     yield from scope.priced(
         "recompilation",
         cost,
         f"{what} while the GPU waits" if has_gpu else what,
-        f"{duration(took)} in {counted(len(rows), 'slice')}, most often {most_common(trace, rows)}",
+        f"{duration(took)} in {counted(len(rows), 'slice')}, most often {most_common(trace, rows)}{ids}",
         "TORCH_LOGS=recompiles names the guard that fails: keep shapes and Python values alike, or mark sizes dynamic."
         if again
         else "Run the program until nothing is compiled any more, then record. Where it happens again later, "
@@ -63,6 +69,13 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
         longest(trace, rows),
         action="find the guard that fails" if again else "warm up before recording",
     )
+
+
+def _recompiled(trace: Trace, rows: Int64) -> list[str]:
+    """Ids of compilations of code that had been compiled before, as `frame 3, version 1`."""
+    names = {trace.names[number] for number in distinct(trace.slices.name[rows]).tolist()}
+    found = {(int(match[1]), int(match[2])) for name in names for match in _COMPILE_ID.finditer(name)}
+    return [f"frame {frame}, version {version}" for frame, version in sorted(found) if version > 0]
 
 
 def _subject(trace: Trace, rows: Int64) -> str:
