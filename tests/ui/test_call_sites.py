@@ -36,7 +36,7 @@ async def test_groups_by_function_lead_to_the_kernels_of_the_function() -> None:
         await keys(pilot, "enter")
         assert column(app, "function") == ["long", "long"]
         await keys(pilot, "escape")
-        await keys(pilot, "G", "enter")
+        await keys(pilot, "end", "enter")
         assert column(app, "function") == [None]
 
 

@@ -116,12 +116,14 @@ CPU_DOING = ColumnSpec(
 )
 CPU_LATE_US = ColumnSpec("cpu_late_us", "CPU late", help="Of it: until the launch call began.", unit="us")
 CPU_OPS = ColumnSpec("cpu_ops", "ops", help="Operators on all threads.")
+CPU_US = ColumnSpec("cpu_us", "total CPU", help="Time of its calls on the CPU, with what they called.", unit="us")
 CPU_TOTAL_US = ColumnSpec(
     "cpu_total_us",
     "total CPU",
     help="CPU time with what it called; an op inside an op of its name counts twice.",
     unit="us",
 )
+DEPTH = ColumnSpec("depth", "depth", help="How many rows are above it in the tree.", detail=3)
 DELAY_US = ColumnSpec(
     "delay_us",
     "delay",
@@ -171,6 +173,7 @@ FOLDED = ColumnSpec("folded", "folded", help="View ops and occupancy queries wit
 FOLDED_CHANGE = ColumnSpec(
     "folded_change", "within it", help="What of these is gone or new, or called at another rate.", width=12, grow=1
 )
+FORWARD_GPU_US = ColumnSpec("forward_gpu_us", "forward GPU", help="Of the total: launched while it ran.", unit="us")
 FOUND = ColumnSpec("found", "found", help="A number, a range over the steps, or a name.")
 FOUND_BY = ColumnSpec(
     "found_by",
@@ -216,6 +219,13 @@ GPU_OTHERS_US = ColumnSpec(
 GPU_SPAN_US = ColumnSpec(
     "gpu_span_us", "GPU span", help="From the first start to the last end of that work.", unit="us"
 )
+GPU_US = ColumnSpec(
+    "gpu_us",
+    "total GPU",
+    help="Durations of the GPU activities that it and what it called launched; what ran side by side is added.",
+    unit="us",
+    is_key=True,
+)
 GPU_WALL_US = ColumnSpec(
     "gpu_wall_us",
     "GPU wall",
@@ -241,6 +251,12 @@ IDLE_PCT = ColumnSpec(
 IDLE_US = ColumnSpec("idle_us", "idle", help="Time between them in which the stream ran nothing.", unit="us")
 IN_LAUNCH_US = ColumnSpec("in_launch_us", "in call", help="Of it: inside the launch call.", unit="us")
 INDEX = ColumnSpec("index", "#", help="Index within the step, by start.")
+INFERRED = ColumnSpec(
+    "inferred",
+    "inferred",
+    help="Of the activities: those without launch record, placed by their own start, which is a guess.",
+    detail=3,
+)
 INPUT_SHAPES = ColumnSpec(
     "input_shapes",
     "shapes",
@@ -387,6 +403,15 @@ PARTIAL = ColumnSpec(
     "partial",
     help="Whether recording seems to have begun or ended inside the step: leave it out of averages.",
 )
+OWN_CPU_US = ColumnSpec("own_cpu_us", "own CPU", help="The same without what they called.", unit="us")
+OWN_GPU_US = ColumnSpec("own_gpu_us", "own GPU", help="The same without what it called.", unit="us")
+PATH = ColumnSpec(
+    "path",
+    "path",
+    help="The names of the rows above it and its own, outermost first.",
+    text=TextKind.NAME,
+    detail=3,
+)
 PCT = ColumnSpec("pct", "%", help="Share of all gaps.", unit="%")
 PCT_OF_STEP_CPU = ColumnSpec(
     "pct_of_step_cpu", "% of step", help="Self CPU time within steps, of the duration of the steps.", unit="%"
@@ -492,6 +517,15 @@ TOTAL_RESERVED = ColumnSpec(
 TOTAL_US = ColumnSpec("total_us", "total", help="Sum of the gaps.", unit="us", is_key=True)
 TIME_PCT = ColumnSpec("time_pct", "of time %", help="Share of the time of the trace that its runs cover.", unit="%")
 TOUCHES = ColumnSpec("touches", "touches", help="Columns that carry the doubt.", text=TextKind.NAME, detail=3)
+TREE = ColumnSpec(
+    "tree",
+    "module",
+    help="A module or a function, below what called it.",
+    width=24,
+    grow=3,
+    text=TextKind.NAME,
+    is_key=True,
+)
 UNIT = ColumnSpec("unit", "unit", help="Unit of the value.")
 UNSIZED = ColumnSpec("unsized", "unsized", help="Those whose size the trace does not say.", detail=3)
 US_PER_LAUNCH = ColumnSpec("us_per_launch", "per launch", help="Time spent in queries per launch.", unit="us")

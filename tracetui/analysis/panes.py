@@ -18,6 +18,8 @@ from tracetui.analysis.linking.call_sites import SITES, known_sites
 from tracetui.analysis.linking.placement import chosen
 from tracetui.analysis.linking.replays import replays
 from tracetui.analysis.memory.memory_table import memory
+from tracetui.analysis.modules import GROUPS as MODULE_GROUPS
+from tracetui.analysis.modules import modules
 from tracetui.analysis.occupancy import occupancy
 from tracetui.analysis.operators.ops import GROUPS as OP_GROUPS
 from tracetui.analysis.operators.ops import HELP as OPS_HELP
@@ -49,7 +51,10 @@ class Pane:
 
     def offered(self, trace: Trace) -> tuple[str, ...]:
         """The groupings that apply to a trace: by graph where graphs were replayed, by call site where it is known."""
-        absent = {*(() if len(replays(trace)) else ("graph",)), *(set(SITES) - set(known_sites(trace)))}
+        absent = {
+            *(() if len(replays(trace)) else ("graph",)),
+            *(set(SITES) - set(known_sites(trace)) if set(SITES) <= set(self.groups) else ()),
+        }
         return tuple(name for name in self.groups if name not in absent)
 
     def build(self, trace: Trace, step: int | None = None, by: str | None = None) -> Table:
@@ -91,6 +96,7 @@ PANES = {
         ),
         Pane("gaps", "Gaps", gaps, "One row is a stretch in which a device ran nothing.", ("cause", "stream", *SITES)),
         Pane("roofline", "Roofline", roofline_table, "One row is an operator with its shapes and main kernel."),
+        Pane("modules", "Modules", modules, "One row is a module below the module that called it.", MODULE_GROUPS),
         Pane("memory", "Memory", memory, "One row is an allocation or a free.", ("op", "device", "copy")),
         Pane("findings", "Findings", findings, "One row is a finding, with evidence and advice."),
         Pane("health", "Health", health, "One row is a check of the trace itself.", ("offender",)),

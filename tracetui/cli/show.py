@@ -34,6 +34,7 @@ PANE_NAMES = (
     "launches",
     "gaps",
     "roofline",
+    "modules",
     "memory",
     "findings",
     "health",

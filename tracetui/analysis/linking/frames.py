@@ -86,6 +86,19 @@ def frames(trace: Trace) -> Frames:
     return trace.remember("frames", lambda: _find(trace))
 
 
+def own_frames(trace: Trace) -> tuple[Int32, Bool]:
+    """The innermost frame of the user's code or of a module around every slice; the mask says where it is that of the
+    forward op. Found on demand.
+    """
+
+    def find() -> tuple[Int32, Bool]:
+        if len(trace.slices.of_kind(Kind.PYTHON)) == 0:
+            return np.full(len(trace.slices), -1, np.int32), np.zeros(len(trace.slices), bool)
+        return _from_forward(trace, _innermost(trace, _nesting(trace), is_own))
+
+    return trace.remember("own frames", find)
+
+
 def module_paths(trace: Trace) -> ModulePaths:
     """The path of every slice's module, outermost first."""
     return trace.remember("module paths", lambda: _paths(trace))
@@ -101,21 +114,41 @@ def _find(trace: Trace) -> Frames:
     if len(python) == 0:
         nothing = np.full(len(trace.slices), -1, np.int32)
         return Frames(nothing, nothing, nothing, np.zeros(len(nothing), bool))
+    nesting = _nesting(trace)
+    caller = _innermost(trace, nesting, lambda name: True)
+    user, _ = _from_forward(
+        trace, _innermost(trace, nesting, lambda name: is_own(name) and not name.startswith(MODULE))
+    )
+    return Frames(caller, user, *_from_forward(trace, _innermost(trace, nesting, lambda name: name.startswith(MODULE))))
+
+
+@dataclass(frozen=True, eq=False)
+class _Nesting:
+    """How frames, ops and calls nest."""
+
+    rows: Int64
+    """All of them, ascending."""
+    parent: Int64
+    """Index in `rows` of what is around each, -1 for nothing."""
+    python: Int64
+    """The frames that can call something."""
+
+
+def _nesting(trace: Trace) -> _Nesting:
     rows = trace.slices.of_kind(Kind.PYTHON, Kind.CPU_OP, Kind.RUNTIME)
-    parent = forest(trace, rows)
-    python = python[~np.isin(python, _endless(trace, python))]
+    python = trace.slices.of_kind(Kind.PYTHON)
+    return _Nesting(rows, forest(trace, rows), python[~np.isin(python, _endless(trace, python))])
 
-    def innermost(wanted: Callable[[str], bool]) -> Int32:
-        mask = np.zeros(len(trace.slices), bool)
-        mask[python[is_named(trace, python, wanted)]] = True
-        found = np.full(len(trace.slices), -1, np.int32)
-        found[rows] = row_of(rows, nearest(parent, mask[rows]))
-        pass_on(found, links(trace).gpu, links(trace).launch)
-        return found
 
-    caller = innermost(lambda name: True)
-    user, _ = _from_forward(trace, innermost(lambda name: is_own(name) and not name.startswith(MODULE)))
-    return Frames(caller, user, *_from_forward(trace, innermost(lambda name: name.startswith(MODULE))))
+def _innermost(trace: Trace, nesting: _Nesting, wanted: Callable[[str], bool]) -> Int32:
+    """For every slice the innermost frame around it, or around its launch, whose name is wanted; -1 for none."""
+    rows, python = nesting.rows, nesting.python
+    mask = np.zeros(len(trace.slices), bool)
+    mask[python[is_named(trace, python, wanted)]] = True
+    found = np.full(len(trace.slices), -1, np.int32)
+    found[rows] = row_of(rows, nearest(nesting.parent, mask[rows]))
+    pass_on(found, links(trace).gpu, links(trace).launch)
+    return found
 
 
 def _endless(trace: Trace, python: Int64) -> Int64:

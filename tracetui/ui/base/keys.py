@@ -67,8 +67,12 @@ def shown_key(name: str) -> str:
 
 DOWN = Key("j,down", "down: the next row, link or field; on the timeline the slice on the row below")
 UP = Key("k,up", "up: the row, link or field before; on the timeline the slice on the row above")
-LEFT = Key("h,left", "left: pan; in a list the columns that came before; in a form the value before")
-RIGHT = Key("l,right", "right: pan; in a list the columns that do not fit; in a form the next value")
+LEFT = Key(
+    "h,left", "left: pan; in a list the columns that came before; in a tree close the row; in a form the value before"
+)
+RIGHT = Key(
+    "l,right", "right: pan; in a list the columns that do not fit; in a tree open the row; in a form the next value"
+)
 FIRST = Key("home", "first row; on the timeline the first slice of the row; top of the details")
 LAST = Key("end", "last row; on the timeline the last slice of the row; end of the details")
 PAGE_DOWN = Key("ctrl+d,pagedown", "a page down")
@@ -109,7 +113,7 @@ COMPARE = Key("c", "compare: steps, runs of what is selected, or another trace",
 COPY_ROW = Key("y", "copy the row, as Markdown", BOTH)
 COPY_VIEW = Key("Y", "copy the view string (below); in a comparison the command that opens it", BOTH)
 EXPORT = Key("e", "export the list, as CSV and Markdown", BOTH)
-TABS = Key("1,2,3,4,5,6,7,8,9,M,H,R", "the tab with this key", BOTH)
+TABS = Key("1,2,3,4,5,6,7,8,9,M,H,R,C", "the tab with this key", BOTH)
 
 FIT = Key("f", "fit the selection", TIMELINE)
 FIT_ALL = Key("0", "fit the whole trace; in a comparison the steps", TIMELINE)

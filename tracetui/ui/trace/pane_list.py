@@ -19,7 +19,9 @@ from textual.worker import get_current_worker
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.call_sites import SITES
+from tracetui.analysis.linking.frames import module_paths
 from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.modules import holders
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.summary import counts
 from tracetui.drawing.group_names import named_groups
@@ -31,9 +33,10 @@ from tracetui.model.quantities import count
 from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
+from tracetui.ui.trace.row_tree import RowTree
 from tracetui.ui.widgets.bar_texts import Tab
 from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, OpenGroup, TabbedList
-from tracetui.ui.widgets.table_view import TableView
+from tracetui.ui.widgets.table_view import LEAF, TableView
 
 TABS = (
     "kernels",
@@ -48,10 +51,11 @@ TABS = (
     "memory",
     "health",
     "roofline",
+    "modules",
 )
 """Panes with a tab, in order."""
 
-TAB_KEYS = dict(zip(TABS, (*"123456789", "M", "H", "R"), strict=True))
+TAB_KEYS = dict(zip(TABS, (*"123456789", "M", "H", "R", "C"), strict=True))
 """The key of each tab."""
 
 WHOLE_TRACE_PANES = ("steps", "summary", "health")
@@ -71,7 +75,7 @@ OPENED_GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "memory": {"op": ("device",), "device": ()},
 }
 """Groupings of which a group can be opened, by pane: single rows have its first column too, and those named here."""
-UNTIMED_PANES = ("findings", "health", "summary")
+UNTIMED_PANES = ("modules", "findings", "health", "summary")
 """Panes that are not in the order of time: the cursor stays where it was left."""
 
 MAX_KEPT_TABLES = 100
@@ -115,6 +119,9 @@ class PaneList(TabbedList):
         self.trace = trace
         if len(steps(trace)) == 0:
             self.arrangements["steps"] = ListArrangement(by="source")
+        if not len(module_paths(trace).texts):
+            self.arrangements["modules"] = ListArrangement(by="function")
+        self._trees: dict[TableKey, RowTree] = {}
         self._tables: dict[TableKey, Table | str] = {}
         self._is_started = False
         self._is_row_due = False
@@ -177,6 +184,45 @@ class PaneList(TabbedList):
             self.view.announce_row()
         else:
             self._show(0)
+
+    @property
+    def row_tree(self) -> RowTree | None:
+        """The tree of the current pane; None where rows are no tree, or are sorted or filtered."""
+        table, arrangement = self.table, self.arrangement
+        if self.pane != "modules" or table is None or arrangement.sort or arrangement.filter:
+            return None
+        key = self._key(self.pane)
+        known = self._trees.get(key)
+        if known is None or known.table is not table:
+            of_other_steps = [tree for (_, _, by), tree in self._trees.items() if by == key[2] != "call"]
+            known = RowTree.of(table, of_other_steps[-1].open_paths() if of_other_steps else None)
+            self._trees[key] = known
+        return known
+
+    def toggle_row(self, row: int) -> bool:
+        """Open or close a row of a tree; False for a row with nothing below it, and in lists."""
+        tree = self.row_tree
+        if tree is None or tree.states[row] == LEAF:
+            return False
+        tree.opened[row] = not tree.opened[row]
+        # The cursor stays on the row that was opened, wherever the selection is.
+        self._followed_slices = self._followed_names = ()
+        self._show(int(np.searchsorted(tree.listed(), row)))
+        return True
+
+    @on(TableView.RowOpened)
+    def _open_row(self, message: TableView.RowOpened) -> None:
+        message.stop()
+        self.toggle_row(message.row)
+
+    def _arranged(self, table: Table) -> tuple[NDArray[np.int64], str]:
+        order, note = super()._arranged(table)
+        tree = self.row_tree
+        return (order if tree is None else tree.listed()), note
+
+    def _states(self) -> NDArray[np.int64] | None:
+        tree = self.row_tree
+        return None if tree is None else tree.states
 
     def _group_at(self, table: Table, row: int) -> OpenGroup | None:
         by = self.arrangement.by
@@ -285,6 +331,9 @@ class PaneList(TabbedList):
         if self.pane == "findings":
             # The headline stands at the top of the screen.
             return replace(table, headline="")
+        tree = self.row_tree
+        if tree is not None:
+            return tree.readable()
         return readable(table) if self.pane == "summary" else named_groups(table, self.arrangement.by)
 
     @on(TableView.RowHighlighted)
@@ -310,7 +359,9 @@ class PaneList(TabbedList):
     def _place_cursor(self) -> None:
         """Move the cursor to the row that stands for the selection, or near it."""
         view = self.view
-        if self.groups_names:
+        if self.pane == "modules" and view.table is not None and self._followed_slices:
+            self._place_in_tree(view.table)
+        elif self.groups_names:
             # Names are read from the top: the cursor stays, and only shows whether it is on the selection's name.
             view.located = view.text in self._followed_names
         elif self._followed_slices:
@@ -318,6 +369,22 @@ class PaneList(TabbedList):
             if not view.located and self.pane not in UNTIMED_PANES:
                 self._place_near(int(self.trace.slices.start[self._followed_slices[0]]))
         self._explain_row()
+
+    def _place_in_tree(self, table: Table) -> None:
+        """Move the cursor to the innermost listed row that holds the selection."""
+        view, by = self.view, self.arrangement.by
+        paths = table["path"]
+        for frame, path in holders(self.trace, int(self._followed_slices[0]), by):
+            if by == "call":
+                rows = np.flatnonzero(table.slices == frame) if table.slices is not None else np.empty(0, np.int64)
+            else:
+                rows = np.flatnonzero(paths.equal(path or None))
+            index = np.flatnonzero(np.isin(view.order, rows))
+            if len(index):
+                view.put_cursor(int(index[0]))
+                view.located = True
+                return
+        view.located = False
 
     def _place_near(self, moment: int) -> None:
         """Move the cursor to what starts next to a moment (ns), in a list that does not hold the selection."""

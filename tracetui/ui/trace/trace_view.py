@@ -346,7 +346,7 @@ class TraceView(SearchableView):
         if "steps_by" in table:
             self.post_message(self.StepsPicked(str(table["steps_by"].cell(message.row))))
             return
-        if self.panes.open_group(message.row):
+        if self.panes.open_group(message.row) or self.panes.toggle_row(message.row):
             return
         if self.panes.pane in ("ops", "views") and not {"input_shapes", *SITES}.intersection(table.column_names):
             self.finder.go_into(str(table.columns[0].cell(message.row)))

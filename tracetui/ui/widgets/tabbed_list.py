@@ -277,7 +277,9 @@ class TabbedList(Widget):
         else:
             order, note = self._arranged(table)
             sort = (arrangement.sort, arrangement.descending)
-            self.view.show(self.layout_name, self._readable(table), order, cursor, sort, note, arrangement.by)
+            self.view.show(
+                self.layout_name, self._readable(table), order, cursor, sort, note, arrangement.by, self._states()
+            )
             self._rows_listed()
         self._show_tabs()
         self.post_message(self.Opened())
@@ -327,6 +329,10 @@ class TabbedList(Widget):
     def _readable(self, table: Table) -> Table:
         """The table as it is shown."""
         return table
+
+    def _states(self) -> NDArray[np.int64] | None:
+        """Of a tree, which rows are open; None for a list."""
+        return None
 
     def _rows_listed(self) -> None:
         """What else follows when rows are listed."""

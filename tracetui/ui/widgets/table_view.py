@@ -47,6 +47,8 @@ MAX_HEADLINE_LINES = 2
 """Maximum lines of the sentence above the rows."""
 MIN_ROWS_BELOW_HEADLINE = 3
 """Minimum rows for which there is room below it."""
+LEAF, CLOSED, OPEN = 0, 1, 2
+"""States of a row of a tree; a leaf has nothing below it."""
 _TONES = {"+": "better", "-": "worse"}
 
 
@@ -62,8 +64,12 @@ class TableView(Scroller, can_focus=True):
         command(keys.LAST, "go(-1)", "Last row"),
         command(keys.PAGE_DOWN, "page(1)", "Page down"),
         command(keys.PAGE_UP, "page(-1)", "Page up"),
-        command(keys.RIGHT, "columns(1)", "Columns to the right", "Where › says that there are more than fit."),
-        command(keys.LEFT, "columns(-1)", "Columns to the left", "Back to those that come first."),
+        command(
+            keys.RIGHT, "columns(1)", "Columns to the right", "Where › says that there are more. Opens a row of a tree."
+        ),
+        command(
+            keys.LEFT, "columns(-1)", "Columns to the left", "Back to those that come first. Closes a row of a tree."
+        ),
         command(keys.ENTER, "choose", "Go into the row", "Shows what the row stands for.", "go into"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -122,6 +128,13 @@ class TableView(Scroller, can_focus=True):
     class RowChosen(RowHighlighted):
         """The user pressed enter or clicked the current row again."""
 
+    class RowOpened(Message):
+        """The user wants a closed row of a tree open, or an open one closed."""
+
+        def __init__(self, view: TableView, row: int) -> None:
+            super().__init__()
+            self.view, self.row = view, row
+
     class HeaderClicked(Message):
         """The user clicked a column's title."""
 
@@ -133,6 +146,8 @@ class TableView(Scroller, can_focus=True):
         super().__init__(id=id)
         self.table: Table | None = None
         self.order: NDArray[np.int64] = np.empty(0, np.int64)
+        self.states: NDArray[np.int64] | None = None
+        """Of the rows of a tree: `LEAF`, `CLOSED` or `OPEN`."""
         self.note = ""
         """What is said in place of rows when there are none."""
         self._headline: list[str] = []
@@ -155,8 +170,10 @@ class TableView(Scroller, can_focus=True):
         sort: tuple[str | None, bool] = (None, False),
         note: str = "",
         by: str | None = None,
+        states: NDArray[np.int64] | None = None,
     ) -> None:
         """Show rows of a table in the given order, the cursor on a place; without a table only the note."""
+        self.states = states
         self.table, self.order, self.note, self._sort = table, order, note, sort
         before, self._layout = self._layout, layout_of(pane, table, by) if table is not None else []
         if [shown.name for shown in before] != [shown.name for shown in self._layout]:
@@ -257,14 +274,35 @@ class TableView(Scroller, can_focus=True):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Columns are scrolled while there are some that do not fit."""
         if action == "columns":
+            if self._unfolds(int(str(parameters[0]))):
+                return True
             return self._more_columns if parameters[0] == 1 else self._skipped > 0
         return True
 
     def action_columns(self, direction: int) -> None:
-        """Scroll by a column; the names stay."""
+        """Scroll by a column; the names stay. In a tree, open or close the row."""
+        if self._unfolds(direction):
+            if direction < 0 and self.states is not None and int(self.states[self.row]) != OPEN:
+                self._move_to(self._index_above())
+            else:
+                self.post_message(self.RowOpened(self, self.row))
+            return
         self._skipped = max(self._skipped + direction, 0)
         self._fit()
         self.refresh()
+
+    def _unfolds(self, direction: int) -> bool:
+        """Whether the current row can be opened, or closed, or left for the row above."""
+        if self.states is None or self.row < 0 or self.table is None:
+            return False
+        if direction > 0:
+            return int(self.states[self.row]) == CLOSED
+        return self._skipped == 0 and (int(self.states[self.row]) == OPEN or self.table["depth"].cell(self.row) != 0)
+
+    def _index_above(self) -> int:
+        """Index in the list of the row of the tree above the current one."""
+        depth = self.table["depth"].values[self.order] if self.table is not None else np.zeros(1)
+        return int(np.flatnonzero(depth[: self.cursor] < depth[self.cursor])[-1])
 
     def action_choose(self) -> None:
         """Tell that the current row was chosen."""

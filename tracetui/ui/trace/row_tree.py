@@ -1,0 +1,92 @@
+"""A table whose rows are a tree, of which some rows are open: which rows are listed, and how they begin. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.model.table import Table, coded
+from tracetui.ui.widgets.table_view import CLOSED, LEAF, OPEN
+
+MAX_ROWS_AT_FIRST = 24
+"""Maximum rows that are listed before any is opened by hand."""
+_MARKS = {LEAF: "  ", CLOSED: "▸ ", OPEN: "▾ "}
+
+
+@dataclass(eq=False)
+class RowTree:
+    """The rows of a table in which every row comes before those below it; its first column is their names."""
+
+    table: Table
+    depth: NDArray[np.int64]
+    end: NDArray[np.int64]
+    """Index behind the last row below each row."""
+    opened: NDArray[np.bool_]
+    """Which rows are open."""
+
+    @classmethod
+    def of(cls, table: Table, opened_paths: Iterable[str] | None = None) -> RowTree:
+        """The tree of a table with a column `depth`; without paths that were open, as many levels as fit."""
+        depth = table["depth"].values.astype(np.int64)
+        tree = cls(table, depth, _ends(depth), np.zeros(len(table), bool))
+        if opened_paths is None:
+            tree.opened = depth < _first_level(depth)
+        else:
+            wanted = set(opened_paths)
+            paths = table["path"]
+            tree.opened = paths.matching(lambda path: path in wanted)
+        return tree
+
+    @property
+    def states(self) -> NDArray[np.int64]:
+        """State of each row."""
+        return np.where(self.end > np.arange(len(self.end)) + 1, np.where(self.opened, OPEN, CLOSED), LEAF)
+
+    def open_paths(self) -> list[str]:
+        """Paths of the open rows."""
+        return [str(self.table["path"].cell(row)) for row in np.flatnonzero(self.opened).tolist()]
+
+    def listed(self) -> NDArray[np.int64]:
+        """The rows of which everything above is open, in order."""
+        closed = np.flatnonzero(self.states == CLOSED)
+        change = np.zeros(len(self.depth) + 1, np.int64)
+        np.add.at(change, closed + 1, 1)
+        np.add.at(change, self.end[closed], -1)
+        return np.flatnonzero(np.cumsum(change[:-1]) == 0)
+
+    def readable(self) -> Table:
+        """The table with a mark before each name that says whether the row is open."""
+        key = self.table.columns[0]
+        strings = key.strings or ()
+        texts = [_marked(text, state) for state in _MARKS for text in strings]
+        values = key.values.astype(np.int64) + self.states * len(strings)
+        return Table(
+            (coded(key.spec, values, texts), *self.table.columns[1:]),
+            self.table.slices,
+            self.table.note,
+            self.table.doubts,
+        )
+
+
+def _marked(text: str, state: int) -> str:
+    name = text.lstrip(" ")
+    return f"{text[: len(text) - len(name)]}{_MARKS[state]}{name}"
+
+
+def _ends(depth: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each row the index of the next one that is not below it."""
+    end = np.full(len(depth), len(depth), np.int64)
+    for level in range(int(depth.max(initial=-1)) + 1):
+        mine, stops = np.flatnonzero(depth == level), np.flatnonzero(depth <= level)
+        index = np.searchsorted(stops, mine, side="right")
+        end[mine] = np.append(stops, len(depth))[index]
+    return end
+
+
+def _first_level(depth: NDArray[np.int64]) -> int:
+    """The deepest level of which all rows fit on the screen together with those above."""
+    rows = np.cumsum(np.bincount(depth)) if len(depth) else np.zeros(1, np.int64)
+    return max(int(np.searchsorted(rows, MAX_ROWS_AT_FIRST, side="right")) - 1, 0)
