@@ -83,7 +83,7 @@ async def test_a_headline_stays_above_the_titles_and_moves_the_rows() -> None:
         assert app.moves[-1] == (2, 102)
         await pilot.click(TableView, offset=(5, 1))
         assert app.moves[-1] == (2, 102)
-        await pilot.press("G")
+        await pilot.press("end")
         assert app.lines[0].startswith(" What the rows") and app.lines[-1].startswith("▸    50")
         await pilot.press("k")
         assert app.lines[-2].startswith("▸    49")

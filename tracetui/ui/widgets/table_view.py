@@ -65,10 +65,10 @@ class TableView(Scroller, can_focus=True):
         command(keys.PAGE_DOWN, "page(1)", "Page down"),
         command(keys.PAGE_UP, "page(-1)", "Page up"),
         command(
-            keys.RIGHT, "columns(1)", "Columns to the right", "Where › says that there are more. Opens a row of a tree."
+            keys.RIGHT, "columns(1)", "Columns to the right", "Where › says there are more. Opens a row of a tree."
         ),
         command(
-            keys.LEFT, "columns(-1)", "Columns to the left", "Back to those that come first. Closes a row of a tree."
+            keys.LEFT, "columns(-1)", "Columns to the left", "Back to the first ones. Closes a row of a tree."
         ),
         command(keys.ENTER, "choose", "Go into the row", "Shows what the row stands for.", "go into"),
     ]
