@@ -67,9 +67,7 @@ class TableView(Scroller, can_focus=True):
         command(
             keys.RIGHT, "columns(1)", "Columns to the right", "Where › says there are more. Opens a row of a tree."
         ),
-        command(
-            keys.LEFT, "columns(-1)", "Columns to the left", "Back to the first ones. Closes a row of a tree."
-        ),
+        command(keys.LEFT, "columns(-1)", "Columns to the left", "Back to the first ones. Closes a row of a tree."),
         command(keys.ENTER, "choose", "Go into the row", "Shows what the row stands for.", "go into"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
