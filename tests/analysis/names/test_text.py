@@ -129,6 +129,11 @@ LONG = [
     "void at::native::elementwise_kernel<128, 4, " + "at::native::BinaryFunctor<" * 4_000,
     "Cijk_" + "Ailk_" * 20_000 + "MT64x64x64",
     "std::enable_if<" * 7_000,
+    "void kernel<" + "mine::Thing, " * 8_000 + ">(int)",
+    "void " + "mine::" * 15_000 + "kernel<int>(int)",
+    "void mine::f<" + "void g<int>(int) " * 6_000 + ">(int)",
+    "kernel_cutlass_" + "kernel_" * 14_000 + "_object_at_",
+    "_ZN" + "4mine" * 20_000 + "IXadL",
 ]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from tracetui.analysis.names.element_types import cpp_type
 from tracetui.analysis.names.text import ParsedName, call
@@ -14,6 +15,9 @@ from tracetui.analysis.names.vocabulary import Meaning, meaning_of, spelled
 
 _MAX_DEPTH = 4
 """Maximum templates around the type that names what a generic kernel runs."""
+
+_MAX_PARTS = 24
+"""Maximum types and maximum namespaces of a name that are looked at."""
 
 _GENERIC = {
     *("kernel", "device", "global", "static", "main", "entry", "kentry", "agent", "trampoline", "wrapper", "template"),
@@ -69,7 +73,13 @@ def _is_unnamed_product(base: str) -> bool:
 
 def instantiations(name: ParsedName) -> Iterator[str]:
     """The types for which a generic kernel was instantiated, outermost first, each before its namespaces."""
-    yield from _types(name.arguments, _MAX_DEPTH)
+    yield from islice(_types(name.arguments, _MAX_DEPTH), _MAX_PARTS)
+
+
+def _namespaces(name: ParsedName) -> Iterator[str]:
+    """The telling namespaces of a function, the innermost first."""
+    spaces = reversed(name.path.split("::")[:-1])
+    return (part for part in islice(spaces, _MAX_PARTS) if not is_generic(part))
 
 
 def _types(arguments: tuple[str, ...], depth: int) -> Iterator[str]:
@@ -109,7 +119,7 @@ def _telling(name: ParsedName) -> Iterator[str]:
         yield from instantiations(name)
     else:
         yield own
-    yield from (part for part in reversed(name.path.split("::")[:-1]) if not is_generic(part))
+    yield from _namespaces(name)
     if not generic:
         yield from (part for part in instantiations(name) if _FUNCTOR.search(part))
 
@@ -122,8 +132,7 @@ def label(name: ParsedName) -> str:
     own = function_of(name)
     if own and not is_generic(own):
         return own
-    spaces = reversed(name.path.split("::")[:-1])
-    parts = [part for part in (*instantiations(name), *spaces) if not is_generic(part)]
+    parts = [*(part for part in instantiations(name) if not is_generic(part)), *_namespaces(name)]
     # rocPRIM's kernels are all called alike and told apart by `wrapped_scan_config` and the like.
     known = (_CONFIG.sub(r"\1", part) for part in parts if meaning_of(part) is not None)
     shown = "unnamed kernel" if own.lower() in ("kernel", "void") else own or name.text or name.raw
