@@ -66,7 +66,8 @@ def test_size(number, text):
 
 def test_counts_and_shares():
     assert [counted(number, "copy") for number in (0, 1, 2000)] == ["0 copies", "1 copy", "2,000 copies"]
-    assert [counted(2, thing) for thing in ("replay", "query", "wait")] == ["2 replays", "2 queries", "2 waits"]
+    things = ("replay", "query", "wait", "launch")
+    assert [counted(2, thing) for thing in things] == ["2 replays", "2 queries", "2 waits", "2 launches"]
     assert count(12345) == "12,345"
     assert percent(63.14) == "63.1 %"
 

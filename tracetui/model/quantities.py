@@ -97,10 +97,12 @@ def count(number: float) -> str:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things: `1 copy`, `12 copies`, `2 replays`."""
+    """A number of things: `1 copy`, `12 copies`, `2 replays`, `3 launches`."""
     if number == 1:
         return f"1 {thing}"
-    plural = thing[:-1] + "ies" if thing.endswith("y") and thing[-2] not in "aeiou" else f"{thing}s"
+    if thing.endswith("y") and thing[-2] not in "aeiou":
+        return f"{number:,} {thing[:-1]}ies"
+    plural = f"{thing}es" if thing.endswith(("ch", "sh", "s", "x")) else f"{thing}s"
     return f"{number:,} {plural}"
 
 

@@ -73,7 +73,7 @@ def _launch_calls(scope: Scope) -> str:
     launch = links(scope.trace).launch[scope.activities]
     calls = np.unique(launch[launch >= 0])
     usual = float(np.median(scope.trace.slices.dur[calls])) if len(calls) else 0.0
-    called = counted(len(calls), "launch").replace("launchs", "launches")
+    called = counted(len(calls), "launch")
     each = f" ({len(calls) / scope.rounds:,.0f} a step)" if scope.rounds > 1 else ""
     return f"{called}{each} of {duration(usual)} in the median"
 
@@ -83,8 +83,13 @@ def _launch_advice(does: Program) -> str:
     again = "Python frames were recorded, which slows the CPU: measure again without them first. "
     if does.has_graphs:
         advice = "Graphs are replayed: enlarge the batch, and take what runs between replays into the graph."
-    elif does.is_compiled:
+    elif does.is_wholly_compiled:
         advice = "The code is compiled, not graphed: mode='reduce-overhead' or CUDA graphs, then a larger batch."
+    elif does.is_compiled:
+        advice = (
+            f"Compiled code launches {rounded_percent(100 * does.compiled_share)} of the kernels: compile the rest "
+            "(TORCH_LOGS=graph_breaks tells what leaves it out), then replay graphs (mode='reduce-overhead')."
+        )
     else:
         advice = "Launch fewer and larger kernels: torch.compile, a larger batch, fused or batched operators."
     return (again if does.has_frames else "") + advice
@@ -95,7 +100,9 @@ def _launch_action(does: Program) -> str:
         return "measure again without Python frames"
     if does.has_graphs:
         return "enlarge the batch"
-    return "replay graphs" if does.is_compiled else "launch fewer and larger kernels"
+    if does.is_wholly_compiled:
+        return "replay graphs"
+    return "compile the rest of the program" if does.is_compiled else "launch fewer and larger kernels"
 
 
 def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
@@ -197,10 +204,8 @@ def unrecorded_graph_work(scope: Scope) -> Iterator[Finding]:
         "unrecorded-graph-work",
         severity,
         f"Graph replays hold work that was not recorded: {scope.amount(time)} only look idle",
-        f"{counted(len(graphs), 'graph launch')} with {int(graphs.nodes.sum()):,} recorded nodes; ".replace(
-            "launchs", "launches"
-        )
-        + f"{counted(len(parts), 'hole')} of {duration(float(np.median(parts.dur)))} in the median, in "
+        f"{counted(len(graphs), 'graph launch')} with {int(graphs.nodes.sum()):,} recorded nodes; "
+        f"{counted(len(parts), 'hole')} of {duration(float(np.median(parts.dur)))} in the median, in "
         f"{counted(unrecorded_holes(trace).replays, 'replay')}",
         "Use a newer CUPTI (CUDA 12.8 and later record more kinds of nodes), or record one step without graphs to see "
         "what runs there. Idle time and verdict of these graphs mean little.",

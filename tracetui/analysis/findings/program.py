@@ -8,17 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.lanes import is_named
+from tracetui.analysis.common.stretches import Axis, Stretches
 from tracetui.analysis.health.time_checks import stack_cost
 from tracetui.analysis.linking.links import calls_named, links, op_rows
 from tracetui.analysis.linking.replays import GRAPH_LAUNCH
+from tracetui.analysis.names import decode
 from tracetui.analysis.operators.ops import ALLOCATION
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
 _COMPILED = re.compile(
-    r"^Torch-Compiled Region|^CompiledFunction|^## Call CompiledFxGraph|^TorchDynamo Cache Lookup"
-    r"|^AOTDispatcher Runtime Wrapper|^Pregraph bytecode"
+    r"^Torch-Compiled Region|^## Call CompiledFxGraph|^TorchDynamo Cache Lookup|^AOTDispatcher Runtime Wrapper"
+    r"|^Pregraph bytecode"
 )
-_GENERATED = re.compile(r"^triton_(poi|per|red|tem|for|mm|spl|unk)_")
+_IN_COMPILED = re.compile(r"^Torch-Compiled Region|^CompiledFunction|^## Call CompiledFxGraph")
+_GENERATOR = "Inductor"
+MIN_COMPILED_SHARE = 0.5
+"""Minimum share of the kernels that compiled code launched, for the program to count as compiled as a whole."""
 _SINGLE = re.compile(r"_SingleProcessDataLoaderIter")
 _WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
 _BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$")
@@ -33,8 +38,10 @@ MAX_SAMPLED_OPS = 300
 class Program:
     """What the recorded program does, and what was recorded of it; False where the trace does not show it."""
 
-    is_compiled: bool
-    """Code made by `torch.compile` ran: its regions, or kernels that it generated."""
+    compiled_share: float
+    """Share (0 to 1) of the kernels that code made by `torch.compile` launched, or that it generated; 0 where none of
+    its regions and kernels was recorded.
+    """
     has_graphs: bool
     """CUDA graphs were replayed."""
     has_workers: bool
@@ -54,6 +61,16 @@ class Program:
     has_memory: bool
     """Memory events were recorded."""
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether code made by `torch.compile` ran, if only for a part of the program."""
+        return self.compiled_share > 0
+
+    @property
+    def is_wholly_compiled(self) -> bool:
+        """Whether most kernels come from code made by `torch.compile`."""
+        return self.compiled_share >= MIN_COMPILED_SHARE
+
 
 def program(trace: Trace) -> Program:
     """Facts about the program, found once."""
@@ -65,7 +82,7 @@ def _read(trace: Trace) -> Program:
     frames = stack_cost(trace)
     host = (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
     return Program(
-        is_compiled=_has(trace, host, _COMPILED) or _has(trace, (Kind.KERNEL,), _GENERATED),
+        compiled_share=_compiled_share(trace),
         has_graphs=len(np.intersect1d(calls_named(trace, GRAPH_LAUNCH), links(trace).launches)) > 0,
         has_workers=_has(trace, host, _WORKERS),
         loads_in_process=_has(trace, host, _SINGLE),
@@ -77,6 +94,24 @@ def _read(trace: Trace) -> Program:
         has_shapes=bool((trace.op_args.text("Input Dims", trace.slices.event[ops[:MAX_SAMPLED_OPS]]) >= 0).any()),
         has_memory=bool((trace.instants.name == trace.names.find(ALLOCATION)).any()),
     )
+
+
+def _compiled_share(trace: Trace) -> float:
+    """Share of the kernels that are generated, or launched within a compiled region."""
+    slices, kernels = trace.slices, trace.slices.of_kind(Kind.KERNEL)
+    generated = is_named(trace, kernels, lambda name: decode(name, Kind.KERNEL).library == _GENERATOR)
+    # Without such a region `CompiledFunction` may be of another compiler, or of none that makes kernels.
+    if not (generated.any() or _has(trace, (Kind.CPU_OP, Kind.ANNOTATION), _COMPILED)):
+        return 0.0
+    regions = slices.of_kind(Kind.CPU_OP, Kind.ANNOTATION)
+    regions = regions[is_named(trace, regions, _IN_COMPILED.search)]
+    axis = Axis.around(slices.start, slices.end)
+    inside = Stretches.of(axis, slices.lane[regions], slices.start[regions], slices.end[regions])
+    launch = links(trace).launch[kernels].astype(np.int64)
+    called = slices.start[launch]
+    held = (launch >= 0) & (inside.covered(slices.lane[launch], called, called + 1) > 0)
+    # Regions without kernels (a CPU program) count as a trace of it.
+    return max(float((generated | held).mean()), 1e-9) if len(kernels) else 1.0
 
 
 def _has(trace: Trace, kinds: tuple[Kind, ...], pattern: re.Pattern[str]) -> bool:

@@ -1,0 +1,370 @@
+"""What is said of programs whose cause is known, because they are simulated; each beside one that differs in little."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.findings import one
+from tests.support.simulation import ADDITION, ALL_REDUCE, PRODUCT, V100, Simulation
+from tracetui.analysis.findings import Severity, finding_list
+from tracetui.analysis.findings.scope import Scope
+
+Program = Callable[[], Simulation]
+
+
+def busy() -> Simulation:
+    """Large products, launched sooner than they run, and one wait a step."""
+    program = Simulation()
+
+    def step(index: int) -> None:
+        program.copy("Memcpy HtoD (Pinned -> Device)", 50.0, 1 << 20)
+        for _ in range(20):
+            program.layer()
+        program.wait()
+
+    program.steps(5, step)
+    return program
+
+
+def one_value_a_step() -> Simulation:
+    """A loss that is read once a step, when the GPU is busy."""
+    program = Simulation()
+
+    def step(index: int) -> None:
+        for _ in range(20):
+            program.layer()
+        program.item()
+
+    program.steps(5, step)
+    return program
+
+
+def a_value_an_element() -> Simulation:
+    """A value that is read after every small kernel."""
+    program = Simulation()
+
+    def step(index: int) -> None:
+        for _ in range(200):
+            program.add(5.0)
+            program.item()
+            program.work(15.0)
+
+    program.steps(4, step)
+    return program
+
+
+def loads_in_process() -> Simulation:
+    """A DataLoader without workers, after a wait for the GPU."""
+    program = Simulation()
+
+    def batch() -> None:
+        for _ in range(4):
+            program.op("aten::stack", us=2_000.0)
+
+    def step(index: int) -> None:
+        program.note("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", batch)
+        for _ in range(15):
+            program.layer()
+        program.wait()
+
+    program.steps(4, step)
+    return program
+
+
+def loads_beside_the_gpu() -> Simulation:
+    """A DataLoader whose time lies under GPU activity."""
+    program = Simulation()
+
+    def step(index: int) -> None:
+        for _ in range(40):
+            program.layer()
+        program.note("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", lambda: program.work(3_000.0))
+
+    program.steps(4, step)
+    return program
+
+
+def small_kernels() -> Simulation:
+    """Kernels that take less time than their launches."""
+    program = Simulation()
+
+    def step(index: int) -> None:
+        for _ in range(150):
+            program.add(3.0)
+
+    program.steps(5, step)
+    return program
+
+
+def single_precision(product: str) -> Program:
+    """Products in fp32, with kernels of a name, on a GPU without TF32."""
+
+    def make() -> Simulation:
+        program = Simulation(V100)
+
+        def step(index: int) -> None:
+            for _ in range(20):
+                program.layer(product=product, dtype="float")
+
+        program.steps(4, step)
+        return program
+
+    return make
+
+
+def copies(kind: str, blocking: bool) -> Program:
+    """A large copy to the GPU before every step."""
+
+    def make() -> Simulation:
+        program = Simulation()
+
+        def step(index: int) -> None:
+            program.op(
+                "aten::copy_",
+                lambda: program.copy(f"Memcpy HtoD ({kind} -> Device)", 4_000.0, 64 << 20, blocking=blocking),
+            )
+            for _ in range(30):
+                program.layer()
+            program.wait()
+
+        program.steps(4, step)
+        return program
+
+    return make
+
+
+def starts_up() -> Simulation:
+    """The first product initialises its library."""
+    program = Simulation()
+
+    def first() -> None:
+        program.call("cudaFree", 900_000.0)
+        program.kernel(PRODUCT, 300.0)
+
+    program.op("aten::mm", first)
+    for _ in range(20):
+        program.layer()
+    return program
+
+
+def allocates() -> Simulation:
+    """Memory is full: the cache is flushed and filled again in every step but the first."""
+    program = Simulation()
+
+    def again() -> None:
+        program.wait("cudaDeviceSynchronize")
+        program.call("cudaFree", 900.0)
+        program.call("cudaFree", 700.0)
+        program.call("cudaMalloc", 1_200.0)
+
+    def step(index: int) -> None:
+        for number in range(20):
+            program.layer()
+            if index and number % 5 == 0:
+                program.op("aten::empty", again)
+
+    program.steps(5, step)
+    return program
+
+
+def saves_once() -> Simulation:
+    """One step writes a checkpoint."""
+    program = Simulation()
+
+    def step(index: int) -> None:
+        for _ in range(20):
+            program.layer()
+        program.wait()
+        if index == 3:
+            program.note("save_checkpoint", lambda: program.work(40_000.0))
+
+    program.steps(7, step)
+    return program
+
+
+def computes_in_python() -> Simulation:
+    """Six milliseconds in the middle of every step without an operator."""
+    program = Simulation()
+
+    def step(index: int) -> None:
+        for _ in range(20):
+            program.layer()
+        program.wait()
+        program.work(6_000.0)
+        for _ in range(5):
+            program.layer()
+
+    program.steps(5, step)
+    return program
+
+
+def stands_still() -> Simulation:
+    """Operators of a microsecond that take milliseconds now and then."""
+    chance, program = random.Random(1), Simulation()
+    names = ["empty", "view", "transpose", "as_strided", "empty_like", "slice", "permute", "detach"]
+
+    def step(index: int) -> None:
+        for _ in range(40):
+            program.layer(60.0)
+            stalls = chance.random() < 0.06
+            program.op(f"aten::{chance.choice(names)}", us=chance.uniform(5_000, 20_000) if stalls else 2.0)
+
+    program.steps(6, step)
+    return program
+
+
+def replays(pause: float = 0.0) -> Program:
+    """Graph replays with the same pause before three of their nodes."""
+    nodes = [
+        (PRODUCT, 50.0, 1.0) if number % 3 == 0 else (ADDITION, 8.0, pause if number % 20 == 10 else 1.0)
+        for number in range(60)
+    ]
+
+    def make() -> Simulation:
+        program = Simulation()
+
+        def step(index: int) -> None:
+            program.replay(nodes)
+            program.wait()
+
+        program.steps(6, step)
+        return program
+
+    return make
+
+
+def gradients(beside: bool) -> Program:
+    """All-reduces of gradients, beside the products or after them."""
+
+    def make() -> Simulation:
+        program = Simulation()
+
+        def reduce() -> None:
+            program.kernel(ALL_REDUCE, 700.0, 20, blocks=24, after=program.free[7])
+
+        def step(index: int) -> None:
+            for number in range(24):
+                program.layer()
+                if beside and number in (4, 9, 14, 19):
+                    program.op("c10d::allreduce_", reduce)
+            if not beside:
+                for _ in range(4):
+                    program.op("c10d::allreduce_", reduce)
+                program.call("cudaStreamWaitEvent", 2.0)
+                program.free[7] = program.free[20]
+
+        program.steps(4, step)
+        return program
+
+    return make
+
+
+SAID: list[tuple[Program, dict[str, Severity]]] = [
+    (a_value_an_element, {"host-sync": Severity.MAJOR}),
+    (loads_in_process, {"data-loading": Severity.MAJOR}),
+    (small_kernels, {"launch-overhead": Severity.MAJOR}),
+    (single_precision("volta_sgemm_128x64_tn"), {"fp32-math": Severity.MAJOR}),
+    (copies("Pageable", blocking=True), {"pageable-copy": Severity.MAJOR}),
+    (starts_up, {"start-up": Severity.MAJOR}),
+    (allocates, {"allocator": Severity.MAJOR}),
+    (saves_once, {"outlier-step": Severity.MAJOR}),
+    (computes_in_python, {"long-gap-without-op": Severity.MAJOR}),
+    (stands_still, {"stalled-thread": Severity.MAJOR}),
+    (replays(pause=400.0), {"unrecorded-graph-work": Severity.NOTE}),
+    (gradients(beside=False), {"exposed-communication": Severity.MAJOR}),
+]
+IDLE = {
+    "data-loading",
+    "start-up",
+    "allocator",
+    "outlier-step",
+    "launch-overhead",
+    "host-sync",
+    "long-gap-without-op",
+    "stalled-thread",
+    "dependency",
+    "unrecorded-graph-work",
+}
+"""Findings about idle time."""
+SILENT: list[tuple[Program, set[str]]] = [
+    (busy, {*IDLE, "pageable-copy", "fp32-math", "low-waves", "exposed-communication", "untrusted"}),
+    (one_value_a_step, {*IDLE, "pageable-copy"}),
+    (loads_beside_the_gpu, IDLE),
+    (a_value_an_element, {"pageable-copy", "data-loading", "stalled-thread", "long-gap-without-op", "dependency"}),
+    (loads_in_process, IDLE - {"data-loading"}),
+    (small_kernels, IDLE - {"launch-overhead"} | {"low-waves", "fp32-math"}),
+    (single_precision("volta_dgemm_128x64_tn"), {"fp32-math", *IDLE}),
+    (single_precision("volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn"), {"fp32-math"}),
+    (copies("Pinned", blocking=False), {"pageable-copy", "host-sync", "launch-overhead"}),
+    (copies("Pageable", blocking=True), IDLE),
+    (starts_up, IDLE - {"start-up"}),
+    (allocates, IDLE - {"allocator"}),
+    (saves_once, {"cold-step", "data-loading", "stalled-thread", "host-sync", "launch-overhead"}),
+    (computes_in_python, IDLE - {"long-gap-without-op"}),
+    (stands_still, IDLE - {"stalled-thread", "outlier-step"}),
+    (replays(), {"dependency", "unrecorded-graph-work", "stalled-thread"}),
+    (replays(pause=400.0), {"dependency", "launch-overhead"}),
+    (gradients(beside=True), {"small-collectives", "low-waves", *IDLE}),
+    (gradients(beside=False), {"small-collectives", "low-waves", *IDLE}),
+]
+"""Programs and what may not be said of them with a weight above a note."""
+
+
+def _name(program: object) -> str:
+    return getattr(program, "__qualname__", "").split(".")[0]
+
+
+@pytest.mark.parametrize(("program", "said"), SAID, ids=[_name(program) for program, _ in SAID])
+def test_the_cause_of_a_simulated_program_is_said_with_its_weight(program, said):
+    weights = {finding.id: finding.severity for finding in finding_list(program().trace())}
+    assert {name: weights.get(name, Severity.NOTE - 1) >= weight for name, weight in said.items()} == dict.fromkeys(
+        said, True
+    ), weights
+
+
+@pytest.mark.parametrize(("program", "silent"), SILENT, ids=[_name(program) for program, _ in SILENT])
+def test_nothing_false_is_said_of_a_simulated_program(program, silent):
+    every = finding_list(program().trace())
+    assert {
+        finding.id: finding.title for finding in every if finding.severity > Severity.NOTE and finding.id in silent
+    } == {}
+
+
+@pytest.mark.parametrize("program", list(dict.fromkeys(program for program, _ in SILENT)), ids=_name)
+def test_findings_about_idle_time_never_cost_more_than_it(program):
+    trace = program().trace()
+    scope = Scope(trace, None)
+    spent = sum(finding.cost or 0 for finding in finding_list(trace) if finding.id in IDLE)
+    assert spent <= scope.idle + scope.lead_in
+    assert all((finding.cost or 0) <= scope.time for finding in finding_list(trace))
+
+
+def half_compiled(share: int) -> Simulation:
+    """Small kernels, some of every ten launched by compiled code."""
+    program = Simulation()
+
+    def step(index: int) -> None:
+        for number in range(150):
+            if number % 10 < share:
+                program.note("Torch-Compiled Region: 0/0", lambda: program.add(3.0))
+            else:
+                program.add(3.0)
+
+    program.steps(3, step)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0, "torch.compile, a larger batch"),
+        (3, "Compiled code launches 30 % of the kernels"),
+        (8, "compiled, not graphed"),
+    ],
+)
+def test_advice_on_launches_knows_how_much_is_compiled(share, words):
+    advice = one(half_compiled(share).trace(), "launch-overhead").advice
+    assert words in advice
