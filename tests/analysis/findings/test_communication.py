@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
 from tests.support.findings import MS, ids, one
+from tracetui.analysis.findings import finding_list
+from tracetui.analysis.findings.communication import MIN_EXPOSED_SHARE
 from tracetui.analysis.findings.finding import Severity
+from tracetui.analysis.findings.scope import Scope
 from tracetui.model.trace import Kind
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -35,6 +40,21 @@ def test_communication_that_nothing_hides_is_told_apart_from_what_runs_beside_a_
     hidden = one(make_trace(_two(1_000)), "exposed-communication")
     assert (hidden.cost, hidden.severity) == (None, Severity.NOTE)
     assert hidden.title == "Communication is hidden behind computation: 20.0 µs of 20.0 µs"
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40), st.booleans()), min_size=2, max_size=12))
+def test_what_is_exposed_is_counted_moment_by_moment(items):
+    events: list[Event] = []
+    moments: dict[bool, set[int]] = {True: set(), False: set()}
+    for number, (start, dur, communicates) in enumerate(items, 1):
+        name, stream = (NCCL, COMM) if communicates else ("gemm", f"stream {number}")
+        events += [launch(0, 1, number), kernel(name, 10 + start, dur, stream, correlation=number)]
+        moments[communicates] |= set(range(10 + start, 10 + start + dur))
+    exposed = len(moments[True] - moments[False])
+    trace = make_trace(events)
+    said = [finding.cost for finding in finding_list(trace) if finding.id == "exposed-communication"]
+    enough = exposed >= MIN_EXPOSED_SHARE * Scope(trace, None).time
+    assert [cost for cost in said if cost is not None] == ([exposed] if enough else [])
 
 
 @pytest.mark.parametrize(("comm", "noted"), [(17_000, True), (13_000, False)])

@@ -10,6 +10,7 @@ from tests.support.paths import SAMPLES
 from tracetui import load
 from tracetui.analysis.findings import finding_list, findings
 from tracetui.analysis.panes import PANES
+from tracetui.model.trace import Quality
 from tracetui.model.viewpoint import read_view_string
 
 
@@ -34,6 +35,17 @@ def test_the_table_is_sorted_by_weight_and_every_row_jumps_to_its_evidence():
         assert row["step"] == 3
         assert read_view_string(str(row["jump"])).event == trace.slices.event[place]
     assert PANES["findings"].build(make_trace([op("aten::mm", 0, 10)])).headline.startswith("There is no GPU activity")
+
+
+def test_the_headline_of_a_doubtful_trace_says_so_before_the_largest_saving():
+    early = [launch(900, 5, 1), kernel("a", 1_000, 100, correlation=1)]
+    late = [launch(90_000 + 10 * n, 5, n + 2) for n in range(3)]
+    work = [kernel("b", 100_000 + 200 * n, 100, correlation=n + 2) for n in range(3)]
+    events = [op("aten::mm", 0, 95_000), *early, *late, *work]
+    plain = findings(make_trace(events)).headline
+    assert plain.startswith("Launch overhead: ") and plain.endswith(" first.")
+    doubtful = findings(make_trace(events, quality=Quality(truncated_at=9))).headline
+    assert doubtful == f"Some numbers of this trace are wrong; as recorded: {plain}"
 
 
 def test_the_headline_says_that_idle_time_is_unexplained_rather_than_small():

@@ -27,6 +27,8 @@ IDLE = frozenset(
         "stalled-thread",
         "peer-wait",
         "dependency",
+        "recompilation",
+        "own-profiler",
     ]
 )
 """Rules whose whole cost is idle time, or time before the first GPU activity."""

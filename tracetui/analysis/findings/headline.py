@@ -13,9 +13,10 @@ NO_FINDINGS = "No rule found anything to report."
 
 def headline(scope: Scope, findings: Sequence[Finding]) -> str:
     """One sentence for the top of the list."""
-    large = next((finding for finding in findings if finding.severity > Severity.NOTE), None)
-    if large is not None:
-        return f"{large.title}, so {large.action} first." if large.action else f"{large.title}."
+    large = [finding for finding in findings if finding.severity > Severity.NOTE]
+    doubt = f"{large.pop(0).title}; as recorded: " if len(large) > 1 and large[0].id == "untrusted" else ""
+    if large:
+        return f"{doubt}{large[0].title}" + (f", so {large[0].action} first." if large[0].action else ".")
     judged = verdict_on(scope.trace, scope.step)
     if judged is None:
         return f"{findings[0].title}." if findings else NO_FINDINGS

@@ -163,7 +163,7 @@ def _cpu_work(scope: Scope) -> CpuWork:
     return CpuWork(
         f"the CPU spent most time in {trace.names[int(names.key[order[0]])]}: {duration(spent[order[0]])}, "
         f"{rounded_percent(100 * spent[order[0]] / total)} of the time in operators",
-        f"{counted(len(rows), 'operator')} on {threads} took {duration(total)} of CPU time: {', '.join(parts)}",
+        f"{counted(len(rows), 'operator')} on {threads} took {duration(total)}: {', '.join(parts)}",
         int(first[np.argmax(own[names.member == order[0]])]),
     )
 
