@@ -206,6 +206,14 @@ def test_letters_tell_families_where_colours_are_few() -> None:
     assert frame.text(0) == "gggNNN"
 
 
+def test_a_letter_keeps_a_space_from_a_name() -> None:
+    trace = make_trace([kernel("gemm_of_something", 20, 19_980)])
+    frame = Picture(trace).frame([0], Window(0, 1000.0), 20, colours=palette(16))
+    assert frame.text(0) == "g gemm_of_something "
+    aligned = make_trace([kernel("gemm_of_something", 0, 200)])
+    assert Picture(aligned).frame([0], Window(0, 10.0), 20, colours=palette(16)).text(0) == "gemm_of_something   "
+
+
 def test_python_frames_can_be_left_out() -> None:
     frames = [Event(f"a.py({i}): f", i, 1000 - 2 * i, Kind.PYTHON, ("1", "1")) for i in range(50)]
     trace = make_trace([*frames, op("aten::mm", 60, 500), op("aten::addmm", 70, 400)])

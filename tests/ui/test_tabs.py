@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.app import settle, shown, training
+from tests.support.app import keys, settle, shown, training
 from tests.support.build import kernel, launch
 from tests.support.health import plain
 from tests.support.memory_events import copied, two_ops
@@ -59,14 +59,13 @@ async def test_grouping_goes_round_all_groups_of_memory() -> None:
         assert seen == ["op", "device", "copy", None]
 
 
-async def test_the_tab_of_health_and_the_header_count_what_is_doubtful() -> None:
+async def test_the_tab_of_health_counts_its_rows_and_the_header_what_is_doubtful() -> None:
     doubtful = plain(launch(500, 10, 2), kernel("early", 400, 20, correlation=2))
-    async with shown(doubtful, (200, 50)) as (app, _):
-        assert "Health 1" in app.view.panes.query_one(Bar).text
-        assert "⚠1" in app.text("#header")
-    async with shown(plain(), (200, 50)) as (app, _):
-        assert "Health 0" in app.view.panes.query_one(Bar).text
-        assert "⚠" not in app.text("#header")
+    for trace, mark in ((doubtful, "⚠1"), (plain(), "")):
+        async with shown(trace, (200, 50)) as (app, _):
+            rows = len(PANES["health"].build(trace))
+            assert f"Health {rows or ''}".strip() in app.view.panes.query_one(Bar).text
+            assert mark in app.text("#header") and (mark or "⚠" not in app.text("#header"))
 
 
 def test_the_header_says_what_reading_found_until_the_checks_are_done() -> None:
@@ -89,3 +88,32 @@ def test_the_header_says_what_reading_found_until_the_checks_are_done() -> None:
 def test_columns_are_titled_for_the_screen(trace: Trace, pane: str, by: str | None, titles: list[str]) -> None:
     table = PANES[pane].build(trace, by=by)
     assert [shown.title for shown in layout_of(pane, table, by)][:5] == titles
+
+
+async def test_a_tab_counts_what_its_list_lists_and_is_dim_where_that_is_nothing() -> None:
+    async with shown(training(), (200, 50)) as (app, pilot):
+        panes = app.view.panes
+        for name, key in TAB_KEYS.items():
+            await pilot.press(key)
+            await settle(pilot)
+            tab = next(tab for tab in panes._tabs() if tab.name == name)
+            listed = len(app.list.order)
+            if name != "summary":
+                assert tab.count == (str(listed) if listed else ""), name
+            assert tab.is_empty == (listed == 0), name
+        await pilot.press("1")
+        await settle(pilot)
+        styles = {part.key: part.style for part in panes._bar.parts if part.text.strip() and part.key != part.text}
+        titles = {part.key: part.style for part in panes._bar.parts if part.text.strip().isalpha() and part.key}
+        assert (titles["memory"], titles["occupancy"]) == ("empty", "empty")
+        assert styles["ops"] == "plain"
+
+
+async def test_the_count_of_a_filtered_tab_is_that_of_its_rows() -> None:
+    async with shown(training(), (200, 50)) as (app, pilot):
+        await keys(pilot, "F", *"relu", "enter")
+        tabs = {tab.name: tab.count for tab in app.view.panes._tabs()}
+        assert tabs["kernels"] == "1"
+        await keys(pilot, "2")
+        tabs = {tab.name: tab.count for tab in app.view.panes._tabs()}
+        assert (tabs["kernels"], tabs["ops"]) == ("", str(len(app.list.order)))

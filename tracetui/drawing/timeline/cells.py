@@ -284,8 +284,9 @@ class Painter:
         roomy = stop - begin >= SHORTEST
         rows = self._index.rows[places[roomy]]
         fit = self._labels.fit
-        for y, x, room, name, kind in zip(
+        for y, first, x, room, name, kind in zip(
             line[roomy].tolist(),
+            cell[roomy].tolist(),
             begin[roomy].tolist(),
             (stop - begin)[roomy].tolist(),
             self._slices.name[rows].tolist(),
@@ -295,6 +296,10 @@ class Painter:
             if colours.stippled and frame.chars[y, x] >= _STIPPLE:
                 # Some of the pattern is left on either side.
                 x, room = x + 1, room - 2
+            if colours.letters is not None and x > first and chr(frame.chars[y, first]).isalpha():
+                # The letter of the family, where the slice begins, is no part of its name.
+                frame.chars[y, x] = SPACE
+                x, room = x + 1, room - 1
             label = fit(name, kind, room)
             frame.chars[y, x : x + len(label)] = label
             if colours.letters is not None:

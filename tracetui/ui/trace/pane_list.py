@@ -16,7 +16,6 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import get_current_worker
 
-from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.call_sites import SITES
 from tracetui.analysis.linking.frames import module_paths
@@ -80,9 +79,6 @@ UNTIMED_PANES = ("modules", "findings", "health", "summary")
 
 MAX_KEPT_TABLES = 100
 """Maximum tables kept; the oldest go first."""
-
-_COUNTED = {"views": "view_ops", "occupancy": "occupancy_queries", "launches": "launches"}
-"""Tabs that show a count of the summary, however the rows are grouped; by tab, the name of the count."""
 
 TableKey = tuple[str, int | None, str | None]
 """Pane, step number and grouping."""
@@ -395,21 +391,24 @@ class PaneList(TabbedList):
             self.view.put_cursor(int(np.argmin(distance)))
 
     def _tabs(self) -> Sequence[Tab]:
-        return [Tab(name, PANES[name].title, self._count(name), TAB_KEYS[name]) for name in TABS]
+        return [Tab(name, PANES[name].title, self._count(name), TAB_KEYS[name], self._is_empty(name)) for name in TABS]
+
+    def _is_empty(self, name: str) -> bool:
+        table = self._tables.get(self._key(name))
+        return isinstance(table, str) or (table is not None and len(table) == 0)
 
     def _count(self, name: str) -> str:
         table = self._tables.get(self._key(name))
         if not isinstance(table, Table) or name == "summary":
             return ""
-        if name == "health":
-            return count(len(doubtful(self.trace)))
-        if name == "memory" and len(table) == 0:
-            return ""
-        in_step = counts(self.trace, self.step)
         arrangement = self.arrangements[name]
-        if arrangement.by is not None:
-            return f"{count(len(table))} by {arrangement.by}"
-        if name == "kernels":
+        by = f" by {arrangement.by}" if arrangement.by is not None else ""
+        if arrangement.filter or arrangement.group is not None:
+            # Of another tab it is not known how many rows fit until it is listed.
+            return f"{count(len(self.view.order))}{by}" if name == self.pane else ""
+        if name == "kernels" and not by:
+            in_step = counts(self.trace, self.step)
             kernels, others = in_step["kernels"], in_step["copies"]
-            return f"{count(kernels)}+{count(others)}" if others else count(kernels)
-        return count(in_step[_COUNTED[name]] if name in _COUNTED else len(table))
+            if others and kernels + others == len(table):
+                return f"{count(kernels)}+{count(others)}"
+        return f"{count(len(table))}{by}" if len(table) else ""

@@ -25,7 +25,7 @@ class BarPart:
 
     text: str
     style: str = "plain"
-    """Which component class draws it: plain, strong, dim, key, current or warn."""
+    """Which component class draws it: plain, strong, dim, empty, key, current or warn."""
     key: str = ""
     """Sent when it is clicked; nothing happens without one."""
 
@@ -37,6 +37,7 @@ class Bar(Widget):
         "bar--plain",
         "bar--strong",
         "bar--dim",
+        "bar--empty",
         "bar--key",
         "bar--current",
         "bar--warn",
@@ -47,6 +48,7 @@ class Bar(Widget):
         padding: 0 1;
         .bar--strong { text-style: bold; }
         .bar--dim { color: $text-muted; }
+        .bar--empty { color: $text-muted; text-style: dim; }
         .bar--key { color: $primary; text-style: bold; }
         .bar--current { background: $primary; color: $background; text-style: bold; }
         .bar--warn { color: $warning; text-style: bold; }

@@ -118,12 +118,14 @@ def switch_parts(numbers: Sequence[int], current: int, limit: int = 7) -> list[B
 
 @dataclass(frozen=True)
 class Tab:
-    """A tab: the pane's name, its title, how many rows it has, as text, and its key."""
+    """A tab: the pane's name, its title, how many rows it lists, as text, and its key."""
 
     name: str
     title: str
     count: str
     key: str
+    is_empty: bool = False
+    """Whether it is known that it lists nothing."""
 
 
 def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tuple[BarPart, ...]:
@@ -139,7 +141,7 @@ def tab_parts(tabs: Sequence[Tab], current: str, remarks: str, width: int) -> tu
         title = text[len(tab.key) : -1]
         parts += [
             BarPart(tab.key, "dim", tab.name),
-            BarPart(title, "current" if tab.name == current else "plain", tab.name),
+            BarPart(title, "current" if tab.name == current else "empty" if tab.is_empty else "plain", tab.name),
         ]
         parts.append(BarPart(" "))
     if last < len(tabs):
