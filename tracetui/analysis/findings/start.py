@@ -17,6 +17,7 @@ from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.idle.slow_calls import start_up_calls
 from tracetui.analysis.linking.links import calls_named, links
 from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import counted, duration
 from tracetui.model.trace import Trace
@@ -25,6 +26,9 @@ MAX_NAMED_CALLS = 4
 """Maximum calls named in a sentence, the longest first."""
 MIN_PINNED_CALLS = 3
 """Minimum allocations of pinned memory, after the first GPU activity, that are made again and again."""
+
+MIN_FREED = 2
+"""Minimum calls that give memory back, for a note although the GPU was hardly idle for them."""
 
 _FREE = re.compile(r"^(cuda|hip)Free(Async)?$|^(cu|hip)MemFree")
 _MALLOC = re.compile(r"^(cuda|hip)Malloc(Async)?$|^(cu|hip)Mem(Alloc|Create)")
@@ -95,6 +99,15 @@ def allocator(scope: Scope) -> Iterator[Finding]:
         )
     if scope.weigh(cost) is None:
         yield from _pinned_again(scope, pinned)
+        if flushed and len(freed) >= MIN_FREED and len(steps(trace)):
+            yield Finding(
+                "allocator",
+                Severity.NOTE,
+                "Memory is given back to the driver and taken again after the first step",
+                "; ".join(told),
+                _FULL,
+                longest(trace, freed),
+            )
 
 
 _FULL = (

@@ -42,10 +42,10 @@ def outlier_step(scope: Scope) -> Iterator[Finding]:
 
 def _unlike(scope: Scope, first: bool) -> Iterator[Finding]:
     trace, every = scope.trace, steps(scope.trace)
-    took = scope.step_periods
     whole = np.flatnonzero(~partial_steps(trace) | (np.arange(len(every)) == 0)) if len(every) else np.empty(0, int)
     if len(whole) < MIN_STEPS:
         return
+    took = scope.step_lengths
     worst = int(whole[0]) if first else int(whole[np.argmax(took[whole] * (whole != whole[0]))])
     usual = float(np.median(took[whole[whole != worst]]))
     excess = int(took[worst] - usual)

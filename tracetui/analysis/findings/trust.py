@@ -11,13 +11,17 @@ from tracetui.analysis.findings.finding import Finding, Severity, severity_of
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.health.health_table import doubtful, doubts
-from tracetui.analysis.health.time_checks import CLOCK_CHECK
+from tracetui.analysis.health.recording_checks import CLIPPED_CHECK
+from tracetui.analysis.health.time_checks import CLOCK_CHECK, LENGTH_CHECK
 from tracetui.analysis.idle.clock import clock_skew
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.model.quantities import counted, duration
 
 MAX_NAMED_CHECKS = 4
 """Maximum checks named in a sentence, the heaviest first."""
+
+LENGTH_CHECKS = (CLIPPED_CHECK, LENGTH_CHECK)
+"""Checks of durations, which are weighed as minor at least."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,9 @@ def _problem(scope: Scope, check: Check) -> _Problem | None:
     if _is_clock(check):
         return _clock(scope, check, doubt)
     severity = Severity.MAJOR if doubt.of == 0 else severity_of(doubt.count / doubt.of)
+    if check.name in LENGTH_CHECKS:
+        # One wrong duration spoils every sum that it is in.
+        severity = max(severity or Severity.MINOR, Severity.MINOR)
     return None if severity is None else _Problem(severity, f"{check.name} {doubt.count:,}", check, doubt.row)
 
 

@@ -44,15 +44,22 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
     yield from scope.priced(
         "host-sync",
         cost,
-        "The CPU waits for the GPU to read a value, and then the GPU for the CPU",
+        f"The CPU waits for the GPU{_purpose(trace, reads, copies)}, and then the GPU for the CPU",
         f"{scope.per_step(len(reads), 'wait')}{_by_op(trace, reads)}, {duration(waited)} in all, "
         f"{len(copies):,} of them copies to the CPU; afterwards the GPU was idle for "
         f"{duration(cost)}",
         "Nothing can be queued while the CPU waits. Read values less often (.item(), .cpu(), nonzero, an if on a "
-        "tensor), keep them on the GPU, or read them a step later; torch.cuda.set_sync_debug_mode('warn') finds them.",
+        "tensor), keep them on the GPU, or read them a step later, and leave torch.cuda.synchronize() out of the loop; "
+        "torch.cuda.set_sync_debug_mode('warn') finds them.",
         longest_part(scope, parts),
         action="read values from the GPU less often",
     )
+
+
+def _purpose(trace: Trace, reads: Int64, copies: Int64) -> str:
+    """What most of the waits are for: values that are read, where a copy or an operator waits."""
+    reading = np.isin(reads, copies) | (links(trace).owner[reads] >= 0)
+    return " to read a value" if 2 * reading.sum() > len(reads) else ""
 
 
 def _blocking_copies(scope: Scope) -> Int64:

@@ -48,7 +48,7 @@ def lost_first(trace: Trace) -> Doubt | None:
         return None
     barren = _barren(trace)
     lost = barren[start[barren] < start[launches].min()]
-    return Doubt(len(lost), 0, trace.name_of(int(lost[0])), int(lost[0])) if len(lost) else Doubt(0)
+    return Doubt(len(lost), len(launches), trace.name_of(int(lost[0])), int(lost[0])) if len(lost) else Doubt(0)
 
 
 def repeated_ids(trace: Trace) -> Doubt | None:

@@ -21,6 +21,8 @@ from tracetui.analysis.linking.placement import partial_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.trace import ENDLESS, MENDED, NEGATIVE, UNREADABLE, UNTIMED, Kind, LaneKind, Trace
 
+CLIPPED_CHECK = "impossible ends"
+"""Name of the check of durations beyond the end of the trace."""
 _EVERYTHING = ("summary", "steps", "kernels", "ops", "views", "launches", "gaps", "memory")
 
 
@@ -188,7 +190,7 @@ FILE_CHECKS = (
         "negative durations", CheckSeverity.DOUBT, negative, "They count as 0.", ("kernels.dur_us", "ops.cpu_total_us")
     ),
     Check(
-        "impossible ends",
+        CLIPPED_CHECK,
         CheckSeverity.WRONG,
         clipped,
         "They end long after everything else and were cut at the end of the trace; their durations are wrong.",

@@ -21,6 +21,8 @@ MIN_CONTAINED_ACTIVITIES = 3
 
 CLOCK_CHECK = "work before its launch"
 """Name of the check of the clocks."""
+LENGTH_CHECK = "work that runs past others"
+"""Name of the check of durations on the GPU."""
 MIN_FRAME_SHARE = 0.05
 """Minimum share of Python frames among the slices, for them to slow anything."""
 
@@ -176,7 +178,7 @@ TIME_CHECKS = (
         "The clock of the GPU is ahead of that of the CPU, or launching is slow on this machine: every delay has it.",
     ),
     Check(
-        "work that runs past others",
+        LENGTH_CHECK,
         CheckSeverity.WRONG,
         runs_past,
         "A stream runs one after another, so it cannot have taken that long: GPU time is too high, gaps are missing.",

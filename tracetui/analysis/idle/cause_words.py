@@ -118,7 +118,7 @@ _PATTERNS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
     (
         Cause.DATA_LOADING,
         _NAMED,
-        r"^enumerate\(DataLoader\)#|(?i:dataloader|data_loader|load_batch|_?next_data|get_batch|fetch_next)"
+        r"^enumerate\(DataLoader\)#|(?i:dataloader|data_loader|load_batch|next_data\b|\bget_batch(_samples)?\b|\bfetch_next)"
         r"|train_dataloader_next|\b_(Single|Multi)Process\w*Iter\b",
     ),
     (Cause.DATA_LOADING, (Kind.PYTHON,), r"utils/data/dataloader\.py\(\d+\): (__next__|__iter__|_next_data|_get_data)"),

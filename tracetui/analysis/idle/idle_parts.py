@@ -394,8 +394,14 @@ def _after_sync(trace: Trace, idle: Idleness) -> Bool:
     syncs = indicating(trace)[Cause.HOST_SYNC]
     axis = Axis.around(slices.start, slices.end)
     open_waits = Stretches.of(axis, slices.lane[syncs], slices.start[syncs], slices.end[syncs])
-    lane = np.where(idle.known, slices.lane[idle.launch], 0)
+    lane = np.where(idle.known, slices.lane[idle.launch], 0).astype(np.int64)
     waited = open_waits.covered(lane, moment, moment + 1) > 0
+    # A thread that had nothing to do yet was waiting for the one that waited for the GPU.
+    seen, every = idle_contents(trace), np.arange(len(idle))
+    head = np.flatnonzero(np.diff(seen.gap, prepend=-1))
+    absent = (seen.lane[head] != lane) | (seen.cause[head] == Cause.UNSEEN)
+    other = _other_thread(trace, idle, every, lane)
+    waited |= absent & (other >= 0) & (open_waits.covered(np.maximum(other, 0), moment, moment + 1) > 0)
     asked = trace_links.launch[idle.before]
     held = (asked >= 0) & (slices.lane[asked] == lane) & (slices.kind[idle.before] == Kind.MEMCPY)
     held &= ~is_named(trace, idle.before, _to_the_gpu) & (slices.end[asked] > moment)

@@ -30,6 +30,8 @@ MIN_FIRST_USE_RATIO = 50
 """Minimum first use relative to the median of the function's calls ..."""
 MIN_REPEATED_FIRST_USE_NS = 100_000
 """... and the least that it then takes, in ns."""
+MIN_WARM_STEP = 2
+"""Minimum number of the first recorded step of a program that has run a step before."""
 MIN_STALL_NS = 1_000_000
 """Minimum ns of a call during which its thread was not running ..."""
 MIN_STALL_RATIO = 100
@@ -71,10 +73,12 @@ def _first_uses(trace: Trace) -> Int64:
     long = (dur > MIN_FIRST_USE_NS) | ((dur > MIN_FIRST_USE_RATIO * usual) & (dur > MIN_REPEATED_FIRST_USE_NS))
     first = _is_first(slices.start[rows], names.member)
     trace_links = links(trace)
-    used = np.flatnonzero(np.isin(rows, trace_links.launches, assume_unique=True))
+    # After other steps than those recorded, kernels and operators that are new here have mostly run before.
+    warm = len(steps(trace)) > 0 and int(steps(trace).number.min()) >= MIN_WARM_STEP
+    used = np.flatnonzero(np.isin(rows, trace_links.launches, assume_unique=True) & (not warm))
     kernel = slices.name[trace_links.first[np.searchsorted(trace_links.launches, rows[used])]]
     first[used] |= _is_first(slices.start[rows[used]], kernel)
-    first |= _first_runs(trace)[trace_links.owner[rows]]
+    first |= _first_runs(trace)[trace_links.owner[rows]] & (not warm)
     # Once the first step is over, memory is taken because it is needed, not because everything is new.
     memory = is_named(trace, rows, _DEVICE_MEMORY.search)
     late = np.zeros(len(rows), bool)
