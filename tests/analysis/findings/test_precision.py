@@ -39,6 +39,12 @@ def test_where_tf32_is_allowed_already_it_is_not_advised():
     assert "others take 100.0 µs on Tensor Cores in tf32" in finding.evidence
 
 
+def test_where_autocast_is_on_it_is_not_advised():
+    half = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
+    finding = one(queued([Work(SGEMM), Work(half)], [A100]), "fp32-math")
+    assert finding.action == "see which layers autocast leaves in fp32" and "TF32" not in finding.advice
+
+
 @pytest.mark.parametrize("devices", [[V100], []])
 def test_before_ampere_autocast_is_advised_and_never_tf32(devices):
     finding = one(queued([Work("volta_sgemm_128x64_nn")] * 5, devices), "fp32-math")

@@ -20,6 +20,8 @@ Shape = tuple[int, ...]
 FIRST_OPERANDS = {"aten::mm": 0, "aten::bmm": 0, "aten::matmul": 0, "aten::addmm": 1, "aten::baddbmm": 1}
 FIRST_OPERANDS |= {"aten::linear": 0, "aten::_scaled_mm": 0, "aten::_int_mm": 0}
 """Operators of matrix products and the index of their left operand; the right one follows."""
+MAX_SIZE = 1 << 40
+"""Maximum size of a dimension of a plausible tensor."""
 TRANSPOSED_RIGHT = ("aten::linear",)
 """Those whose right operand is [columns, depth]."""
 
@@ -125,6 +127,11 @@ def _one(trace: Trace, calls: Calls, call: int) -> Product | None:
 
 
 def shape_of(dims: Iterable[object]) -> Shape | None:
-    """Sizes of a tensor; None for a list of tensors."""
-    sizes = tuple(dims)
-    return tuple(size for size in sizes if isinstance(size, int)) if all(type(size) is int for size in sizes) else None
+    """Sizes of a tensor; None for a list of tensors, and for what are no sizes."""
+    sizes = [_size(each) for each in dims]
+    known = tuple(size for size in sizes if size is not None)
+    return known if len(known) == len(sizes) else None
+
+
+def _size(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < MAX_SIZE else None

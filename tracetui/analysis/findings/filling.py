@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cache
 
@@ -46,7 +47,7 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
     lost = float((dur[rows] * (1 - coverage)).sum()) / spent
     example = longest(trace, rows)
     at = int(np.flatnonzero(rows == example)[0])
-    blocks = int(np.prod(setup.shapes[int(grid[at])]))
+    blocks = math.prod(setup.shapes[int(grid[at])])
     units = "compute units" if generation(trace).vendor == AMD else "multiprocessors"
     yield from scope.priced(
         "low-waves",

@@ -25,6 +25,7 @@ _GROUPED = re.compile(r"depthwise|dwconv|grouped_direct", re.IGNORECASE)
 _LOW_PRECISION = re.compile(r"tf32|tensor", re.IGNORECASE)
 _FP32 = re.compile(r"(?:^|_)fp32(?:_|$)")
 _LIBRARIES = ("cuBLAS", "cuDNN")
+_HALF = ("f16", "bf16")
 _REDUCED = ("tf32", "f16", "bf16", "f8", "e4m3", "e5m2")
 
 
@@ -111,6 +112,12 @@ def _advice(scope: Scope, device: Generation, rows: Int64) -> tuple[str, str]:
     """What to do first, and the advice, by what the device can compute and what is allowed already."""
     low = "bf16" if device.has_bf16 else "fp16"
     autocast = f"run them under torch.autocast with {low}"
+    if is_named(scope.trace, _on_tensor_cores(scope), lambda name: decode(name).a in _HALF).any():
+        left_out = "see which layers autocast leaves in fp32"
+        return (
+            left_out,
+            f"Other products compute in half precision already: {left_out} (disabled regions, own kernels).",
+        )
     if device.vendor == AMD:
         return autocast, f"Matrix Cores compute lower precisions: {autocast}."
     if not device.has_tf32:

@@ -102,7 +102,7 @@ def small_batch_products(scope: Scope) -> Iterator[Finding]:
         scope.gpu_cost(rows),
         "Matrix products read their weights for few rows",
         f"{kernel_time(scope, rows)}; the longest, {trace.name_of(int(calls.op[at]))} of {few_rows}, {product.text}, "
-        f"{duration(span)}{moved}, {_share_words(scope, rows)} of the bandwidth",
+        f"{duration(span)}{moved}, {_rate_words(scope, rows)}",
         "The time is that of reading the weights once, however few rows there are: batch more requests, use a grouped "
         "GEMM over tokens sorted by expert where weights are chosen per token, or quantise the weights.",
         int(rows[at]),
@@ -131,13 +131,13 @@ def _weights(product: Product) -> float:
     return product.batch * product.depth * product.columns * element
 
 
-def _share_words(scope: Scope, rows: Int64) -> str:
+def _rate_words(scope: Scope, rows: Int64) -> str:
     """The share of the bandwidth that all these products reach, in words."""
     work, rooflines = kernel_work(scope.trace), roofline(scope.trace)
     at = work.at(rows)
     known = ~np.isnan(rooflines.share[at])
     least, span = float(rooflines.roofline_ns[at][known].sum()), float(work.span[at][known].sum())
-    return f"{rounded_percent(100 * least / span)}" if span else "more than all"
+    return f"{rounded_percent(min(100 * least / span, 100))} of the bandwidth" if span else "out of the GPU's cache"
 
 
 MIN_LOOP_CALLS = 8
