@@ -131,6 +131,12 @@ def _advice(scope: Scope, rows: Int64) -> tuple[str, str]:
             "the expression as one kernel, batch the calls or use a fused op.",
             "compile them into fewer (torch.compile)",
         )
+    if scope.program.is_wholly_compiled:
+        return (
+            "Compiled code launches most kernels already: batch calls that are equal (stack their inputs), so that each "
+            "kernel does more.",
+            "batch equal calls",
+        )
     return (
         "Part of the program is compiled: see what leaves the others out (graph breaks, TORCH_LOGS=graph_breaks), and "
         "batch calls that are equal, so that each kernel does more.",
