@@ -133,8 +133,8 @@ def _advice(scope: Scope, rows: Int64) -> tuple[str, str]:
         )
     if scope.program.is_wholly_compiled:
         return (
-            "Compiled code launches most kernels already: batch calls that are equal (stack their inputs), so that each "
-            "kernel does more.",
+            "Compiled code launches most kernels already: batch calls that are equal (stack their inputs), so that "
+            "each kernel does more.",
             "batch equal calls",
         )
     return (
