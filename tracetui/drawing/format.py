@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracetui.model.quantities import ABSENT, count, duration, moment, operations, share, size
-from tracetui.model.table import Cell, Column
+from tracetui.model.table import DOUBTFUL, Cell, Column
 from tracetui.safe_text import clean
 
 
@@ -24,6 +24,12 @@ def cell(column: Column, value: Cell) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return _number(column, value)
+
+
+def cell_at(column: Column, row: int) -> str:
+    """The cell of a row as text, with the mark `~` before it where it is doubtful."""
+    text = cell(column, column.cell(row))
+    return f"{DOUBTFUL}{text}" if column.is_doubtful(row) else text
 
 
 def _number(column: Column, value: float) -> str:

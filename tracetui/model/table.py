@@ -87,6 +87,8 @@ class Column:
     spec: ColumnSpec
     values: NDArray[np.generic]
     strings: Sequence[str] | None = None
+    doubtful: NDArray[np.bool_] | None = None
+    """Mask of the cells that are marked `~`; of these a number below 0 measures nothing and is not ranked."""
 
     @property
     def name(self) -> str:
@@ -135,6 +137,16 @@ class Column:
             return np.asarray(self.values == NULL)
         return np.zeros(len(self.values), bool)
 
+    def unranked(self) -> NDArray[np.bool_]:
+        """Mask of the rows that sort behind all others: those without a value, and doubtful numbers below 0."""
+        if self.doubtful is None:
+            return self.nulls()
+        return np.asarray(self.nulls() | (self.doubtful & (self.values < 0)))  # type: ignore[operator]
+
+    def is_doubtful(self, row: int) -> bool:
+        """Whether the cell of a row is marked `~`."""
+        return self.doubtful is not None and bool(self.doubtful[row])
+
     def matching(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Mask of the rows with a text for which something holds; each distinct text is asked once."""
         strings, ids = self.strings or (), self.values.astype(np.int64)
@@ -154,7 +166,7 @@ class Column:
 
     def take(self, rows: NDArray[np.integer]) -> Column:
         """The same column with the given rows in the given order."""
-        return replace(self, values=self.values[rows])
+        return replace(self, values=self.values[rows], doubtful=None if self.doubtful is None else self.doubtful[rows])
 
 
 def numbers(column: ColumnSpec | str, values: object, unit: str = "", help: str = "") -> Column:
@@ -166,13 +178,17 @@ def numbers(column: ColumnSpec | str, values: object, unit: str = "", help: str 
 
 
 def micros(
-    column: ColumnSpec | str, nanoseconds: NDArray[np.generic], help: str = "", null: NDArray[np.bool_] | None = None
+    column: ColumnSpec | str,
+    nanoseconds: NDArray[np.generic],
+    help: str = "",
+    null: NDArray[np.bool_] | None = None,
+    doubtful: NDArray[np.bool_] | None = None,
 ) -> Column:
-    """A column of microseconds from integer nanoseconds; `null` masks rows without a value."""
+    """A column of microseconds from integer nanoseconds; `null` masks rows without a value, `doubtful` marked ones."""
     values = np.asarray(nanoseconds, np.float64) / 1000
     if null is not None:
         values = np.where(null, np.nan, values)
-    return Column(_spec(column, "us", help), values)
+    return Column(_spec(column, "us", help), values, doubtful=doubtful)
 
 
 def texts(column: ColumnSpec | str, values: Sequence[str | None], help: str = "") -> Column:
@@ -267,7 +283,7 @@ class Table:
     def order(
         self, name: str, descending: bool = False, shown: Callable[[str], str] | None = None
     ) -> NDArray[np.int64]:
-        """Row numbers sorted by a column, stable, nulls last in either direction.
+        """Row numbers sorted by a column, stable, nulls and doubtful numbers below 0 last in either direction.
 
         Texts are compared as `shown` makes them, without regard to case.
         Raises: KeyError for an unknown column.
@@ -283,7 +299,7 @@ class Table:
             keys = ranks[index]
         if descending:
             keys = -keys.astype(np.float64 if keys.dtype.kind == "f" else np.int64)
-        nulls = column.nulls()
+        nulls = column.unranked()
         present = np.flatnonzero(~nulls)
         return np.concatenate([present[np.argsort(keys[present], kind="stable")], np.flatnonzero(nulls)])
 

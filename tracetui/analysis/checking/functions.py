@@ -71,7 +71,7 @@ def op(side: Side, pattern: str, field: str) -> Number:
     if unit is MICROS and not mine:
         return number(None, unit, f"No operator is named {pattern!r}.")
     sample = sums.sums[field][mine].sum(axis=0)
-    why = ""
+    why = OVERLAP if field == "self_cpu_us" else ""
     if "device" in field or field == "kernels":
         sample, why = sample if len(links(side.trace).gpu) else sample * np.nan, no_gpu(side.trace)
     return _median(sample, unit, why) if unit is MICROS else count_of_parts(side, sample, why)
@@ -124,6 +124,9 @@ def count_of_parts(side: Side, each: Float64, why: str = "") -> Number:
     if side.part_kind == CAPTURE or len(each) == 0:
         return _median(each[~np.isnan(each)], THINGS, why)
     return of_parts(each, THINGS, Parts(side.part_kind, side.number), why)
+
+
+OVERLAP = "What it calls overlaps in a step, so that its self time is below 0 there and measures nothing."
 
 
 FIELDS = {"kernel": ACTIVITY_FIELDS, "copy": ACTIVITY_FIELDS, "op": tuple(OP_HELP)}

@@ -21,7 +21,7 @@ from tracetui.analysis.kernel_names import Family
 from tracetui.analysis.linking.links import links, no_gpu, op_rows
 from tracetui.analysis.linking.step_sources import no_steps
 from tracetui.analysis.memory.memory_table import NO_MEMORY
-from tracetui.analysis.operators.costs import costs
+from tracetui.analysis.operators.costs import costs, is_overlapped
 from tracetui.analysis.operators.key_averages import KIND_WORDS, averages, grouped
 from tracetui.analysis.panes import PANES
 from tracetui.model.intervals import Bool, Int64
@@ -92,9 +92,11 @@ def _made(side: Side) -> OpSums:
         weights = None if values is None else values.astype(np.float64)
         return np.bincount(index, weights, cells).reshape(len(names), len(side)).astype(np.float64)
 
+    overlapped = spread(is_overlapped(cost.self_cpu).astype(np.int64))
     table = {
         "calls": spread(None),
-        "self_cpu_us": spread(cost.self_cpu) / 1000,
+        # A self time below 0 measures nothing, and neither does a sum that contains one.
+        "self_cpu_us": np.where(overlapped > 0, np.nan, spread(cost.self_cpu) / 1000),
         "cpu_total_us": spread(cost.cpu) / 1000,
         "self_device_us": spread(cost.self_device) / 1000,
         "device_total_us": spread(cost.device) / 1000,

@@ -12,6 +12,7 @@ from tracetui.analysis.idle.unrecorded import unrecorded_holes
 from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.replays import replays
+from tracetui.analysis.operators.costs import costs, is_overlapped
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import duration, percent
 from tracetui.model.trace import Kind, Trace
@@ -151,6 +152,20 @@ def own_flush(trace: Trace) -> Doubt | None:
     return Doubt(1, 0, f"{trace.name_of(row)}, {duration(int(trace.slices.dur[row]))}", row)
 
 
+def overlapping_callees(trace: Trace) -> Doubt | None:
+    """Operators, annotations and calls whose direct callees overlap and took longer together than they did."""
+    cost = costs(trace)
+    if len(cost.row) == 0:
+        return None
+    bad = np.flatnonzero(is_overlapped(cost.self_cpu))
+    if len(bad) == 0:
+        return Doubt(0)
+    worst = int(bad[np.argmin(cost.self_cpu[bad])])
+    row = int(cost.row[worst])
+    words = f"{duration(-int(cost.self_cpu[worst]))} more than {trace.name_of(row)} itself"
+    return Doubt(len(bad), len(cost.row), words, row)
+
+
 def _by_stream(trace: Trace) -> Int64:
     """GPU activities by stream, then start."""
     return np.sort(links(trace).gpu)
@@ -217,6 +232,14 @@ TIME_CHECKS = (
         "with_stack=True slows the CPU two- to fivefold: CPU times and a verdict of overhead-bound are exaggerated. "
         "Measure without it.",
         ("ops.self_cpu_us", "ops.cpu_total_us", "views.self_cpu_us", "views.cpu_total_us", "steps.verdict"),
+    ),
+    Check(
+        "self time below 0",
+        CheckSeverity.DOUBT,
+        overlapping_callees,
+        "What a slice calls overlaps (asynchronous work on its thread), so that its self time measures nothing. Sums "
+        "with such a slice are marked with ~; those below 0 are not ranked, and count as 0 in comparisons.",
+        ("ops.self_cpu_us", "views.self_cpu_us", "views.pct_of_step_cpu"),
     ),
     Check(
         "profiler overhead",

@@ -27,7 +27,7 @@ from tracetui.analysis.idle.idleness import MIN_GAP_NS, device_order, idleness
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import chosen, partial_steps, step_index, within
 from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.operators.costs import costs
+from tracetui.analysis.operators.costs import costs, is_overlapped
 from tracetui.analysis.work.roofline import bound_share
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration, rounded_percent
@@ -47,10 +47,14 @@ class TorchTotals:
     """Sum of self CPU times of ops, annotations and runtime calls, the final wait for the GPU included."""
     device: int
     """Sum of the durations of GPU activities; concurrent ones count twice."""
+    overlapped: bool = False
+    """Whether the sum of self CPU times contains some below 0, and measures nothing."""
 
     @property
     def reading(self) -> str | None:
         """The tutorial's reading, None where it has none."""
+        if self.overlapped:
+            return None
         if self.device and self.cpu >= MIN_OVERHEAD_RATIO * self.device:
             return "overhead-bound"
         if self.device and 1 / MAX_BALANCED_RATIO <= self.cpu / self.device <= MAX_BALANCED_RATIO:
@@ -63,7 +67,8 @@ def totals(trace: Trace, step: int | None = None) -> TorchTotals:
     cost = costs(trace)
     held = np.isin(cost.row, within(trace, cost.row, step), assume_unique=True) if step is not None else slice(None)
     work = within(trace, links(trace).gpu, step)
-    return TorchTotals(int(cost.self_cpu[held].sum()), int(trace.slices.dur[work].sum()))
+    own = cost.self_cpu[held]
+    return TorchTotals(int(own.sum()), int(trace.slices.dur[work].sum()), bool(is_overlapped(own).any()))
 
 
 BUSY, STARVED = 10.0, 25.0

@@ -26,7 +26,7 @@ from tracetui.analysis.common.trees import forest, nearest, subtree_sums
 from tracetui.analysis.linking.joining import latest, row_of
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.steps import steps
-from tracetui.model.intervals import Bool, Int64, nest, sorted_order
+from tracetui.model.intervals import TOLERANCE, Bool, Int64, nest, sorted_order
 from tracetui.model.strings import Strings
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 
@@ -143,7 +143,7 @@ class Costs:
     cpu: Int64
     """Duration in ns; 0 on a device."""
     self_cpu: Int64
-    """Duration minus that of the direct children, in ns; negative where children overlap."""
+    """Duration minus that of the direct children, in ns; negative where children overlap (`is_overlapped`)."""
     device: Int64
     """Sum in ns of the durations of GPU activities that it and its descendants own."""
     self_device: Int64
@@ -179,6 +179,14 @@ class Costs:
     @property
     def _times(self) -> tuple[Int64, ...]:
         return self.cpu, self.self_cpu, self.device, self.self_device, self.kernels
+
+
+def is_overlapped(self_time: Int64) -> Bool:
+    """Mask of the self times in ns that measure nothing: children that overlap took more time than their parent.
+
+    What is within the rounding of traces in whole microseconds is no such case (R1.10a).
+    """
+    return np.asarray(self_time < -TOLERANCE)
 
 
 def costs(trace: Trace, frames: bool = False) -> Costs:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from tracetui.analysis.common.groups import Groups, group
-from tracetui.analysis.operators.costs import Costs
-from tracetui.model.intervals import Int64
+from tracetui.analysis.operators.costs import Costs, is_overlapped
+from tracetui.model.intervals import Bool, Int64
 from tracetui.model.strings import Strings
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
@@ -72,6 +72,13 @@ class Averages:
     """Duration of that slice in ns; the longest where several began together."""
     longest: Int64
     """Row of the longest slice, -1 where there are none."""
+    overlapped: Int64
+    """Number of slices with a self time below 0, which the sums contain: their children overlap."""
+
+    @property
+    def is_doubtful(self) -> Bool:
+        """Mask of the sums of self time that contain such a slice, or are below 0."""
+        return np.asarray((self.overlapped > 0) | (self.self_cpu < 0))
 
     def in_order(self) -> Int64:
         """Indices in the order of torch's table: by first slice, the longer first."""
@@ -124,6 +131,7 @@ def averages(trace: Trace, cost: Costs, names: Groups) -> Averages:
         first,
         length,
         cost.row[names.largest(dur)],
+        _sum(names, is_overlapped(cost.self_cpu).astype(np.int64)),
     )
 
 

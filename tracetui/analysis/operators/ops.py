@@ -172,7 +172,7 @@ def _torch_columns(trace: Trace, texts: Strings, sums: Averages) -> tuple[Column
     return (
         coded(col.OP_NAME, sums.name, texts),
         numbers(col.CALLS, sums.calls),
-        micros(col.SELF_CPU_US, sums.self_cpu),
+        micros(col.SELF_CPU_US, sums.self_cpu, doubtful=sums.is_doubtful),
         micros(col.CPU_TOTAL_US, sums.cpu),
         micros(col.SELF_DEVICE_US, sums.self_device, null=absent),
         micros(col.DEVICE_TOTAL_US, sums.device, null=absent),

@@ -13,7 +13,7 @@ from tracetui.analysis.common.trees import inside
 from tracetui.analysis.linking.links import links, no_gpu, op_rows
 from tracetui.analysis.linking.placement import chosen, step_index, within
 from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.operators.costs import self_times
+from tracetui.analysis.operators.costs import is_overlapped, self_times
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Table, coded, micros, numbers
 from tracetui.model.trace import Trace
@@ -70,15 +70,20 @@ def views(trace: Trace, step: int | None = None, by: str | None = None) -> Table
     every = within(trace, op_rows(trace), step)
     calls = np.bincount(slices.name[every], minlength=len(trace.names))
     total = names.sum(slices.dur[rows])
+    doubtful = names.sum(is_overlapped(own)) > 0
     per_step, share = _per_step(trace, step, rows, own, names.member, len(names))
     table = Table(
         (
             coded(col.OP_NAME.but(help="Name of the op."), names.key, trace.names),
             numbers(col.CALLS.but(help="How many calls put nothing on the GPU."), names.calls),
-            micros(col.SELF_CPU_US.but(help="CPU time outside of what they called."), names.sum(own)),
+            micros(
+                col.SELF_CPU_US.but(help="CPU time outside of what they called; below 0 where that overlaps."),
+                names.sum(own),
+                doubtful=doubtful,
+            ),
             micros(col.CPU_TOTAL_US.but(help="CPU time with what they called."), total),
             numbers(col.PER_STEP, per_step),
-            numbers(col.PCT_OF_STEP_CPU, share),
+            numbers(col.PCT_OF_STEP_CPU, np.where(doubtful, np.nan, share)),
             numbers(col.METADATA_ONLY, np.isin(names.key, _ids(trace, (*VIEW_OPS, *INNER_VIEWS)))),
             numbers(col.LAUNCHED, calls[names.key] - names.calls),
         ),

@@ -65,7 +65,9 @@ def _cells(column: Column, first: bool) -> list[str]:
             f"{opened}{tip}>{_name(written) if column.spec.text in _NAMES else text(written)}{closed}"
             for written, tip in zip(texts, full, strict=True)
         ]
-    values = column.values.tolist()
+    # A doubtful number below 0 sorts as none.
+    plain = column.doubtful is None
+    values = (column.values if plain else np.where(column.unranked(), np.nan, column.values)).tolist()
     return [
         f'{opened} class="n"{_exact(written, value)}>{text(written)}{closed}'
         for written, value in zip(texts, values, strict=True)

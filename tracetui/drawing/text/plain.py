@@ -41,7 +41,7 @@ def blocks(table: Table, title: str = "row") -> list[str]:
     labels = [column.spec.heading + DOUBTFUL * table.is_doubtful(column.name) for column in columns]
     lines = []
     for row in range(len(table)):
-        values = (spoken(column, column.cell(row)) for column in columns)
+        values = (f"{spoken(column, column.cell(row))}{DOUBTFUL * column.is_doubtful(row)}" for column in columns)
         lines += ["", f"{title} {row + 1}", *map(": ".join, zip(labels, values, strict=True))]
     return lines
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracetui.analysis.kernel_names import short_kernel
-from tracetui.drawing.format import cell, shorten
+from tracetui.drawing.format import cell_at, shorten
 from tracetui.drawing.name_cutting import cut_name
 from tracetui.model.quantities import ABSENT
 from tracetui.model.table import DOUBTFUL, Column, Table, TextKind
@@ -31,7 +31,7 @@ def telling(table: Table) -> list[Column]:
 def shown_texts(column: Column, width: int = NAME_WIDTH) -> list[str]:
     """The column as texts to read, names shortened to `width`."""
     if column.strings is None:
-        return [cell(column, column.cell(row)) for row in range(len(column))]
+        return [cell_at(column, row) for row in range(len(column))]
     shown = {-1: ABSENT}
     for i in np.unique(column.values).tolist():
         if i >= 0:

@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.drawing.column_order import ordered
-from tracetui.drawing.format import cell
+from tracetui.drawing.format import cell_at
 from tracetui.drawing.name_cutting import cut_name
 from tracetui.model.table import Column, ColumnSpec, Table, TextKind
 
@@ -70,12 +70,15 @@ def _widest(column: Column) -> int:
     """Cells of the widest of the first texts, or of the largest numbers."""
     if len(column) == 0:
         return 0
+    is_marked = False
     if column.is_text:
         rows = list(range(min(len(column), 500)))
     else:
         values = np.where(column.nulls(), 0, column.values)
+        # A cell further down may have the mark `~` before it.
+        is_marked = column.doubtful is not None and bool(column.doubtful.any())
         rows = [int(values.argmin()), int(values.argmax()), *range(min(len(column), 50))]
-    return max(cell_len(cell_text(column, row)) for row in rows)
+    return max(cell_len(cell_text(column, row)) for row in rows) + is_marked
 
 
 def fitted(layout: list[ShownColumn], width: int) -> list[tuple[ShownColumn, int]]:
@@ -113,7 +116,7 @@ def placed(text: str, width: int, right: bool, middle: bool = False) -> str:
 
 def cell_text(column: Column, row: int) -> str:
     """A cell as it is shown, not yet cut to a width."""
-    text = cell(column, column.cell(row))
+    text = cell_at(column, row)
     return short_kernel(text) if column.spec.text is _KERNEL else text
 
 

@@ -71,7 +71,7 @@ def test_one_large_kernel_instead_of_many():
     assert "Kernels per step 36 → 5, fewer and larger: tanh<f32> vec4 16 → 1 calls (64.0 → " in text
     assert "Less CPU time in launch calls (36 → 5, 180 → 25.0 µs), tanh (16 → 1 calls, " in text
     idle = "The GPU is idle for 41 % → 6 % of the time from the first kernel to the last"
-    assert f"{idle}; most of the change is in gaps attributed to " in text
+    assert f"{idle}; most of the change is attributed to launch call (" in text
     assert "Bottleneck: overhead-bound → memory-bound." in text
     assert "became" not in text
 

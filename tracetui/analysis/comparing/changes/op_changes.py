@@ -30,6 +30,8 @@ from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import Column, Table, numbers, texts
 from tracetui.model.trace import Float64, Trace
 
+OVERLAP = "what it calls overlaps, so that its self time counts as 0"
+"""Why the self time of a row is undecided."""
 _BEYOND_NOISE = (CHANGES.index(Change.LESS), CHANGES.index(Change.MORE))
 
 
@@ -60,6 +62,13 @@ class _OpSide:
         """Self time in ns, with that of calls folded into the row."""
         row = np.where(self.into >= 0, self.into, self.row)
         return spread(row, self.found.part, self.found.self_cpu, self.rows, len(self.side))
+
+    @cached_property
+    def overlapped(self) -> Bool:
+        """Rows with a call whose self time measures nothing, folded calls included."""
+        mask = np.zeros(self.rows, bool)
+        mask[np.where(self.into >= 0, self.into, self.row)[self.found.overlapped]] = True
+        return mask
 
     @cached_property
     def total(self) -> Spread:
@@ -108,7 +117,7 @@ def op_changes(a: Side, b: Side, unfold: bool = False) -> Table:
     noise = noises(left.own, right.own)
     names = [key.name for key in keys]
     first_a, first_b = left.first(), right.first()
-    doubts = _doubts(a, b, keys)
+    doubts = _doubts(keys, left, right)
     table = Table(
         (
             texts(col.MARK, _marks(left, right, into, doubts)),
@@ -177,7 +186,16 @@ def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int
     return marks
 
 
-def _doubts(a: Side, b: Side, keys: list[CallKey]) -> dict[int, str]:
+def _doubts(keys: list[CallKey], left: _OpSide, right: _OpSide) -> dict[int, str]:
+    """Rows that are undecided, and why: launches that were not all recorded, self times that measure nothing."""
+    doubts = _lost_launches(left.side, right.side, keys)
+    for row in np.flatnonzero(left.overlapped | right.overlapped).tolist():
+        names = " and ".join(mark for mark, each in (("A", left), ("B", right)) if each.overlapped[row])
+        doubts[row] = "; ".join(filter(None, (doubts.get(row), f"{names}: {OVERLAP}")))
+    return doubts
+
+
+def _lost_launches(a: Side, b: Side, keys: list[CallKey]) -> dict[int, str]:
     """Rows of launch calls where not all launches were recorded, and why these rows are undecided."""
     reasons = [f"{mark}: {gap}" for mark, side in (("A", a), ("B", b)) if (gap := launch_gap(side))]
     if not reasons:

@@ -78,7 +78,7 @@ MIN_WAIT_SHARE = 0.1
 """Minimum share of the GPU wait before a part, of that wait and the GPU span, for its change to be mentioned."""
 MIN_SYNC_SHARE = 0.1
 """Minimum share of a step spent waiting for the GPU, for its whole duration to be mentioned."""
-CAUSE_HELP_PREFIX = "Gaps attributed to:"
+CAUSE_HELP_PREFIX = "Idle time attributed to:"
 """Start of the help of measures that are causes of gaps."""
 MAX_UNKNOWN_SHARE = 0.2
 """Maximum share of idle time without a known cause, for a cause to be named."""
@@ -205,7 +205,7 @@ def _idle(totals: TotalsByName) -> Iterator[str]:
     if worst := _cause(totals):
         times = worst.difference.a.median, worst.difference.b.median
         word = worst.help.removeprefix(CAUSE_HELP_PREFIX).strip(" .")
-        yield f"{line}; most of the change is in gaps attributed to {word} ({time_scale(times).change(*times)})."
+        yield f"{line}; most of the change is attributed to {word} ({time_scale(times).change(*times)})."
     elif _gpu_measure(totals) == "gpu_busy_us":
         yield f"{line}."
 

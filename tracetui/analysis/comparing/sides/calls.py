@@ -18,7 +18,7 @@ from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.idle.waits import flush, sync_calls
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import queries
-from tracetui.analysis.operators.costs import Costs, costs
+from tracetui.analysis.operators.costs import Costs, costs, is_overlapped
 from tracetui.analysis.operators.views import INNER_VIEWS, idle_view_rows
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Kind, Trace
@@ -47,7 +47,9 @@ class Calls:
     into: Int64
     """Index in `keys` of the operator into which the slice is folded, -1 for a slice that stands for itself."""
     self_cpu: Int64
-    """In ns."""
+    """In ns; 0 where callees overlap and took more time than the call."""
+    overlapped: Bool
+    """Mask of the calls of which that is so."""
     cpu: Int64
     """Duration in ns."""
     keys: tuple[CallKey, ...]
@@ -69,7 +71,8 @@ def _make(side: Side) -> Calls:
     key, keys = _keys(trace, cost)
     host = _hosts(trace, cost.row)
     into = np.where(host >= 0, key[host], -1)
-    return Calls(cost.row, part, key, into, cost.self_cpu, cost.cpu, keys)
+    own = np.maximum(cost.self_cpu, 0)
+    return Calls(cost.row, part, key, into, own, is_overlapped(cost.self_cpu), cost.cpu, keys)
 
 
 def _keys(trace: Trace, cost: Costs) -> tuple[Int64, tuple[CallKey, ...]]:

@@ -23,7 +23,7 @@ from tracetui.analysis.linking.links import calls_named, links, op_rows
 from tracetui.analysis.linking.replays import GRAPH_LAUNCH
 from tracetui.analysis.names import Family
 from tracetui.analysis.occupancy import queries
-from tracetui.analysis.operators.costs import self_times
+from tracetui.analysis.operators.costs import is_overlapped, self_times
 from tracetui.analysis.operators.views import idle_rows, idle_view_rows
 from tracetui.analysis.work.kernel_work import kernel_work
 from tracetui.model.intervals import Bool, Int64, covered
@@ -91,7 +91,7 @@ def _known(side: Side, every: Iterable[Measure]) -> Iterator[Measure]:
         if not rests_on_launches(each.name):
             yield each
         elif each.name in _ON_LAUNCHES or not lost.all():
-            yield replace(each, values=np.where(lost, np.nan, each.values), gap=gap)
+            yield replace(each, values=np.where(lost, np.nan, each.values), gap=gap or each.gap)
 
 
 def _cpu_times(side: Side) -> Iterator[Measure]:
@@ -103,10 +103,14 @@ def _cpu_times(side: Side) -> Iterator[Measure]:
     yield Measure("sync_us", _time(side, sync_calls(trace)), "Time in calls that wait for the GPU.", "us")
     yield Measure("launch_us", _time(side, links(trace).launches), "Time in calls that put work on a GPU.", "us")
     yield Measure("query_us", _time(side, queries(trace)), "Time in occupancy queries.", "us")
-    own = np.full(len(side), np.nan)
+    own, gap = np.full(len(side), np.nan), ""
     if len(links(trace).gpu):
         own = _sums(side, idle, self_times(trace)[idle]) / 1000
-    yield Measure("idle_op_us", own, "Self time of operators that put nothing on the GPU.", "us")
+        overlapped = idle[is_overlapped(self_times(trace)[idle])]
+        if len(overlapped):
+            own = np.where(_count(side, overlapped) > 0, np.nan, own)
+            gap = f"what {len(overlapped):,} of these operators call overlaps, so that their self time is not known"
+    yield Measure("idle_op_us", own, "Self time of operators that put nothing on the GPU.", "us", gap)
 
 
 def _gpu_times(side: Side) -> Iterator[Measure]:
