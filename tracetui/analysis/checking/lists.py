@@ -14,7 +14,13 @@ import numpy as np
 
 from tracetui.analysis import columns as col
 from tracetui.analysis.checking.values import Rows, Value, of_column
-from tracetui.analysis.comparing.sides.measures import Measure, measures, rests_on_launches, without_launches
+from tracetui.analysis.comparing.sides.measures import (
+    CAUSE_HELP,
+    Measure,
+    measures,
+    rests_on_launches,
+    without_launches,
+)
 from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
 from tracetui.analysis.idle.cause_words import KEYS, WORDS
 from tracetui.analysis.kernel_names import Family
@@ -211,7 +217,7 @@ def _unused(side: Side) -> dict[str, Measure]:
     """Kernel families and causes of gaps that do not occur, all 0."""
     nothing = np.zeros(len(side))
     families = {f"{each.name.lower()}_us": f"Sum of GPU durations: {each.name.lower()}." for each in GPU_FAMILIES}
-    causes = {key: f"Gaps attributed to: {word.lower()}." for key, word in zip(KEYS, WORDS, strict=True)}
+    causes = {key: f"{CAUSE_HELP} {word.lower()}." for key, word in zip(KEYS, WORDS, strict=True)}
     return {name: Measure(name, nothing, help, "us") for name, help in {**families, **causes}.items()}
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tracetui.analysis.comparing.changes.totals_table import Total
 from tracetui.analysis.comparing.sentences.words import in_brackets, joined, listed, noise, per, time_sentence
 from tracetui.analysis.comparing.sides.composition import PartGroup, groups_of_parts, is_mixed
-from tracetui.analysis.comparing.sides.measures import measures
+from tracetui.analysis.comparing.sides.measures import CAUSE_HELP, measures
 from tracetui.analysis.comparing.sides.noise import Change, Difference
 from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, Side
 from tracetui.analysis.comparing.sides.traits import traits
@@ -78,8 +78,6 @@ MIN_WAIT_SHARE = 0.1
 """Minimum share of the GPU wait before a part, of that wait and the GPU span, for its change to be mentioned."""
 MIN_SYNC_SHARE = 0.1
 """Minimum share of a step spent waiting for the GPU, for its whole duration to be mentioned."""
-CAUSE_HELP_PREFIX = "Idle time attributed to:"
-"""Start of the help of measures that are causes of gaps."""
 MAX_UNKNOWN_SHARE = 0.2
 """Maximum share of idle time without a known cause, for a cause to be named."""
 MAIN_CAUSE_SHARES = (0.5, 1.1)
@@ -204,7 +202,7 @@ def _idle(totals: TotalsByName) -> Iterator[str]:
     line = f"The GPU is idle for {change} of the time from the first kernel to the last"
     if worst := _cause(totals):
         times = worst.difference.a.median, worst.difference.b.median
-        word = worst.help.removeprefix(CAUSE_HELP_PREFIX).strip(" .")
+        word = worst.help.removeprefix(CAUSE_HELP).strip(" .")
         yield f"{line}; most of the change is attributed to {word} ({time_scale(times).change(*times)})."
     elif _gpu_measure(totals) == "gpu_busy_us":
         yield f"{line}."
@@ -224,7 +222,7 @@ def _wait_before(totals: TotalsByName, per: str) -> Iterator[str]:
 
 def _cause(totals: TotalsByName) -> Total | None:
     """The main cause of the change of the idle time; None where too much idle time has no known cause."""
-    causes = {name: each for name, each in totals.items() if each.help.startswith(CAUSE_HELP_PREFIX)}
+    causes = {name: each for name, each in totals.items() if each.help.startswith(CAUSE_HELP)}
     for side in ("a", "b"):
         known = {name: getattr(each.difference, side).median for name, each in causes.items()}
         if known.get("idle_unknown_us", 0) > MAX_UNKNOWN_SHARE * sum(known.values()):

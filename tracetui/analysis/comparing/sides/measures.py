@@ -31,6 +31,8 @@ from tracetui.model.trace import Float64, Kind
 
 COUNT = ""
 """Unit of counts."""
+CAUSE_HELP = "Gaps attributed to:"
+"""Start of the help of measures that are causes of gaps."""
 MAX_LOST_SHARE = 0.01
 """Maximum share of a part's GPU activities with lost launches, for measures that rest on launches to be known."""
 _ON_LAUNCHES = ("launches", "launch_us", "graph_launches", "idle_ops", "idle_op_us")
@@ -173,7 +175,7 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
         mine = spent[gap]
         if mine.any():
             sums = _tally(part, side, mine) / 1000
-            yield Measure(KEYS[cause], sums, f"Gaps attributed to: {WORDS[cause].lower()}.", "us")
+            yield Measure(KEYS[cause], sums, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
 
 
 def _moved(side: Side) -> Iterator[Measure]:
