@@ -16,6 +16,7 @@ from tests.support.app import Shown, burst, keys, settle, shown, training
 from tests.support.build import kernel, launch, make_trace, op
 from tests.support.paths import ROOT
 from tests.support.waiting import until
+from tracetui.drawing.timeline.legend import legend_lines
 from tracetui.drawing.timeline.window import Window
 from tracetui.opening import SideName
 from tracetui.ui.app import TraceApp
@@ -23,9 +24,11 @@ from tracetui.ui.base.commands import all_commands
 from tracetui.ui.base.keys import DECLARED, declared_keys, where_it_works
 from tracetui.ui.widgets import hints_bar
 from tracetui.ui.widgets.details import Details
-from tracetui.ui.widgets.help_screen import help_rows
+from tracetui.ui.widgets.help_screen import HelpScreen, help_rows
 from tracetui.ui.widgets.lanes import LanesView
+from tracetui.ui.widgets.legend import Legend
 from tracetui.ui.widgets.sized_screen import SizedScreen
+from tracetui.ui.widgets.table_view import TableView
 
 SIZES = [(200, 50), (120, 40), (80, 24)]
 
@@ -272,3 +275,22 @@ def test_where_a_key_works_is_a_sentence(name):
             "left": "← (left) works everywhere.",
         }[name]
     )
+
+
+@pytest.mark.parametrize(
+    ("part", "first"), [("lanes", "Earlier"), ("list", "Next row"), ("details", "Next link or line")]
+)
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_help_begins_with_the_keys_of_the_focus_and_has_a_legend(part, first, size):
+    async with shown(training(), size) as (app, pilot):
+        if part == "details" and size[0] < 110:
+            await pilot.press("i")
+        app.screen.set_focus({"list": app.list, "lanes": app.view.lanes, "details": app.view.query_one(Details)}[part])
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        table = app.screen.query_one(TableView).table
+        assert table is not None and table["does"].cell(0) == first
+        legend = app.screen.query_one(Legend)
+        assert legend.size.height == len(legend_lines(legend.colours, legend.size.width))
+        assert app.screen.query_one(TableView).size.height >= 8

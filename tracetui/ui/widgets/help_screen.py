@@ -15,6 +15,7 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command, commands_in_focus
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, BarPart
+from tracetui.ui.widgets.legend import Legend
 from tracetui.ui.widgets.table_view import TableView
 
 _KEYS = ColumnSpec("keys", "keys", width=16)
@@ -35,15 +36,19 @@ class HelpScreen(Overlay[None]):
         command(keys.HELP, "close", "Close the help"),
     ]
 
-    def __init__(self, rows: list[HelpRow], title: str) -> None:
+    def __init__(self, rows: list[HelpRow], title: str, has_legend: bool = False) -> None:
+        """`has_legend` says whether there are colours and marks to explain."""
         super().__init__()
+        self._has_legend = has_legend
         self._rows = rows
         self._title = title
 
     def compose(self) -> ComposeResult:
-        """A title, the list and how to leave."""
+        """A title, the list, the legend and how to leave."""
         yield Bar(id="title")
         yield TableView()
+        if self._has_legend:
+            yield Legend()
         yield Bar(id="hints")
 
     def on_mount(self) -> None:

@@ -101,4 +101,4 @@ class SizedScreen(Screen[None]):
         from tracetui.ui.widgets.help_screen import HelpScreen, help_rows
 
         rows = help_rows(self, self.view.panes.table)
-        self.app.push_screen(HelpScreen(rows, self.help_title()))
+        self.app.push_screen(HelpScreen(rows, self.help_title(), has_legend=True))
