@@ -22,6 +22,7 @@ from tracetui.opening import SideName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import all_commands
 from tracetui.ui.base.keys import DECLARED, declared_keys, where_it_works
+from tracetui.ui.trace.mark_picker import MarkPicker
 from tracetui.ui.widgets import hints_bar
 from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.help_screen import HelpScreen, help_rows
@@ -294,3 +295,18 @@ async def test_the_help_begins_with_the_keys_of_the_focus_and_has_a_legend(part,
         legend = app.screen.query_one(Legend)
         assert legend.size.height == len(legend_lines(legend.colours, legend.size.width))
         assert app.screen.query_one(TableView).size.height >= 8
+
+
+async def test_marks_are_listed_by_slice_step_and_index():
+    async with shown(training()) as (app, pilot):
+        await keys(pilot, "m", "full_stop", "m", "g", "m", "right_square_bracket", "m", "0", "apostrophe")
+        assert isinstance(app.screen, MarkPicker)
+        table = app.screen.query_one(TableView).table
+        assert table is not None
+        cells = [tuple(table[name].cell(i) for name in ("mark", "step", "index", "start")) for i in range(len(table))]
+        assert cells == [
+            ("gemm", "2", "1", "60.0 µs"),
+            ("relu_kernel", "2", "2", "440.0 µs"),
+            ("cudaLaunchKernel", "2", None, "410.0 µs"),
+            ("gemm", "3", "1", "60.0 µs"),
+        ]

@@ -292,7 +292,7 @@ class TraceView(SearchableView):
         # Pickers are needed only once one is opened.
         from tracetui.ui.trace.mark_picker import MarkPicker
 
-        self.app.push_screen(MarkPicker(self.navigator.marks.marks), self.navigator.go_to_mark)
+        self.app.push_screen(MarkPicker(self.trace, self.navigator.marks.marks), self.navigator.go_to_mark)
 
     def action_copy_row(self) -> None:
         """Copy the current row of the list as Markdown."""
