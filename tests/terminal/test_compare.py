@@ -21,7 +21,7 @@ def test_two_traces(start, size):
     lines = screen.splitlines()
     first, second = (next(i for i, line in enumerate(lines) if line.startswith(f"  {side}  step")) for side in "AB")
     assert first < second < next(i for i, line in enumerate(lines) if "2 Ops" in line)
-    tmux.press("BTab")
+    tmux.press("Tab", "Tab")
     tmux.wait_for(" B: ")
     tmux.press("V")
     tmux.wait_until_gone("main thread")

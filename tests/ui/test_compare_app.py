@@ -389,7 +389,7 @@ async def test_what_is_said_fits_or_is_one_key_away(eager: SideName, compiled: S
     async with shown(eager, compiled, (80, 24)) as (app, pilot):
         said = app.view.query_one(StatementView)
         assert said.size.height == 1
-        assert "v: all" in said.render_line(0).text
+        assert "V: all" in said.render_line(0).text
         await pilot.press("V")
         await pilot.pause()
         assert said.size.height > 5 and not app.view.timelines.display

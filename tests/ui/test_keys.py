@@ -310,3 +310,10 @@ async def test_marks_are_listed_by_slice_step_and_index():
             ("cudaLaunchKernel", "2", None, "410.0 µs"),
             ("gemm", "3", "1", "60.0 µs"),
         ]
+
+
+async def test_two_tabs_in_one_burst_go_two_parts_on():
+    async with shown(training()) as (app, pilot):
+        burst(app, "tab", "tab")
+        await settle(pilot)
+        assert isinstance(app.focused, Details)

@@ -44,6 +44,13 @@ def loop(name, steps, out=None, fails_at=None, **options):
 loop("whole", 9, out="deep/er/whole.json.gz", label="train", params={"lr": 0.1})
 loop("exact", 2, out="exact.json", label="mine", wait=0, warmup=1, active=1, shapes=False)
 loop("early", 2)
+warnings.simplefilter("default")
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    loop("again", 2, out="exact.json", label="again", wait=0, warmup=1, active=1, shapes=False)
+    told["words"] = [str(each.message) for each in said if "exists" in str(each.message)]
+loop("replaced", 2, out="exact.json", label="mine", wait=0, warmup=1, active=1, shapes=False, replace=True)
+warnings.simplefilter("error")
 loop("raises", 9, fails_at=3)
 loop("odd", 1, active=0)
 loop("nowhere", 5, out="/proc/nowhere/x.json")
@@ -152,12 +159,20 @@ def test_a_program_that_forks_and_goes_elsewhere_has_one_trace(loops):
     assert names(folder / "forked.json").count("aten::mm") == 3
 
 
+def test_a_second_recording_gets_a_number_and_says_so(loops):
+    told, folder = loops
+    assert told["words"] == ["exact.json exists: the trace is in exact-2.json; replace=True replaces it."]
+    assert "again" in names(folder / "exact-2.json")
+    assert "again" not in names(folder / "exact.json")
+
+
 def test_a_pipe_is_not_replaced_by_a_trace(loops):
     assert loops[0]["special"].startswith("NotWritten")
 
 
 def test_nothing_else_is_left(loops):
     assert sorted(path.name for path in loops[1].rglob("*") if path.is_file()) == [
+        "exact-2.json",
         "exact.json",
         "forked.json",
         "short.json.gz",

@@ -38,16 +38,19 @@ def record(
     stack: bool = False,
     memory: bool = False,
     params: Mapping[str, Any] | None = None,
+    replace: bool = False,
 ) -> Iterator[Recorder]:
     """Record some iterations of a loop; call the yielded recorder at the end of each iteration.
 
     Args:
-        out: path of the trace, compressed if it ends in `.gz`; folders are created, an existing file is replaced.
+        out: path of the trace, compressed if it ends in `.gz`; folders are created. Where a file exists
+            the trace gets a number (`train-2.json.gz`), with a warning that names it.
         label: the annotation around each recorded iteration.
         wait: iterations before the profiler starts.
         warmup: iterations that the profiler observes and discards.
         active: iterations that are recorded; the trace is written after the last of them, and the loop may continue.
         params: kept in the trace, to tell recordings apart.
+        replace: replace a file that exists.
 
     A loop that ends earlier gives a trace of the iterations that were recorded, with a warning.
 
@@ -58,7 +61,7 @@ def record(
         wait=wait, warmup=warmup, active=active, shapes="on" if shapes else "off", stack=stack, memory=memory
     )
     # The program may change the current folder meanwhile.
-    recorder = Recorder(Path(out).absolute(), label, options, params or {})
+    recorder = Recorder(Path(out).absolute(), label, options, params or {}, replace)
     try:
         recorder.start()
         yield recorder
@@ -70,8 +73,13 @@ def record(
 class Recorder:
     """Counts iterations, and writes the trace after the last recorded one; further calls do nothing."""
 
-    def __init__(self, out: Path, label: str, options: Options, params: Mapping[str, Any]) -> None:
+    def __init__(
+        self, out: Path, label: str, options: Options, params: Mapping[str, Any], replace: bool = False
+    ) -> None:
+        self._out = out
         self.path = out
+        """Where the trace is, once it is written: numbered where another file was there."""
+        self._replaces = replace
         self.written = False
         """Whether the trace has been written."""
         self._label = label
@@ -135,7 +143,7 @@ class Recorder:
             return
         if self._is_running:
             self._stop()
-        trace_file.remove_parts(self.path, self._token)
+        trace_file.remove_parts(self._out, self._token)
 
     def _stop(self) -> None:
         self._is_running = False
@@ -144,15 +152,19 @@ class Recorder:
         self._profiler.stop()
 
     def _write(self, recorded: int) -> None:
-        raw, part = trace_file.part_paths(self.path, self._token)
+        raw, part = trace_file.part_paths(self._out, self._token)
         trace_file.create_empty(raw)
         profiling.export(self._profiler, raw)
         contents = trace_file.read_contents(raw)
         if contents.steps < recorded:
             raise Incomplete(f"The trace holds {contents.steps} of {recorded} steps.")
-        trace_file.pack(raw, part, self.path)
-        trace_file.require_writable(self.path)
-        os.replace(part, self.path)
+        trace_file.pack(raw, part, self._out)
+        trace_file.require_writable(self._out)
+        self.path = trace_file.move_to_destination(part, self._out, self._replaces)
+        if self.path != self._out:
+            warnings.warn(
+                f"{self._out.name} exists: the trace is in {self.path.name}; replace=True replaces it.", stacklevel=5
+            )
         self.written = True
 
     def _open_annotation(self) -> None:

@@ -15,7 +15,7 @@ from tracetui.safe_text import clean
 from tracetui.ui.base.text_cutting import CUT, cut_line
 from tracetui.ui.description.styled_lines import folded
 
-MORE = " … v: all"
+MORE = " … V: all"
 """Ends the last line when there is more to read."""
 
 

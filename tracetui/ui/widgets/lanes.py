@@ -56,7 +56,7 @@ def timeline_commands(*hinted: str) -> list[Binding]:
         command(keys.PAN_LEFT, "pan(-1)", "Pan left", "Earlier, by a sixth of the window."),
         command(keys.PAN_RIGHT, "pan(1)", "Pan right", "Later, by a sixth of the window."),
         command(keys.FIT, "fit_selection", "Fit the selection", "In the middle of the window.", hint("fit")),
-        command(keys.FIT_ALL, "fit_trace", "Fit all", "The whole trace; in a comparison the steps."),
+        command(keys.FIT_ALL, "fit_trace", "Fit the trace", "Shows all of it; in a comparison the steps."),
         command(keys.NEXT_SAME, "same(1)", "Next slice of this name", "On any lane of this kind.", hint("same")),
         command(
             keys.PREVIOUS_SAME, "same(-1)", "Previous slice of this name", "On any lane of this kind.", hint("same")

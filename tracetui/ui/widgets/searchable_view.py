@@ -155,7 +155,7 @@ class SearchableView(Widget):
         if self.finder.is_set:
             self.finder.leave()
         else:
-            self.panes.view.focus()
+            self.screen.set_focus(self.panes.view)
 
     def action_part(self, direction: int) -> None:
         """Give the keys to the next or previous part that is on screen."""
@@ -164,7 +164,8 @@ class SearchableView(Widget):
             return
         focused = self.screen.focused
         index = parts.index(focused) + direction if focused in parts else 0
-        parts[index % len(parts)].focus()
+        # `focus()` waits for a turn of the loop: the next tab of a burst would begin here again.
+        self.screen.set_focus(parts[index % len(parts)])
 
     def action_sideways(self, direction: int) -> None:
         """Pan the timeline from a part that has nothing to move to the side."""
