@@ -21,7 +21,7 @@ from tracetui.drawing.timeline.window import Window
 from tracetui.opening import SideName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import all_commands
-from tracetui.ui.base.keys import DECLARED, declared_keys, where_it_works
+from tracetui.ui.base.keys import DECLARED, TABS, declared_keys, where_it_works
 from tracetui.ui.trace.mark_picker import MarkPicker
 from tracetui.ui.widgets import hints_bar
 from tracetui.ui.widgets.details import Details
@@ -105,7 +105,7 @@ def test_keys_do_what_they_mean_on_every_screen():
 
 def test_the_document_lists_the_declared_keys():
     told = re.findall(r"^\| (`.+?`) \| (.+) \|$", (ROOT / "docs" / "screen.md").read_text(), re.MULTILINE)
-    panes = {row for row in told if re.fullmatch(r"`[1-9MHR]`", row[0])}
+    panes = {row for row in told if row[0].strip("`") in TABS.names.split(",")}
     declared = [(" ".join(f"`{each}`" for each in key.shown), key.meaning) for key in DECLARED]
     assert [row for row in told if row not in panes] == declared
 
@@ -124,7 +124,7 @@ async def test_help_and_palette_list_the_declared_keys(compares, eager, compiled
         wanted = {key for key in DECLARED if key.where not in (other, "in the list of traces")}
         wanted -= {key for key in wanted if key.names == "space" or (compares and key.names == "c")}
         shown_keys = {each for key in wanted for each in key.shown}
-        tabs = set("456789MHR") if compares else set()
+        tabs = set(TABS.names.split(",")) - set("123") if compares else set()
         palette = {each for command in all_commands(app.screen) for each in command.keys}
         assert palette == shown_keys - tabs
         in_help = set()
