@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from tests.support.build import Event, annotation, op, step
+from tests.support.build import Event, annotation, op, python, step
 from tests.support.findings import MS, ids, one
 from tests.support.memory_events import Moment, with_memory
 from tracetui.analysis.findings.finding import Severity
@@ -14,6 +14,17 @@ from tracetui.model.trace import Trace
 
 MIB = 1 << 20
 START = 100 * MIB
+NEXT_BATCH = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+
+
+MARKS: dict[str, Callable[[int, int], list[Event]]] = {
+    "steps": lambda index, begin: [step(index, begin, 9 * MS)],
+    "annotations": lambda _, begin: [annotation("batch", begin, 9 * MS)],
+    "frames": lambda _, begin: [python("eval.py(7): predict", begin, 9 * MS)],
+    "loader": lambda _, begin: [annotation(NEXT_BATCH, begin, MS // 2)],
+    "nothing": lambda _, begin: [],
+}
+"""What tells where iterations begin."""
 
 
 def _forward(
@@ -29,7 +40,7 @@ def _forward(
     moments, total, number = [], START, 0
     for index, mebibytes in enumerate(kept):
         begin = index * 10 * MS
-        events.append(step(index, begin, 9 * MS) if marks == "steps" else annotation("batch", begin, 9 * MS))
+        events += MARKS[marks](index, begin)
         for call in range(3):
             args = {"Sequence number": number} if sequence else {}
             events.append(op("aten::mm", begin + (call + 1) * MS, MS // 2, args=args))
@@ -47,9 +58,11 @@ def test_memory_that_grows_in_every_step_without_a_backward_pass_misses_no_grad(
     assert (finding.cost, finding.severity) == (None, Severity.MAJOR)
 
 
-def test_an_annotation_that_repeats_serves_for_steps():
-    finding = one(_forward([10, 10, 10], marks="annotations"), "missing-no-grad")
-    assert "in every iteration" in finding.title and "in 3 iterations; " in finding.evidence
+@pytest.mark.parametrize("marks", ["annotations", "frames", "loader"])
+def test_what_repeats_serves_for_steps(marks):
+    # Between four reads of a batch lie three iterations.
+    finding = one(_forward([10, 10, 10, 10][: 4 if marks == "loader" else 3], marks=marks), "missing-no-grad")
+    assert "in every iteration" in finding.title and "100.0 → 130.0 MiB in 3 iterations; " in finding.evidence
 
 
 def test_memory_of_the_host_counts_where_there_is_no_other():
@@ -64,6 +77,8 @@ def test_memory_of_the_host_counts_where_there_is_no_other():
         _forward([10, 10, 0, 10]),
         _forward([40, 20, 10, 4]),
         _forward([900, 10, 10, 10]),
+        _forward([10, 10, 10, 10], marks="nothing"),
+        _forward([10, 10, 10], marks="loader"),
         _forward([10, 10, 10], sequence=False),
         _forward([10, 10, 10], advances=False),
         _forward([10, 10, 10], more=[op("autograd::engine::evaluate_function: MmBackward0", 5 * MS, MS)]),
@@ -75,6 +90,8 @@ def test_memory_of_the_host_counts_where_there_is_no_other():
         "not in every step",
         "a cache that fills up",
         "loaded in the first step",
+        "nothing that repeats",
+        "two iterations between batches",
         "no sequence numbers",
         "sequence numbers that stand still",
         "a backward pass",

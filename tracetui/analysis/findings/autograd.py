@@ -6,21 +6,23 @@ of a cache does, is no finding.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.finding import MIN_SHARES, Finding, severity_of
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.linking.links import op_rows
-from tracetui.analysis.linking.markers import markers
+from tracetui.analysis.linking.step_sources import step_sources
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.memory.allocator import CPU, allocator
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import counted, size, size_change
 from tracetui.model.table import NULL
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Kind, Trace
 
 MIN_ITERATIONS = 3
 """Minimum iterations in all of which memory grows."""
@@ -29,15 +31,23 @@ MIN_GROWTH = MIN_SHARES[0][0]
 MIN_LAST_GROWTH = 0.5
 """Minimum growth in the last iteration relative to the median one; less is a cache that fills up."""
 
+_NEXT_BATCH = re.compile(r"^enumerate\(DataLoader\)#")
+
 
 @dataclass(frozen=True, eq=False)
 class _Iterations:
-    """Repetitions of the same work, in order."""
+    """Repetitions of the same work, in order; parallel arrays."""
 
     row: Int64
-    """Slices of steps, or of an annotation that repeats."""
+    """Slices of steps, of an annotation or function that repeats, or of reads of the next batch."""
+    start: Int64
+    end: Int64
+    """In ns; each ends before or when the next one starts."""
     word: str
     """What one of them is called."""
+
+    def __len__(self) -> int:
+        return len(self.row)
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ def missing_no_grad(scope: Scope) -> Iterator[Finding]:
     if scope.step is not None or program.has_backward or program.has_optimizer or not program.has_memory:
         return
     rounds = _iterations(trace)
-    if len(rounds.row) < MIN_ITERATIONS or not _records_gradients(trace, rounds):
+    if len(rounds) < MIN_ITERATIONS or not _records_gradients(trace, rounds):
         return
     growth = max(_growths(trace, rounds), key=lambda each: each.share, default=None)
     severity = None if growth is None or growth.share < MIN_GROWTH else severity_of(growth.share)
@@ -72,7 +82,7 @@ def missing_no_grad(scope: Scope) -> Iterator[Finding]:
         severity,
         f"Memory grows by {size(growth.each)} in every {rounds.word}: autograd records for a backward pass that never "
         "runs",
-        f"{growth.device}: {size_change(growth.start, growth.end)} in {counted(len(rounds.row), rounds.word)}; "
+        f"{growth.device}: {size_change(growth.start, growth.end)} in {counted(len(rounds), rounds.word)}; "
         "operators carry autograd sequence numbers, no backward pass and no optimizer ran",
         "Run it under torch.inference_mode() or torch.no_grad(); where results are kept, keep .detach() or .item() of "
         "them.",
@@ -82,11 +92,18 @@ def missing_no_grad(scope: Scope) -> Iterator[Finding]:
 
 
 def _iterations(trace: Trace) -> _Iterations:
-    every = steps(trace)
+    """The steps, or else what covers most of the time and repeats, or else what lies between reads of batches."""
+    every, slices = steps(trace), trace.slices
     if len(every):
-        return _Iterations(every.row, "step")
-    offered = markers(trace)
-    return _Iterations(offered[0].rows if offered else np.empty(0, np.int64), "iteration")
+        return _Iterations(every.row, every.start, every.end, "step")
+    low, high = trace.window
+    for source in step_sources(trace):
+        if source.is_certain and len(source.rows) >= MIN_ITERATIONS and 2 * source.covered(trace) >= high - low:
+            return _Iterations(source.rows, slices.start[source.rows], source.end, "iteration")
+    rows = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
+    rows = rows[is_named(trace, rows, _NEXT_BATCH.search)]
+    rows = rows[np.argsort(slices.start[rows], kind="stable")]
+    return _Iterations(rows[:-1], slices.start[rows[:-1]], slices.start[rows[1:]], "iteration")
 
 
 def _records_gradients(trace: Trace, rounds: _Iterations) -> bool:
@@ -98,15 +115,15 @@ def _records_gradients(trace: Trace, rounds: _Iterations) -> bool:
     start, reach = slices.start[ops[order]], np.maximum.accumulate(number[order])
     if len(start) == 0:
         return False
-    first = np.searchsorted(start, slices.start[rounds.row])
-    last = np.searchsorted(start, slices.end[rounds.row]) - 1
+    first = np.searchsorted(start, rounds.start)
+    last = np.searchsorted(start, rounds.end) - 1
     return bool((last > first).all() and (reach[last] > reach[np.minimum(first, len(reach) - 1)]).all())
 
 
 def _growths(trace: Trace, rounds: _Iterations) -> Iterator[_Growth]:
     """The devices whose memory grows in every iteration and does not level off."""
-    events, slices = allocator(trace), trace.slices
-    moments = np.append(slices.start[rounds.row], slices.end[rounds.row[-1]])
+    events = allocator(trace)
+    moments = np.append(rounds.start, rounds.end[-1])
     every = range(len(events.devices))
     # The host's memory counts where there is no other.
     for number in [number for number in every if not events.devices[number].startswith(CPU)] or every:
