@@ -34,6 +34,8 @@ UNNAMED = "unnamed collective"
 _TENSOR_PARALLEL = re.compile(r"(?i)tensor|(^|[^a-z])tp([^a-z]|$)")
 _EXPERT_PARALLEL = re.compile(r"(?i)expert|(^|[^a-z])ep([^a-z]|$)")
 _PIPELINE_PARALLEL = re.compile(r"(?i)pipe|(^|[^a-z])pp([^a-z]|$)")
+MAX_READ_COLLECTIVES = 10_000
+"""Maximum collectives whose arguments are read from the file, the first ones."""
 _UNNAMED_GROUPS = ("", "default_pg", "undefined", "None")
 
 
@@ -76,7 +78,7 @@ def _kind(around: Sequence[str], kernel: str) -> str:
 
 def form_of(trace: Trace, rows: Int64) -> str:
     """The form of parallelism that the recorded process groups name, where they name the same for all."""
-    (given,) = trace.args_of(rows, ["Process Group Description"])
+    (given,) = trace.args_of(rows[:MAX_READ_COLLECTIVES], ["Process Group Description"])
     texts = {str(text) for text in given} - set(_UNNAMED_GROUPS)
     if len(texts) == 0 or any(str(text) in _UNNAMED_GROUPS for text in given):
         return ""

@@ -13,7 +13,7 @@ import numpy as np
 
 from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.common.lanes import is_named, lane_numbers
-from tracetui.analysis.findings.collective_kinds import form_of, kinds_of
+from tracetui.analysis.findings.collective_kinds import MAX_READ_COLLECTIVES, form_of, kinds_of
 from tracetui.analysis.findings.finding import Finding
 from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.idle.exposure import communicates
@@ -120,7 +120,7 @@ def _within_layers(scope: Scope, rows: Int64) -> bool:
 
 def _bytes(trace: Trace, rows: Int64) -> str:
     """The median size of what the collectives send, where it is recorded."""
-    numbers, types = trace.args_of(rows, ["In msg nelems", "dtype"])
+    numbers, types = trace.args_of(rows[:MAX_READ_COLLECTIVES], ["In msg nelems", "dtype"])
     given = [
         number * _BYTES[kind]
         for number, kind in zip(numbers, types, strict=True)

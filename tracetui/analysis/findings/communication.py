@@ -12,7 +12,7 @@ import numpy as np
 
 from tracetui.analysis.common.groups import Groups, distinct
 from tracetui.analysis.common.lanes import lane_numbers
-from tracetui.analysis.findings.collective_kinds import Kinds, form_of, kinds_of
+from tracetui.analysis.findings.collective_kinds import MAX_READ_COLLECTIVES, Kinds, form_of, kinds_of
 from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.idle.exposure import communicates
@@ -159,6 +159,7 @@ def _times(scope: Scope, count: int) -> str:
 
 def _waiting(trace: Trace, rows: Int64) -> str:
     """How far the times of collectives of one size lie apart, which is waiting; empty where sizes are not recorded."""
+    rows = rows[:MAX_READ_COLLECTIVES]
     numbers, types = trace.args_of(rows, ["In msg nelems", "dtype"])
     known = np.array([isinstance(number, int) for number in numbers], bool)
     if not known.any():
