@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.build import kernel
 from tests.support.devices import A100
 from tests.support.findings import ids, one
@@ -48,6 +50,18 @@ def test_one_grid_for_several_sizes_is_a_persistent_kernel():
 def test_one_grid_for_very_different_times_may_be_one_where_no_shapes_tell():
     assert "low-waves" not in ids(said(work(80, 100_000), work(80, 200_000)))
     assert "low-waves" in ids(said(work(80, 100_000), work(80, 110_000)))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void deep_gemm::fp8_gemm_kernel<7168u, 4096u, 128u, 112u, 128u, 1u, 4u, 2u, (deep_gemm::GemmType)0>(P)",
+        "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<S, cutlass::gemm::PersistentScheduler>>(P)",
+        "matmul_kernel_persistent",
+    ],
+)
+def test_kernels_that_are_called_persistent_choose_their_grid(name):
+    assert "low-waves" not in ids(said(work(80, name=name), work(80, name=name)))
 
 
 def test_communication_leaves_the_device_to_others():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
-from functools import cache
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from tracetui.analysis.findings.finding import Finding
 from tracetui.analysis.findings.launches import kernel_time
 from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.kernel_names import short_kernel
-from tracetui.analysis.names import decode
 from tracetui.model.intervals import Bool, Int64
 
 MIN_COVERAGE = 0.9
@@ -29,7 +28,11 @@ MIN_SHARE_OF_KERNEL_TIME = 0.1
 """Minimum share of the GPU time in grids that do not cover the device."""
 MAX_SPREAD = 1.5
 """Maximum duration of calls with one grid and unknown shapes, relative to the shortest, that may be equal work."""
-_PERSISTENT = ("persistent", "stream-k", "cooperative")
+_PERSISTENT = re.compile(
+    r"persistent|stream_?k|cooperative|ping_?pong|warp_?specialized|deep_?gemm|FlashAttnFwdSm90|splitkv_mla",
+    re.IGNORECASE,
+)
+"""Names of kernels whose blocks stay on the device and take one tile after another."""
 
 
 def low_waves(scope: Scope) -> Iterator[Finding]:
@@ -80,10 +83,4 @@ def _persistent(scope: Scope, rows: Int64, setup: Configuration) -> Bool:
         shortest, slowest = dur[rows[groups.smallest(dur[rows])]], dur[rows[groups.largest(dur[rows])]]
         several |= ~calls_known & (slowest > MAX_SPREAD * np.maximum(shortest, 1))
     constant: Bool = ((grids == 1) & several)[kernel.member]
-    return constant | is_named(trace, rows, _is_persistent)
-
-
-@cache
-def _is_persistent(name: str) -> bool:
-    words = " ".join(decode(name).flags).casefold()
-    return any(word in words for word in _PERSISTENT)
+    return constant | is_named(trace, rows, _PERSISTENT.search)
