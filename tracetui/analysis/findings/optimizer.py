@@ -61,8 +61,8 @@ def optimizer_loop(scope: Scope) -> Iterator[Finding]:
         f"{scope.per_step(len(loop.kernels), 'kernel')} inside {trace.name_of(int(loop.rows[0]))}, "
         f"{duration(int(trace.slices.dur[loop.kernels].sum()))}, launched in "
         f"{duration(int(trace.slices.dur[loop.rows].sum()))} of CPU time; " + ", ".join(parts),
-        "Make the optimizer with foreach=True (PyTorch 1.12 and later; the default since 2.0 where all parameters allow "
-        "it), or with fused=True for SGD, Adam and AdamW: one kernel then updates many parameters.",
+        "Make the optimizer with foreach=True (PyTorch 1.12 and later; the default since 2.0 where all parameters "
+        "allow it), or with fused=True for SGD, Adam and AdamW: one kernel then updates many parameters.",
         longest(trace, loop.rows),
         action="make the optimizer with foreach=True or fused=True",
     )
