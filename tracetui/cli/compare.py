@@ -6,6 +6,7 @@ A side is PATH or PATH#SCOPE; a scope alone is of the same trace:
   forward         every run of an annotation, a Python function or an operator of that name
   forward[2]      its second run
   e120            the slice of event 120; all is the whole capture
+  @12us+250us     a range of time: its start and length
 Quote it in a shell: 'trace.json#unfused[2]'. A is before, B is after; numbers are medians over the parts, times in
 microseconds."""
 

@@ -74,7 +74,7 @@ def read_view_string(text: str) -> Viewpoint:
     Raises: UsageError when it cannot be understood.
     """
     where, _, when = text.strip().partition("@")
-    start, length = _window(text, when) if when else (None, None)
+    start, length = read_window(text, when) if when else (None, None)
     step: int | None = None
     pane: str | None = None
     event = kernel = -1
@@ -98,7 +98,11 @@ def read_view_string(text: str) -> Viewpoint:
     return Viewpoint(step, pane, event, kernel, start, length, every_step, steps_by)
 
 
-def _window(text: str, when: str) -> tuple[float, float | None]:
+def read_window(text: str, when: str) -> tuple[float, float | None]:
+    """Start and length in ns of `12.5us+250us`; `text` is what it is part of.
+
+    Raises: UsageError when it is no time.
+    """
     found = _WINDOW.match(when)
     if found is None:
         raise UsageError(f"the view {text!r} has no time after @ such as 12.5us or 1.2ms+250us")

@@ -78,7 +78,7 @@ LAST = Key("end", "last row; on the timeline the last slice of the row; end of t
 PAGE_DOWN = Key("ctrl+d,pagedown", "a page down")
 PAGE_UP = Key("ctrl+u,pageup", "a page up")
 ENTER = Key("enter", "go into what is under the cursor: a row, a link, a form")
-SPACE = Key("space", "mark a trace to be compared; in a form the next value")
+SPACE = Key("space", "mark for a comparison: a trace, a step, a function, a module, a run; in a form the next value")
 ESCAPE = Key(
     "escape",
     "back one level: from a search or filter, what covers the list, the timeline, a list to pick from, a screen",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracetui.analysis.comparing.sides.measures import measures
-from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
+from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, STEP, Side
 from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.drawing.format import shorten
 from tracetui.model.quantities import count, duration
@@ -59,7 +59,7 @@ def part_parts(letter: str, shown: ShownPart, focused: bool, width: int, represe
     if side.part_kind == CAPTURE:
         parts.append(BarPart("whole capture", "strong"))
     else:
-        name = f"{shorten(clean(side.scope), 24)} " if side.part_kind == RUN else "step "
+        name = f"{shorten(clean(side.scope), 24)} " if side.part_kind in (RUN, RANGE) else "step "
         max_numbers = 7 if width >= WIDE_CELLS else 3
         parts += [BarPart(name), *switch_parts(side.number.tolist(), shown.part, max_numbers)]
     words = [duration(int(side.end[shown.part] - side.start[shown.part])), *_on_gpu(shown)]
@@ -106,7 +106,7 @@ def slice_words(side: int, shown: ShownPart, row: int, partners: str, width: int
 def end_words(side: int, shown: ShownPart, direction: int, on_row: bool = False) -> str:
     """Why walking goes no further: in the whole part, or on one row of the timeline."""
     what = "kernel" if len(shown.activities) else "operator"
-    part = {STEP: f"step {shown.number}", RUN: "this run"}.get(shown.side.part_kind, "the capture")
+    part = {STEP: f"step {shown.number}", RUN: "this run", RANGE: "this range"}.get(shown.side.part_kind, "the capture")
     way = "after" if direction > 0 else "before"
     if on_row:
         return f"{MARKS[side]} has nothing {way} this slice on its row in {part}."

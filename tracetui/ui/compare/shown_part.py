@@ -11,7 +11,7 @@ import numpy as np
 from tracetui.analysis.comparing.sides.calls import calls
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.op_names import versionless_name
-from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
+from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, STEP, Side
 from tracetui.analysis.comparing.sides.side import side as named
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.steps import steps
@@ -150,7 +150,7 @@ def lanes_worth_showing(side: Side) -> list[int] | None:
         return None
     held = np.bincount(lanes[called[side.part_of(called) >= 0]], minlength=len(trace.lanes))
     shown = held > MIN_LANE_SHARE * held.sum()
-    if side.part_kind != CAPTURE:
+    if side.part_kind not in (CAPTURE, RANGE):
         shown[lanes[side.row]] = True
     shown[lanes[work]] = True
     return np.flatnonzero(shown).tolist() or None

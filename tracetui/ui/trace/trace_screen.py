@@ -19,6 +19,7 @@ from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import CompareAsked
+from tracetui.ui.trace.compared_marks import MarkedPart, part_of_list, part_of_slice
 from tracetui.ui.trace.history import Marks
 from tracetui.ui.trace.trace_view import TraceView
 from tracetui.ui.widgets.sized_screen import SizedScreen
@@ -42,7 +43,8 @@ class TraceScreen(SizedScreen):
     """Composes one `TraceView`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        command(keys.COMPARE, "compare", "Compare", "This step with another one, or with another trace.", "compare"),
+        command(keys.COMPARE, "compare", "Compare", "What is marked; else steps, or another trace.", "compare"),
+        command(keys.SPACE, "mark_part", "Mark for a comparison", "A step, function, module or run; `c` compares two."),
         command(
             keys.ESCAPE, "leave", "Leave the trace", "To the comparison or the list from which it was opened.", "back"
         ),
@@ -55,6 +57,8 @@ class TraceScreen(SizedScreen):
         super().__init__()
         self.trace, self.picture, self.path = trace, picture, path
         self._opening_viewpoint, self._marks = viewpoint, marks
+        self.marked_parts: list[MarkedPart] = []
+        """What was marked to be compared: A, then B."""
 
     @property
     def view(self) -> TraceView:
@@ -110,8 +114,46 @@ class TraceScreen(SizedScreen):
         marks = view.navigator.marks.without_steps()
         self.post_message(StepsAsked(self.path, self.trace, message.name, here, marks))
 
+    def action_mark_part(self) -> None:
+        """Mark what the cursor stands for as A or B of a comparison, or remove its mark."""
+        part = self._current_part()
+        if part is None:
+            self.view.notice("This is no step, function, module or annotation, and can be compared with nothing.")
+        elif part in self.marked_parts:
+            self.marked_parts.remove(part)
+            self.view.notice(f"No longer marked: {shorten(clean(part.title), 60)}.")
+        else:
+            self.marked_parts = [*self.marked_parts[:1], part]
+            names = [
+                f"{letter} {shorten(clean(each.title), 40)}"
+                for letter, each in zip("AB", self.marked_parts, strict=False)
+            ]
+            then = "c compares" if len(names) > 1 else "space marks another one, c compares with what is current"
+            self.view.notice(f"Marked {', '.join(names)}: {then}.")
+
+    def _current_part(self) -> MarkedPart | None:
+        view = self.view
+        if view.lanes.has_focus:
+            return part_of_slice(self.trace, view.selected)
+        return part_of_list(self.trace, view.panes)
+
+    def _compare_marked(self) -> bool:
+        """Compare the two marked parts, or the only one with what is current; False where there are no two."""
+        parts = list(self.marked_parts)
+        current = self._current_part() if len(parts) == 1 else None
+        if current is not None and current not in parts:
+            parts.append(current)
+        if len(parts) < 2:
+            return False
+        self.marked_parts = []
+        a, b = (SideName(self.path, part.scope) for part in parts)
+        self.post_message(CompareAsked(a, b))
+        return True
+
     def action_compare(self) -> None:
-        """Pick what to compare this step with."""
+        """Compare what is marked, or pick what to compare this step with."""
+        if self._compare_marked():
+            return
         # The picker is needed only once it is asked for.
         from tracetui.ui.trace.compare_picker import OTHER_TRACE, ComparePicker, offers_for
 

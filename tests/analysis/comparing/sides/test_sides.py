@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.build import annotation, kernel, launch, make_trace, op, python, step
 from tests.support.comparing import tutorial
+from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
@@ -81,6 +82,7 @@ def test_a_capture_without_steps_is_one_part():
         ("loss", "run", [1]),
         ("aten::mm", "run", [1, 2, 3]),
         ("all", "capture", [1]),
+        ("@0us+1ms", "range", [1]),
     ],
 )
 def test_scopes(scope, sort, numbers):
@@ -96,7 +98,9 @@ def test_an_event_is_a_run():
     assert (found.row.tolist(), found.part_kind) == ([row], "run")
 
 
-@pytest.mark.parametrize("scope", ["7", "7:9", "e999", "backward", "forward[3]", "forward[0]"])
+@pytest.mark.parametrize(
+    "scope", ["7", "7:9", "e999", "backward", "forward[3]", "forward[0]", "@", "@5us", "@5us+0us", "@5us+-2us"]
+)
 def test_a_scope_that_names_nothing_says_what_there_is(scope):
     with pytest.raises(UsageError) as error:
         side(loop(), scope)
@@ -142,3 +146,21 @@ def test_parts_are_those_of_the_steps(name, shared_trace):
     gpu = links(trace).gpu
     every = side(trace, f"0:{10**9}")
     assert every.part_of(gpu).tolist() == step_index(trace, gpu).tolist()
+
+
+def test_a_range_holds_what_was_launched_in_it_on_any_thread():
+    events = [launch(100, 5, 1), launch(200, 5, 2, lane=("1", "2")), launch(300, 5, 3)]
+    events += [kernel(f"k{number}", 1_000 * number, 10, correlation=number) for number in (1, 2, 3)]
+    events += [kernel("lone", 250, 10, correlation=9), op("aten::mm", 150, 100), op("aten::add", 260, 200)]
+    found = side(make_trace(events), "@0.15us+0.15us")
+    assert [found.trace.name_of(row) for row in found.activities()[0]] == ["lone", "k2"]
+    assert found.inferred() == 1
+    ops = [row for row in range(len(found.trace.slices)) if found.trace.name_of(row).startswith("aten")]
+    assert found.part_of(np.array(ops)).tolist() == [0, 0]
+    assert (found.start.tolist(), found.end.tolist()) == ([150], [300])
+
+
+def test_two_ranges_can_be_compared(shared_trace):
+    trace = load(str(shared_trace(PUZZLE)))
+    a, b = side(trace, "@2100us+1600us"), side(trace, "@4000us+400us")
+    assert [measures(each)["kernels"].values.tolist() for each in (a, b)] == [[33.0], [5.0]]

@@ -11,7 +11,7 @@ from tracetui.analysis.comparing.sentences.words import in_brackets, joined, lis
 from tracetui.analysis.comparing.sides.composition import PartGroup, groups_of_parts, is_mixed
 from tracetui.analysis.comparing.sides.measures import CAUSE_HELP, measures
 from tracetui.analysis.comparing.sides.noise import Change, Difference
-from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, Side
+from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, Side
 from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.model.quantities import digits, how_much, rounded_percent, size_change, time_scale
 
@@ -65,6 +65,8 @@ def _number(value: float) -> str:
 def _scope(side: Side, group: PartGroup) -> str:
     """Scope of the first part of a group on the command line."""
     number = int(side.number[group.parts[0]])
+    if side.part_kind == RANGE:
+        return f"#{side.scope}"
     return f"#{side.scope}[{number}]" if side.part_kind == RUN else f"#{number}"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.analysis.common.groups import distinct
-from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, Side
+from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, Side
 from tracetui.analysis.idle.cause_words import KEYS, WORDS
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.gpu_spans import gaps_of, gpu_spans
@@ -170,7 +170,7 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
     those within; steps follow each other.
     """
     spans = gpu_spans(side.trace, *side.activities(), len(side))
-    part, gap = gaps_of(side.trace, spans, waits=side.part_kind != RUN)
+    part, gap = gaps_of(side.trace, spans, waits=side.part_kind not in (RUN, RANGE))
     for cause, spent in gap_causes(side.trace).spent.items():
         mine = spent[gap]
         if mine.any():
@@ -214,7 +214,7 @@ def _waiting(side: Side) -> Float64:
     """Time in ns that each part's own thread waited for the GPU, the profiler's last wait included."""
     rows = np.union1d(sync_calls(side.trace), flush(side.trace))
     lane = side.trace.slices.lane
-    if side.part_kind == CAPTURE:
+    if side.part_kind in (CAPTURE, RANGE):
         launches = links(side.trace).launches
         own = np.full(1, np.bincount(lane[launches]).argmax() if len(launches) else -1)
     else:

@@ -4,7 +4,8 @@ A part is a step, a run of an annotation or of a Python function, or the whole c
 begin in its window and the GPU activities launched in it (R3.3), on every thread of its process.
 
 The scope follows the path: `trace.json#3` is a step and `#2:5` several; `#forward` is every run of an annotation or a
-Python function and `#forward[2]` its second run; `#e120` is the slice of an event, `#all` the capture.
+Python function and `#forward[2]` its second run; `#e120` is the slice of an event, `#@12us+250us` a range of time,
+`#all` the capture.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.lanes import is_named, lane_numbers
-from tracetui.analysis.linking.frames import function_of
+from tracetui.analysis.linking.frames import MODULE, function_of
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import before_capture, chosen, partial_steps, step_index
 from tracetui.analysis.linking.steps import Steps, steps
 from tracetui.errors import UsageError
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
+from tracetui.model.viewpoint import read_window
 
-STEP, RUN, CAPTURE = "step", "run", "capture"
+STEP, RUN, RANGE, CAPTURE = "step", "run", "range", "capture"
 """Kinds of parts."""
 _STEPS = re.compile(r"(\d{1,18})(?::(\d{1,18}))?")
 _EVENT = re.compile(r"e(\d{1,18})")
@@ -38,9 +40,9 @@ class Side:
     scope: str
     """The scope after the `#`; empty for the complete steps."""
     part_kind: str
-    """Kind of the parts: `step`, `run` or `capture`."""
+    """Kind of the parts: `step`, `run`, `range` or `capture`."""
     row: Int64
-    """The slice of each part; -1 for the capture."""
+    """The slice of each part; -1 for the capture and for a range."""
     start: Int64
     """Start of each part's window on the CPU, in ns."""
     end: Int64
@@ -80,7 +82,7 @@ class Side:
 
     def inferred(self) -> int:
         """Number of activities without launch record, placed by their own start: a guess (R3.3)."""
-        if self.part_kind != RUN:
+        if self.part_kind not in (RUN, RANGE):
             return 0
         return int((links(self.trace).launch[self.activities()[0]] < 0).sum())
 
@@ -107,7 +109,8 @@ class Side:
         index = np.searchsorted(self.start, slices.start[source], side="right") - 1
         held = (index >= 0) & (slices.start[source] < self.end[index])
         unlaunched = np.isin(rows, links(self.trace).gpu) & (launch < 0)
-        held &= unlaunched | (process[slices.lane[source]] == process[slices.lane[self.row[index]]])
+        if self.part_kind == RUN:
+            held &= unlaunched | (process[slices.lane[source]] == process[slices.lane[self.row[index]]])
         return np.where(held, index, -1)
 
 
@@ -122,6 +125,8 @@ def side(trace: Trace, scope: str = "") -> Side:
         return _capture(trace, scope)
     if scope == "":
         return _complete_steps(trace)
+    if scope.startswith("@"):
+        return _range(trace, scope)
     if match := _EVENT.fullmatch(scope):
         rows = np.flatnonzero(trace.slices.event == int(match[1]))
         if len(rows) == 0:
@@ -169,6 +174,16 @@ def _capture(trace: Trace, scope: str) -> Side:
     return Side(trace, scope, CAPTURE, -one, np.array([low], np.int64), np.array([high], np.int64), one)
 
 
+def _range(trace: Trace, scope: str) -> Side:
+    """What begins on the CPU, or was launched, in a range of time."""
+    start, length = read_window(scope, scope.removeprefix("@"))
+    if length is None or length <= 0:
+        raise UsageError(f"{scope!r} is no range of time: write its start and length, as in `#@12.5us+250us`.")
+    one = np.array([1], np.int64)
+    low, high = np.array([round(start)], np.int64), np.array([round(start + length)], np.int64)
+    return Side(trace, scope, RANGE, -one, low, high, one)
+
+
 def _named(trace: Trace, scope: str) -> Side:
     """Every run of a name, or one of them."""
     wanted = _ONE_RUN.fullmatch(scope)
@@ -180,7 +195,8 @@ def _named(trace: Trace, scope: str) -> Side:
     if len(rows) == 0:
         raise UsageError(
             f"{trace.label} has no step, annotation, Python function or operator {scope!r}: `#3` is a step, "
-            "`#forward` a name, `#forward[2]` its second run, `#e120` an event, `#all` the capture."
+            "`#forward` a name, `#forward[2]` its second run, `#e120` an event, `#@12us+250us` a range of time, "
+            "`#all` the capture."
         )
     runs = _runs(trace, scope, rows)
     if wanted is None:
@@ -195,7 +211,7 @@ def _rows_named(trace: Trace, name: str) -> Int64:
     """The slices of a name: annotations, else Python frames by function name, else operators."""
     for kind in (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP):
         rows = trace.slices.of_kind(kind)
-        found = rows[is_named(trace, rows, lambda text: text == name or function_of(text) == name)]
+        found = rows[is_named(trace, rows, lambda text: name in (text, function_of(text), text.removeprefix(MODULE)))]
         if len(found):
             return found
     return np.empty(0, np.int64)
