@@ -31,7 +31,7 @@ def test_communication_that_nothing_hides_is_told_apart_from_what_runs_beside_a_
     finding = one(make_trace(_two(61_000)), "exposed-communication")
     assert finding.title == "Exposed communication, all-reduce: 20.0 µs, 12 % of the steps"
     assert finding.evidence == (
-        "20.0 µs of communication, 20.0 µs of it with no computation beside it; all-reduce 1 time, 20.0 µs; "
+        "20.0 µs of communication, all of it with no computation beside it; all-reduce 1 time, 20.0 µs; "
         "median 20.0 µs, longest 20.0 µs"
     )
     assert (finding.cost, finding.severity) == (20_000, Severity.MAJOR)

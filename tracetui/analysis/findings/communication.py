@@ -145,9 +145,10 @@ def _parts(scope: Scope, found: Exposed, kinds: Kinds) -> str:
         parts.append(f"{name} {_times(scope, len(mine))}, {duration(int(mine.sum()))}")
     rest = len(kinds.names) - MAX_NAMED_KINDS
     also = f" and {counted(rest, 'more kind')}" if rest > 0 else ""
+    exposed = "all" if found.exposed == found.total else duration(found.exposed)
     each = f", {duration(found.exposed / scope.rounds)} a step" if scope.rounds > 1 else ""
     return (
-        f"{duration(found.total)} of communication, {duration(found.exposed)} of it with no computation beside it{each}"
+        f"{duration(found.total)} of communication, {exposed} of it with no computation beside it{each}"
         f"; {'; '.join(parts)}{also}; median {duration(float(np.median(dur)))}, longest {duration(int(dur.max()))}"
     )
 
