@@ -22,7 +22,7 @@ from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.gpu_spans import GpuSpans, gaps_of, step_spans, trace_span
 from tracetui.analysis.idle.idleness import MIN_GAP_NS, idleness
-from tracetui.analysis.idle.verdict import ELSEWHERE, step_verdicts, verdict
+from tracetui.analysis.idle.verdict import ELSEWHERE, IDLE_PARTS, step_verdicts, verdict
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.summary import facts
 from tracetui.drawing.report.trace_report import trace_report
@@ -176,6 +176,68 @@ def test_without_holes_of_that_kind_no_idle_time_is_left_out() -> None:
     assert "not recorded" not in found.text
 
 
+def unlaunched(next_call: int) -> Trace:
+    """Pairs of kernels after gaps of 100 us, of which the first has no launch record and the second that call in us."""
+    made: list[Event] = []
+    for number in range(10):
+        begin = 130 * number
+        made.append(kernel("lost", begin * US, 10 * US, correlation=1_000 + number))
+        made.append(launch((begin + next_call) * US, US, 10 + number))
+        made.append(kernel("k", (begin + 11) * US, 10 * US, correlation=10 + number))
+    return make_trace(made)
+
+
+def test_the_cpu_was_late_for_work_without_a_launch_record_too() -> None:
+    """Where the next activity was launched when the device was idle already, the one before it was as well."""
+    found = verdict(unlaunched(-10))
+    assert found is not None
+    assert (found.words, found.unknown) == ("overhead-bound", 0)
+    assert found.deduced > 0.7 * found.idle
+    assert "CPU probably late" in found.text
+
+
+def test_nothing_is_deduced_where_the_next_activity_was_queued_before() -> None:
+    found = verdict(unlaunched(-125))
+    assert found is not None
+    assert found.deduced == 0
+    assert found.words == "idle, cause unknown"
+
+
+def queued(correlation: int) -> Trace:
+    """Two kernels without a launch record, 1 ms apart, and busy kernels with one."""
+    first = [kernel("lost", 0, 10 * US, correlation=correlation), kernel("lost", 1_000 * US, 10 * US, correlation=2)]
+    rest = [launch(1_000 * US + each * US, US, 100 + each) for each in range(5)]
+    rest += [kernel("k", (1_010 + 100 * each) * US, 100 * US, correlation=100 + each) for each in range(5)]
+    return make_trace([*first, *rest])
+
+
+def test_idle_time_before_work_that_was_launched_before_the_capture_holds_nothing_back() -> None:
+    found = verdict(queued(1))
+    assert found is not None
+    assert (found.before_capture, found.words) == (990 * US, "GPU-bound")
+    assert found.idle_pct > 60
+    assert "launched before the capture began" in found.remarks[0]
+    assert "before the capture)" in found.text
+
+
+def test_that_of_work_that_was_launched_late_counts() -> None:
+    trace = rhythm_of(1_000)
+    found = verdict(trace)
+    assert found is not None
+    assert (found.before_capture, found.remarks) == (0, ())
+    assert found.words != "GPU-bound"
+
+
+def rhythm_of(gap: int) -> Trace:
+    """Kernels of 100 us, each launched after a gap of so many us."""
+    made: list[Event] = []
+    for number in range(5):
+        begin = (gap + 100) * number
+        made += [launch((begin - 5) * US + 10 * US, US, number + 1)]
+        made += [kernel("k", (begin + 10) * US, 100 * US, correlation=number + 1)]
+    return make_trace(made)
+
+
 @st.composite
 def work_of_steps(draw: st.DrawFn) -> list[Event]:
     """Activities on two devices, launched in one of three steps, in none, or by nothing recorded."""
@@ -257,7 +319,7 @@ def test_parts_of_the_idle_time_add_up_and_shares_stay_below_a_hundred(made: lis
     for one in [*step_verdicts(trace), verdict(trace)]:
         if one is None:
             continue
-        parts = (one.cpu_late, one.in_launch, one.waiting, one.unknown, one.not_recorded, one.pauses)
+        parts = [getattr(one, name) for name in (*IDLE_PARTS[:7], "pauses")]
         assert sum(parts) == one.idle + one.wait
         assert min(parts) >= 0
         assert one.pauses <= MIN_GAP_NS * (one.activities + len(trace.slices))

@@ -87,8 +87,18 @@ MAX_SMALL_GAP_NS = 1_000_000
 MAX_ORDINARY_DELAY_NS = 10_000
 """Maximum ns after the launch call that indicate no dependency."""
 
-IDLE_PARTS = ("cpu_late", "in_launch", "waiting", "unknown", "not_recorded", "dependency", "after_sync")
-"""Parts of the idle time: its five parts, and two further views of it."""
+IDLE_PARTS = (
+    "cpu_late",
+    "in_launch",
+    "waiting",
+    "deduced",
+    "unknown",
+    "not_recorded",
+    "before_capture",
+    "dependency",
+    "after_sync",
+)
+"""Parts of the idle time: its seven parts, and two further views of it."""
 
 FRAMES = (
     "Python frames were recorded (with_stack), which makes the CPU slower: without the profiler the gaps are shorter."
@@ -96,6 +106,10 @@ FRAMES = (
 NOT_RECORDED = (
     "{} of the idle time lies where nodes of a graph were not recorded: the GPU was probably busy then, and the "
     "verdict leaves it out."
+)
+BEFORE_CAPTURE = (
+    "{} of the idle time lies before activities that were launched before the capture began: what held them up was not "
+    "recorded, and the verdict leaves it out."
 )
 NOTHING_SEEN = (
     "Nothing in the trace says what the queued work waited for: kernels that were not recorded, another process, "
@@ -137,6 +151,10 @@ class Verdict:
     """Idle time in ns right before the first activity of a step; 0 for a trace, whose idle time holds all waits."""
     not_recorded: int = 0
     """Part of the idle time and the wait, in ns: gaps in which nodes of a graph ran that were not recorded."""
+    before_capture: int = 0
+    """Part of the idle time and the wait, in ns: before activities that were launched before the capture began."""
+    deduced: int = 0
+    """Part of the idle time and the wait, in ns: the CPU was late for an activity without a launch record, too."""
     pauses: int = 0
     """Part of the idle time and the wait, in ns: pauses too short to be gaps."""
     limit: str | None = None
@@ -166,13 +184,13 @@ class Verdict:
 
     @property
     def judged(self) -> int:
-        """Idle time and wait in ns without what was not recorded: the verdict rests on it."""
-        return self.unused - self.not_recorded
+        """Idle time and wait in ns on which the verdict rests: without what ran or was launched unrecorded."""
+        return self.unused - self.not_recorded - self.before_capture
 
     @property
     def judged_pct(self) -> float:
         """Share of `judged` in the time, the wait before the first activity included."""
-        return _pct(self.judged, self.total + self.wait)
+        return _pct(self.judged, self.total + self.wait - self.before_capture)
 
     @property
     def late_pct(self) -> float:
@@ -182,7 +200,12 @@ class Verdict:
     @property
     def unknown(self) -> int:
         """Part of the idle time and the wait, in ns: before activities without a launch record."""
-        return self.judged - self.pauses - self.cpu_late - self.in_launch - self.waiting
+        return self.judged - self.pauses - self.host - self.waiting
+
+    @property
+    def host(self) -> int:
+        """Part of the idle time and the wait, in ns, that the CPU causes: late, or in the launch call."""
+        return self.cpu_late + self.in_launch + self.deduced
 
     def share_of_idle(self, part: str) -> float | None:
         """One of `IDLE_PARTS` as a share of the idle time and the wait; None where there is neither."""
@@ -191,8 +214,7 @@ class Verdict:
     @property
     def small_pct(self) -> float | None:
         """Share of short gaps in the idle time that the CPU causes; None where there is none."""
-        host = self.cpu_late + self.in_launch
-        return _pct(self.small, host) if host else None
+        return _pct(self.small, self.host) if self.host else None
 
     @property
     def exposed_comm_pct(self) -> float:
@@ -202,8 +224,7 @@ class Verdict:
     @property
     def cause(self) -> str:
         """Main cause of the idle time and the wait: overhead, host-stall, dependency, unknown or mixed."""
-        host = self.cpu_late + self.in_launch
-        if _pct(host, self.judged) >= HALF_PERCENT:
+        if _pct(self.host, self.judged) >= HALF_PERCENT:
             return "overhead" if (self.small_pct or 0) >= HALF_PERCENT else "host-stall"
         if _pct(self.dependency, self.judged) >= HALF_PERCENT:
             return "dependency"
@@ -226,7 +247,12 @@ class Verdict:
     def text(self) -> str:
         """The verdict with the numbers behind it, each with what it is a share of, in one line."""
         shares = ((self.cpu_late, "CPU late"), (self.in_launch, "in the launch call"), (self.waiting, "waiting"))
-        others = ((self.unknown, "unknown"), (self.not_recorded, "not recorded"))
+        others = (
+            (self.deduced, "CPU probably late"),
+            (self.unknown, "unknown"),
+            (self.not_recorded, "not recorded"),
+            (self.before_capture, "before the capture"),
+        )
         parts = [*shares, *(each for each in others if _pct(each[0], self.unused) >= 1)]
         split = ", ".join(f"{rounded_percent(_pct(time, self.unused))} {word}" for time, word in parts)
         line = f"{self.words}: {self.idle_text}"
@@ -252,6 +278,8 @@ class Verdict:
         said = []
         if _pct(self.not_recorded, self.total + self.wait) >= MIN_NOT_RECORDED_PERCENT:
             said.append(NOT_RECORDED.format(rounded_percent(_pct(self.not_recorded, self.unused))))
+        if _pct(self.before_capture, self.total + self.wait) >= MIN_NOT_RECORDED_PERCENT:
+            said.append(BEFORE_CAPTURE.format(rounded_percent(_pct(self.before_capture, self.unused))))
         if self.level and self.cause == "overhead" and self.has_frames:
             said.append(FRAMES)
         if self.level and self.cause == "dependency" and self.seen_waits < self.dependency / 2:
@@ -344,20 +372,25 @@ def _judge(trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exp
     order, idle, count = device_order(trace), idleness(trace), len(spans)
     part, gap = gaps_of(trace, spans)
     causes = np.zeros((count, len(Cause)), np.int64)
-    for cause, spent in gap_causes(trace).spent.items():
-        causes[:, cause] = _sums(part, spent[gap], count)
+    for cause, times in gap_causes(trace).spent.items():
+        causes[:, cause] = _sums(part, times[gap], count)
 
     def within(values: NDArray[np.generic]) -> Int64:
         return _sums(part, np.asarray(values)[gap], count)
 
-    hole = gap_causes(trace).spent.get(Cause.NOT_RECORDED, np.zeros(len(idle), np.int64))
-    cpu_late, in_launch, waiting = _without(hole, idle.waiting, idle.in_launch, idle.cpu_late)[::-1]
-    host = cpu_late + in_launch
+    spent, none = gap_causes(trace).spent, np.zeros(len(idle), np.int64)
+    hole, early = spent.get(Cause.NOT_RECORDED, none), spent.get(Cause.BEFORE_CAPTURE, none)
+    cpu_late, in_launch, waiting = _without(hole + early, idle.waiting, idle.in_launch, idle.cpu_late)[::-1]
+    late_too = sum((times for cause, times in spent.items() if cause < Cause.LATENCY), none)
+    deduced = np.where(idle.known, 0, late_too)
+    host = cpu_late + in_launch + deduced
     sums = {
         "covered": spans.total_span - spans.total_idle,
         "idle": spans.total_idle,
         "wait": spans.total_wait,
         "not_recorded": within(hole),
+        "before_capture": within(early),
+        "deduced": within(deduced),
         "pauses": spans.total_idle + spans.total_wait - within(idle.dur),
         "activities": _sums(work, np.ones_like(work), count),
         "late": _sums(late, idle.cpu_late > 0, count),
@@ -367,7 +400,7 @@ def _judge(trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exp
         "small": within(np.where(idle.dur < MAX_SMALL_GAP_NS, host, 0)),
         "dependency": within(np.maximum(waiting - MAX_ORDINARY_DELAY_NS, 0)),
         "seen_waits": causes[:, Cause.GRAPH] + causes[:, Cause.STREAM],
-        "after_sync": within(np.where(gap_causes(trace).after_sync, idle.dur - hole, 0)),
+        "after_sync": within(np.where(gap_causes(trace).after_sync, idle.dur - hole - early, 0)),
         "exposed_comm": exposed.exposed_comm,
         "exposed_copy": exposed.exposed_copy,
     }
