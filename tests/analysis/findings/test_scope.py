@@ -88,6 +88,12 @@ def test_an_op_costs_the_time_for_which_the_gpu_waited_for_it():
     assert Scope(make_trace([op("slow", 50, 145), *calls, *busy]), None).cpu_cost(scope.ops) == 0
 
 
+def test_no_finding_costs_more_than_the_steps_took():
+    scope = Scope(make_trace([step(0, 0, 1_000)]), None)
+    (finding,) = scope.priced("id", 5_000, "Something", "", "")
+    assert (finding.cost, finding.title) == (1_000, "Something: 1.0 µs, 100 % of the steps")
+
+
 @pytest.mark.parametrize(
     ("share", "severity"),
     [(0.1, Severity.MAJOR), (0.099, Severity.MINOR), (0.02, Severity.MINOR), (0.0199, Severity.NOTE), (0.0049, None)],

@@ -171,10 +171,11 @@ class Scope:
 
         `statement` says what is wrong without an end; the saving and its share follow it.
         """
-        severity = self.weigh(min(cost, self.time))
+        cost = min(cost, self.time)
+        severity = self.weigh(cost)
         if severity is not None:
             title = f"{statement}: {self.amount(cost)}"
-            yield Finding(id, min(severity, at_most), title, evidence, advice, row, min(cost, self.time), action)
+            yield Finding(id, min(severity, at_most), title, evidence, advice, row, cost, action)
 
     def amount(self, cost: int) -> str:
         """A time in ns and its share in words: `287.6 ms, 27 % of the steps`."""
