@@ -63,6 +63,14 @@ def test_device_lanes_of_another_accelerator_are_counted_and_those_of_the_progra
     assert ids(make_trace(ops)) == ["no-gpu"]
 
 
+def test_memory_of_another_accelerator_names_it():
+    trace = with_memory([op("aten::mm", 0, 10 * MS)], [Moment(MS, 1000, 7, 1000, device=(13, 0))])
+    finding = one(trace, "other-accelerator")
+    assert finding.title.startswith("Recorded on MPS, another accelerator")
+    assert finding.evidence.startswith("nothing of what the device did was recorded; 1 operator")
+    assert "no-gpu" not in ids(trace)
+
+
 def test_generated_kernels_without_launch_are_those_of_a_driver_api_that_was_not_recorded():
     calls = [op("aten::mm", 0, MS), launch(10, 10, 1)]
     first = kernel("gemm", 100, 1000, correlation=1)

@@ -102,8 +102,9 @@ def other_accelerator(scope: Scope) -> Iterator[Finding]:
         kinds = f" of category {category!r}" if category else ""
         unread = f"{counted(len(rows), 'slice')}{kinds} on {counted(lanes, 'device lane')} are not understood"
     else:
-        calls = counted(len(trace.slices.of_kind(Kind.RUNTIME)), "call")
-        unread = f"{calls} of its runtime were recorded, and nothing of what the device did"
+        calls = len(trace.slices.of_kind(Kind.RUNTIME))
+        unread = "nothing of what the device did was recorded"
+        unread += f", only {counted(calls, 'call')} of its runtime" if calls else ""
     yield Finding(
         "other-accelerator",
         Severity.NOTE,
@@ -127,10 +128,11 @@ def _device_rows(trace: Trace) -> Int64:
 
 
 def _accelerator(trace: Trace) -> str:
-    """The accelerator that categories name, such as `MTIA`; empty for none."""
+    """The accelerator that categories or events of the allocator name, such as `MTIA`; empty for none."""
     used = np.unique(trace.slices.category).tolist()
     names = (match[1] for number in used if (match := _ACCELERATOR.match(trace.categories[number])))
-    return next(names, "").upper()
+    memory = (label.split()[0] for label in allocator(trace).devices if not label.startswith((CPU, "GPU")))
+    return next(names, "").upper() or next(memory, "")
 
 
 @dataclass(frozen=True)
