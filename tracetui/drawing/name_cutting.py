@@ -9,9 +9,13 @@ from rich.cells import cell_len, set_cell_size
 CUT = "…"
 CHAIN = " > "
 """Between the names of a chain, innermost last."""
+PATH = " / "
+"""Between the names of modules, innermost last."""
 _PREFIX = re.compile(r"autograd::engine::evaluate_function: (?=\S)")
 """Stands before every backward operator that the engine runs."""
 _FOLDER = re.compile(r"[^\s/()<>:\[\],]*/(?=[^\s/])")
+_INSTANCE = re.compile(r"(?:nn\.Module: |[\s▸▾]*)\w+(_\d{1,6})")
+"""A module by class and number."""
 _FRAME = re.compile(r"\S+\.\w+\(\d+\): \S")
 
 
@@ -19,28 +23,31 @@ def cut_name(text: str, cells: int) -> str:
     """A name in at most so many cells; `…` stands where something is missing.
 
     What gives way first is the same in many names: the prefix of backward operators, the outer names of a chain, the
-    folders of a path. Of a Python frame the beginning goes, of other names the end.
+    folders of a path. Of a Python frame the beginning goes, of other names the end, but for the number of a module.
     """
     if cell_len(text) <= cells:
         return text
     if prefix := _PREFIX.match(text):
         text = CUT + text[prefix.end() :]
-    text = _without_outer(text, cells)
+    text = _without_outer(_without_outer(text, cells, CHAIN), cells, PATH)
     text = _without_folders(text, cells)
     if cell_len(text) <= cells:
         return text
     if _FRAME.match(text.lstrip(CUT)) and CHAIN not in text:
         return _end(text, cells)
+    instance = _INSTANCE.fullmatch(text)
+    if instance is not None and cells > 2 * len(instance[1]):
+        return set_cell_size(text, cells - 1 - len(instance[1])) + CUT + instance[1]
     return set_cell_size(text, cells - 1) + CUT if cells > 0 else ""
 
 
-def _without_outer(text: str, cells: int) -> str:
+def _without_outer(text: str, cells: int, between: str) -> str:
     """A chain without as many of its outer names as must go; the innermost stays."""
-    names = text.split(CHAIN)
+    names = text.split(between)
     dropped = 0
     while len(names) - dropped > 1 and cell_len(text) > cells:
         dropped += 1
-        text = CUT + CHAIN.lstrip() + CHAIN.join(names[dropped:])
+        text = CUT + between.lstrip() + between.join(names[dropped:])
     return names[-1] if dropped and cell_len(text) > cells else text
 
 

@@ -1,0 +1,71 @@
+"""Questions that someone who read only the README answers in a few keys: kernels of a step, of modules, of variants."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support.terminal.walks import left, opened
+
+SIZES = [(200, 50), (120, 40)]
+
+pytestmark = pytest.mark.full
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_kernels_of_step_3_in_order(start, size, shared_trace):
+    """One key: the trace opens at step 4."""
+    tmux = opened(start, size, shared_trace("d03_v100_2rank_5steps_mem_occ_nccl.json.gz"))
+    tmux.wait_for("[4]", "3,874+584")
+    tmux.press("[")
+    screen = tmux.wait_for("[3]", "3,874+584", "into step 3")
+    rows = re.findall(r"^[▸ ]\s+(\d+)  (.+?)\s{2,}", screen, re.MULTILINE)
+    assert [int(number) for number, _ in rows[:8]] == list(range(1, 9))
+    assert {name for _, name in rows[:8]} == {"fill<f32> vec4"}
+    left(tmux)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_line_of_python_of_a_kernel(start, size, shared_trace):
+    """No key for the first one, one for the next."""
+    tmux = opened(start, size, shared_trace("d06_h100_stack_mem.json.gz"))
+    tmux.press(".")
+    screen = tmux.wait_for("called from", "▸   2")
+    after = re.sub(r"[^\S\n]+|▏", " ", screen[screen.index("called from") :])
+    words = re.sub(r"\n.* ", "", after)
+    assert "base.py" in words and "_ensure_" in screen.replace("\n", "")
+    left(tmux)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_gpu_time_of_each_module(start, size, shared_trace):
+    """Two keys: the tree of modules, and its second level."""
+    tmux = opened(start, size, shared_trace("d06_h100_stack_mem.json.gz"))
+    tmux.press("C")
+    screen = tmux.wait_for("Owlv2Model_0", "total GPU", "(outside)")
+    for module, time in (("Owlv2Model_0", "550.84 ms"), ("LayerNorm_49", "75.8 µs"), ("(outside)", "14.54 ms")):
+        (row,) = [line for line in screen.splitlines() if module in line and "nn.Module" not in line]
+        assert time in row
+    left(tmux)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_four_variants_of_the_puzzler_and_how_much_faster_the_fused_one_is(start, size, shared_trace):
+    """Six keys: the tree, functions, single calls; mark, next, compare."""
+    tmux = opened(start, size, shared_trace("puzzlers/fusion_mwe_trace.json.gz"))
+    tmux.press("C")
+    tmux.wait_for("LayerNorm_0")
+    tmux.press("b")
+    tmux.wait_for("run_example_pt2", "by function")
+    tmux.press("b")
+    screen = tmux.wait_for("by call", "50.1")
+    variants = re.findall(r"\b((?:un)?fused)\s+1\s+(\d+)\s", screen)
+    assert variants == [("unfused", "36"), ("fused", "5"), ("unfused", "19"), ("fused", "4")]
+    tmux.press("Space")
+    tmux.wait_for("Marked A unfused[1]")
+    tmux.press("j")
+    tmux.press("c")
+    screen = tmux.wait_for("8.45 times as fast", "36 GPU activities", "5 GPU activities")
+    assert "unfused[1]" in screen and "B " in screen
+    left(tmux)
