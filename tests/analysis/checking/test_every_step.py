@@ -111,6 +111,25 @@ def test_times_stay_those_of_the_median_step():
     assert said(trace, "max(dur_us) == 1000") == (Status.HOLDS, "1000", "")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('op("aten::item").cpu_total_us == 0', (Status.FAILS, "30", "step 4")),
+        ('kernel("read").total_us == 0', (Status.FAILS, "3", "step 4")),
+        ('kernel("read").total_us <= 0us', (Status.FAILS, "3", "step 4")),
+        ('0 == op("aten::item").self_device_us', (Status.FAILS, "3", "step 4")),
+        ('0 < op("aten::item").cpu_total_us', (Status.FAILS, "0", "step 1, step 2, step 3 and 3 more")),
+        ("sync_us == 0", (Status.HOLDS, "0", "")),
+        ("launch_us > 0", (Status.HOLDS, "1", "")),
+        ('op("aten::item").cpu_total_us < 1us', (Status.HOLDS, "0", "")),
+        ('op("aten::item").cpu_total_us >= 0', (Status.HOLDS, "0", "")),
+        ('median(op("aten::item").cpu_total_us) == 0', (Status.HOLDS, "0", "")),
+    ],
+)
+def test_whether_something_takes_time_at_all_is_asked_of_every_step(text, expected):
+    assert said(counted(*ONE_BAD), text) == expected
+
+
 def test_the_runs_of_a_name_are_each_looked_at():
     found = outcome(counted(*ONE_BAD), 'op("aten::item").calls == 0', scope="part")
     assert (found.status, found.leaves[0].blamed.text) == (Status.FAILS, "run 4")

@@ -79,6 +79,8 @@ def test_the_statement_of_a_comparison_and_the_report_have_the_same_idle_time() 
     assert [getattr(totals["gpu_idle_pct"].difference, name).median for name in "ab"] == [50, 0]
     text = "\n".join(statement(side(idle, "2"), side(busy, "2")))
     assert "Bottleneck: " in text
+    assert "; busy with its own work for " in text
+    assert "; busy for " in "\n".join(statement(side(idle, "2"), side(loading(0), "2")))
     assert traits(side(busy, "2")).verdict == step_verdicts(busy)[1].words  # type: ignore[union-attr]
     for trace, share in ((busy, "0 %"), (idle, "50 %")):
         said = trace_report(trace, Picture(trace)).verdict

@@ -74,7 +74,7 @@ def op(side: Side, pattern: str, field: str) -> Number:
     why = OVERLAP if field == "self_cpu_us" else ""
     if "device" in field or field == "kernels":
         sample, why = sample if len(links(side.trace).gpu) else sample * np.nan, no_gpu(side.trace)
-    return _median(sample, unit, why) if unit is MICROS else count_of_parts(side, sample, why)
+    return time_of_parts(side, sample, why) if unit is MICROS else count_of_parts(side, sample, why)
 
 
 def _work(side: Side, pattern: str, field: str, kinds: tuple[Kind, ...], noun: str) -> Number:
@@ -91,7 +91,7 @@ def _work(side: Side, pattern: str, field: str, kinds: tuple[Kind, ...], noun: s
     if len(dur) == 0:
         return number(None, unit, f"No {noun} has a name with {pattern!r}.")
     if field == "total_us":
-        return _median(np.bincount(part, dur, len(side)) / 1000, unit)
+        return time_of_parts(side, np.bincount(part, dur, len(side)) / 1000)
     over, total = _OVER_CALLS[field], _OVER_CALLS[field](dur)
     order = np.argsort(part, kind="stable")
     pieces = np.split(dur[order], np.flatnonzero(np.diff(part[order])) + 1)
@@ -124,6 +124,18 @@ def count_of_parts(side: Side, each: Float64, why: str = "") -> Number:
     if side.part_kind == CAPTURE or len(each) == 0:
         return _median(each[~np.isnan(each)], THINGS, why)
     return of_parts(each, THINGS, Parts(side.part_kind, side.number), why)
+
+
+def time_of_parts(side: Side, each: Float64, why: str = "") -> Number:
+    """A time in us of every part: the median over the parts, and all of them for comparisons with 0."""
+    return with_presence(_median(each, MICROS, why), side, each, why)
+
+
+def with_presence(median: Number, side: Side, each: Float64, why: str) -> Number:
+    """A median over the parts of a side with its value in each, for comparisons with 0."""
+    if side.part_kind == CAPTURE or len(each) == 0:
+        return median
+    return replace(median, presence=of_parts(each, median.unit, Parts(side.part_kind, side.number), why))
 
 
 OVERLAP = "What it calls overlaps in a step, so that its self time is below 0 there and measures nothing."

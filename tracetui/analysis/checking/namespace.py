@@ -10,7 +10,14 @@ import numpy as np
 
 from tracetui.analysis import columns as col
 from tracetui.analysis.checking import doubtful_columns as touched
-from tracetui.analysis.checking.functions import ACTIVITY_FIELDS, FIELDS, FUNCTIONS, SELECTIONS, count_of_parts
+from tracetui.analysis.checking.functions import (
+    ACTIVITY_FIELDS,
+    FIELDS,
+    FUNCTIONS,
+    SELECTIONS,
+    count_of_parts,
+    with_presence,
+)
 from tracetui.analysis.checking.lists import LISTS, OP_HELP, Listing, lacking, listing, measured, whole_or_step
 from tracetui.analysis.checking.mistake import ALL_NAMES_HINT, nearest
 from tracetui.analysis.checking.units import THINGS, unit_of
@@ -248,7 +255,9 @@ class Namespace:
         reason = self._absent(title, value.why)
         if value.parts is not None:
             return self._count(value, reason)
-        return replace(number(value.one, value.unit, reason, value.sample), offenders=value.offenders)
+        found = number(value.one, value.unit, reason, value.sample)
+        presence = replace(value.presence, why=reason) if value.presence and self.each else None
+        return replace(found, offenders=value.offenders, presence=presence)
 
     def findings(self, severity: str | None = None) -> Value:
         """Number of findings, of one severity where it is named.
@@ -282,7 +291,8 @@ class Namespace:
             return self._count(count_of_parts(of, measure.values, reason), reason, of is self.side)
         sample = measure.values[~np.isnan(measure.values)]
         value = float(np.median(sample)) if len(sample) else None
-        return number(value, unit_of(measure.unit), reason, sample)
+        found = number(value, unit_of(measure.unit), reason, sample)
+        return with_presence(found, of, measure.values, reason) if self.each and of is self.side else found
 
     def _count(self, count: Number, reason: str, of_side: bool = True) -> Number:
         """A count of every part; of a baseline, and of a single step, one number: the median."""

@@ -175,6 +175,8 @@ def compared(sign: str, a: Value, b: Value) -> Truth:
     Raises: Misfit for values that cannot be compared.
     """
     rows = rows_of((a, b))
+    if isinstance(a, Number) and isinstance(b, Number):
+        a, b = _as_present(sign, a, b), _as_present(_MIRRORED.get(sign, sign), b, a)
     if isinstance(a, Number) and isinstance(b, Number) and sign not in ("~", "!~"):
         if a.parts is not None or b.parts is not None:
             return _counts_compared(sign, a, b, rows)
@@ -242,12 +244,25 @@ def _counts_compared(sign: str, a: Number, b: Number, rows: Rows | None) -> Trut
     return Truth(by_row.astype(np.int8), rows, why)
 
 
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_OF_PRESENCE = ("==", "!=", "<=", ">")
+"""Comparisons with 0 that ask whether there is something at all."""
+
+
+def _as_present(sign: str, value: Number, other: Number) -> Number:
+    """The values of every step of a time where it is asked whether there is any."""
+    is_zero = other.fixed and other.rows is None and other.one == 0
+    return value.presence if value.presence is not None and is_zero and sign in _OF_PRESENCE else value
+
+
 def telling(value: Value, sign: str, answer: Truth, wanted: Value) -> tuple[Value, Offenders]:
     """The value of a count that tells most about a comparison with it, as a single number, and the parts that have it.
 
     It is the one farthest from what is wanted in the parts in which the comparison fails, or in all where none does.
     Parts are named where it fails and not all of them have the value.
     """
+    if isinstance(value, Number) and isinstance(wanted, Number) and value.presence is not None:
+        value = _as_present(sign, value, wanted)
     if not isinstance(value, Number) or value.each is None or value.parts is None or answer.each is None:
         return value, NOBODY
     failing = answer.each == NO

@@ -197,6 +197,8 @@ class Number:
     each: Float64 | None = None
     """Of a count its value in each of `parts`, NaN where unknown; the single number is the largest of them."""
     parts: Parts | None = None
+    presence: Number | None = None
+    """Of a time its values in each part, like a count: what is asked where it is compared with 0."""
 
     @property
     def one(self) -> float:

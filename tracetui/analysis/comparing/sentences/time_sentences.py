@@ -172,7 +172,10 @@ def _gpu(totals: TotalsByName, gpu: Difference, per: str, parts: str, aside: str
     busy = totals["gpu_busy_us"].difference
     first = time_sentence(f"GPU{per}, from the first kernel to the last,", gpu, parts, aside)
     scale = time_scale((gpu.a.median, gpu.b.median))
-    return f"{first}; busy for {scale.change(busy.a.median, busy.b.median)} of that."
+    others = _of(totals, "gpu_others_us")
+    is_alone = others is None or max(others.a.median, others.b.median) == 0
+    word = "busy" if is_alone else "busy with its own work"
+    return f"{first}; {word} for {scale.change(busy.a.median, busy.b.median)} of that."
 
 
 def _waits(totals: TotalsByName) -> bool:
