@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.build import kernel, launch, make_trace, memcpy, op, step
+from tests.support.build import Event, kernel, launch, make_trace, memcpy, op, step
 from tracetui.analysis.findings.finding import Severity, severity_of
 from tracetui.analysis.findings.scope import Scope
+from tracetui.model.trace import Kind
 
 
 def test_a_step_takes_the_longer_of_its_time_on_the_cpu_and_the_time_to_the_next_steps_first_kernel():
@@ -92,6 +93,17 @@ def test_no_finding_costs_more_than_the_steps_took():
     scope = Scope(make_trace([step(0, 0, 1_000)]), None)
     (finding,) = scope.priced("id", 5_000, "Something", "", "")
     assert (finding.cost, finding.title) == (1_000, "Something: 1.0 µs, 100 % of the steps")
+
+
+def test_what_two_devices_wait_for_is_waited_for_once():
+    calls = [launch(10, 2, 1), launch(12, 2, 2), launch(190, 2, 3), launch(193, 2, 4)]
+    work = [
+        Event("k", start, 80, Kind.KERNEL, (str(device), "stream 7"), correlation=1 + device + 2 * round)
+        for round, start in enumerate((20, 200))
+        for device in (0, 1)
+    ]
+    scope = Scope(make_trace([op("slow", 50, 145), *calls, *work]), None)
+    assert scope.cpu_cost(scope.ops) == ((192 - 100) + (195 - 100)) // 2
 
 
 @pytest.mark.parametrize(

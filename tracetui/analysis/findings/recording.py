@@ -131,8 +131,9 @@ def _accelerator(trace: Trace) -> str:
     """The accelerator that categories or events of the allocator name, such as `MTIA`; empty for none."""
     used = np.unique(trace.slices.category).tolist()
     names = (match[1] for number in used if (match := _ACCELERATOR.match(trace.categories[number])))
-    memory = (label.split()[0] for label in allocator(trace).devices if not label.startswith((CPU, "GPU")))
-    return next(names, "").upper() or next(memory, "")
+    labels = [label for label in allocator(trace).devices if not label.startswith((CPU, "GPU"))]
+    memory = ["a custom device" if label.startswith("device") else label.split()[0] for label in labels]
+    return next(names, "").upper() or next(iter(memory), "")
 
 
 @dataclass(frozen=True)

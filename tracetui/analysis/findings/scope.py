@@ -140,7 +140,10 @@ class Scope:
         return covered(*hidden) - int((beside[1] - beside[0]).sum())
 
     def cpu_cost(self, rows: Int64) -> int:
-        """Time in ns for which the GPU was idle while the thread of the next launch was in one of the slices."""
+        """Time in ns for which the GPU was idle while the thread of the next launch was in one of the slices.
+
+        That is the mean over the devices: what several devices wait for is waited for once.
+        """
         idle, slices = idleness(self.trace), self.trace.slices
         gaps = self.gaps[idle.known[self.gaps]]
         if len(gaps) == 0 or len(rows) == 0:
@@ -149,7 +152,8 @@ class Scope:
         held = Stretches.of(axis, slices.lane[rows], slices.start[rows], slices.end[rows])
         low = idle.start[gaps]
         high = low + idle.cpu_late[gaps] + idle.in_launch[gaps]
-        return int(held.covered(slices.lane[idle.launch[gaps]], low, high).sum())
+        waited = int(held.covered(slices.lane[idle.launch[gaps]], low, high).sum())
+        return waited // max(len(distinct(device_order(self.trace).device)), 1)
 
     def weigh(self, cost: int) -> Severity | None:
         """Severity of a saving in ns; None where it is not worth a sentence."""
