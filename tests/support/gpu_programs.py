@@ -42,7 +42,7 @@ def queued(
 ) -> Trace:
     """Everything is launched at once and then runs back to back; at the end the CPU waits for the GPU."""
     events: list[Event] = []
-    clock = START
+    clock = max(START, 1_000 * len(work))
     for number, each in enumerate(work):
         at = 1_000 * number
         if each.op and not each.is_same_call:

@@ -60,6 +60,12 @@ def test_a_loss_between_products_is_no_attention():
     assert "attention-unfused" not in ids(queued([SCORES, loss, VALUES]))
 
 
+def test_without_shapes_the_operators_tell_batched_products():
+    bare = [replace(each, dims=None) for each in (SCORES, NORMAL, VALUES)]
+    assert one(queued(bare), "attention-unfused").cost == 170_000
+    assert "attention-unfused" not in ids(queued([replace(each, op="aten::mm") for each in bare]))
+
+
 def test_without_operators_the_grids_tell_batched_products():
     def bare(depth: int) -> Trace:
         grid = {"grid": [4, 4, depth], "block": [128, 1, 1]}

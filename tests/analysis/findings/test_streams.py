@@ -30,6 +30,13 @@ def test_events_order_streams():
     assert "serialised-streams" not in ids(queued([LEFT, RIGHT] * 20, [A100], waits))
 
 
+def test_few_events_order_long_chains():
+    chains = [*[LEFT] * 5, *[RIGHT] * 5] * 25
+    assert "serialised-streams" in ids(queued(chains, [A100]))
+    waits = [launch(5_000 * i + 700, 50, 1_000 + i, name="cudaStreamWaitEvent") for i in range(25)]
+    assert "serialised-streams" not in ids(queued(chains, [A100], waits))
+
+
 def test_kernels_that_fill_the_device_leave_no_room():
     full = {**SMALL, "grid": [400, 1, 1]}
     assert "serialised-streams" not in ids(queued([replace(LEFT, args=full), replace(RIGHT, args=full)] * 20, [A100]))

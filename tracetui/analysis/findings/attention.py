@@ -27,6 +27,7 @@ MIN_SCORES = 16
 """Minimum columns of a matrix of scores."""
 MIN_BATCH = 4
 """Minimum depth of the grids of two neighbouring products that are taken for batched without their shapes."""
+_BATCHED = ("aten::bmm", "aten::baddbmm", "aten::bmm_out", "aten::baddbmm_")
 _ADVICE = (
     "torch.nn.functional.scaled_dot_product_attention computes this in one kernel that keeps the scores on the chip. "
 )
@@ -119,8 +120,11 @@ def _proven(trace: Trace, left: Calls, right: Calls, firsts: Products, seconds: 
     setup = configuration(trace, np.concatenate([left.kernel, right.kernel]))
     depth = np.array([shape[2] if len(shape) > 2 else 1 for shape in setup.shapes] + [0])[setup.grid]
     first, second = depth[: len(left.kernel)], depth[len(left.kernel) :]
-    unknown = (left.signature < 0) & (right.signature < 0) & (left.op < 0) & (right.op < 0)
-    proven: Bool = one[pairs.member] | (unknown & (first == second) & (first >= MIN_BATCH))
+    unknown = (left.signature < 0) & (right.signature < 0)
+    batched = [number for name in _BATCHED if (number := trace.names.find(name)) >= 0]
+    by_op = np.isin(left.name, batched) & np.isin(right.name, batched)
+    by_grid = (left.op < 0) & (right.op < 0) & (first == second) & (first >= MIN_BATCH)
+    proven: Bool = one[pairs.member] | (unknown & (by_op | by_grid))
     return proven
 
 

@@ -27,6 +27,8 @@ MIN_PAIRS = 20
 """Minimum kernels that waited for one of another stream."""
 MIN_PAIR_SHARE = 0.5
 """Minimum share of the changes from one stream to another at which a kernel waited so."""
+MAX_ORDERED = 0.1
+"""Maximum calls that order streams, relative to the changes from one to another."""
 MAX_OVERLAP = 0.02
 """Maximum share of the time of the streams in which kernels of two of them ran at once."""
 MAX_COVERAGE = 0.5
@@ -39,13 +41,14 @@ def serialised_streams(scope: Scope) -> Iterator[Finding]:
     trace, slices = scope.trace, scope.trace.slices
     rows = scope.computing
     streams = distinct(slices.lane[rows])
-    if len(streams) < 2 or len(calls_named(trace, _ORDERING)) > len(rows) / MIN_PAIRS:
+    if len(streams) < 2:
         return
     rows = rows[np.lexsort((slices.start[rows], lane_numbers(trace).process[slices.lane[rows]]))]
     if _overlap(trace, rows) > MAX_OVERLAP:
         return
     first, second, changes = _waiting_pairs(trace, rows)
-    if len(first) < max(MIN_PAIRS, MIN_PAIR_SHARE * changes):
+    ordered = len(calls_named(trace, _ORDERING)) > MAX_ORDERED * changes
+    if ordered or len(first) < max(MIN_PAIRS, MIN_PAIR_SHARE * changes):
         return
     # At best the others run beside the stream that takes longest.
     each = group(slices.lane[rows]).sum(slices.dur[rows])
