@@ -330,6 +330,16 @@ def test_parts_of_the_idle_time_add_up_and_shares_stay_below_a_hundred(made: lis
         assert 0 <= one.exposed_comm_pct <= 100
 
 
+@given(work_of_steps())
+@settings(max_examples=50, deadline=None)
+def test_unrelated_work_beside_it_leaves_no_idle_time(made: list[Event]) -> None:
+    beside = [Event("f", 0, 1_000, Kind.KERNEL, (device, "99")) for device in "01"]
+    trace = make_trace([*made, *beside])
+    assert not step_spans(trace).idle.any()
+    assert not trace_span(trace).idle.any()
+    assert all(one.level == 0 for one in [*step_verdicts(trace), verdict(trace)] if one)
+
+
 def totals_of(spans: GpuSpans) -> list[list[int]]:
     return [spans.total_span.tolist(), spans.total_idle.tolist(), spans.total_wait.tolist()]
 

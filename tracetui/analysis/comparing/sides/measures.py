@@ -16,7 +16,7 @@ from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, Side
 from tracetui.analysis.idle.cause_words import KEYS, WORDS
 from tracetui.analysis.idle.gap_causes import gap_causes
-from tracetui.analysis.idle.gpu_spans import gaps_of, gpu_spans
+from tracetui.analysis.idle.gpu_spans import GpuSpans, gaps_of, gpu_spans
 from tracetui.analysis.idle.waits import flush, sync_calls
 from tracetui.analysis.kernel_names import families
 from tracetui.analysis.linking.links import calls_named, links, op_rows
@@ -129,18 +129,26 @@ def _gpu_times(side: Side) -> Iterator[Measure]:
     yield Measure("gpu_work_us", total, "Sum of GPU durations; what runs side by side counts twice.", "us")
 
 
+def _spans(side: Side) -> GpuSpans:
+    """The GPU spans of the parts."""
+    return side.trace.remember(
+        ("spans of parts", side.scope), lambda: gpu_spans(side.trace, *side.activities(), len(side))
+    )
+
+
 def _idle_times(side: Side) -> Iterator[Measure]:
     """The one idle time of every part (R3.30), and what is beside it."""
-    spans = gpu_spans(side.trace, *side.activities(), len(side))
+    spans = _spans(side)
 
     def known(times: Int64, mask: Bool) -> Float64:
         return np.where(mask, times / 1000, np.nan)
 
     idle, others = known(spans.total_idle, spans.ran), known(spans.total_others, spans.ran)
-    kind = side.part_kind
     yield Measure("gpu_idle_us", idle, "Time in the span in which the device ran nothing at all.", "us")
     yield Measure("gpu_idle_pct", spans.idle_pct, "Idle time as a share of the span.", "%")
-    yield Measure("gpu_others_us", others, f"Time in the span in which only work of no {kind} or another ran.", "us")
+    yield Measure(
+        "gpu_others_us", others, f"Time in the span in which only work outside of the {side.part_kind} ran.", "us"
+    )
     wait = known(spans.total_wait, spans.wait_known)
     yield Measure("wait_before_us", wait, "GPU wait before its first kernel: idle time right before the span.", "us")
 
@@ -169,7 +177,7 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
     They are those within the span and right before it. What preceded a run ended in the latter, so that a run has only
     those within; steps follow each other.
     """
-    spans = gpu_spans(side.trace, *side.activities(), len(side))
+    spans = _spans(side)
     part, gap = gaps_of(side.trace, spans, waits=side.part_kind not in (RUN, RANGE))
     for cause, spent in gap_causes(side.trace).spent.items():
         mine = spent[gap]
