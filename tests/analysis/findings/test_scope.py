@@ -95,6 +95,22 @@ def test_no_finding_costs_more_than_the_steps_took():
     assert (finding.cost, finding.title) == (1_000, "Something: 1.0 µs, 100 % of the steps")
 
 
+@pytest.mark.parametrize(
+    ("cost", "words"),
+    [(18_000, "1.8 %"), (20_000, "2 %"), (19_990, "1.999 %"), (97_000, "9.7 %"), (104_000, "10 %"), (54_000, "5 %")],
+)
+def test_a_share_is_written_so_that_its_weight_is_that_of_the_finding(cost, words):
+    scope = Scope(make_trace([step(0, 0, 1_000_000)]), None)
+    assert scope.share(cost) == f"{words} of the steps"
+
+
+@given(st.integers(0, 1_000_000))
+def test_every_share_has_the_weight_of_its_words(cost):
+    scope = Scope(make_trace([step(0, 0, 1_000_000)]), None)
+    number = scope.share(cost).removeprefix("under ").split()[0]
+    assert severity_of(float(number) / 100) == scope.weigh(cost)
+
+
 def test_what_two_devices_wait_for_is_waited_for_once():
     calls = [launch(10, 2, 1), launch(12, 2, 2), launch(190, 2, 3), launch(193, 2, 4)]
     work = [

@@ -187,7 +187,7 @@ class Scope:
 
     def share(self, cost: int) -> str:
         """A time in ns as a share of the steps' time, in words."""
-        return f"{rounded_percent(100 * min(cost, self.time) / self.time)} of {self.title}"
+        return f"{_weighed_percent(100 * min(cost, self.time) / self.time)} of {self.title}"
 
     @property
     def title(self) -> str:
@@ -308,6 +308,20 @@ def _blocking(trace: Trace, rows: Int64) -> Int64:
     copies = rows[slices.kind[rows] == Kind.MEMCPY]
     call = links(trace).launch[copies].astype(np.int64)
     return distinct(call[(call >= 0) & (slices.end[call] >= slices.end[copies])])
+
+
+MAX_SHARE_DECIMALS = 4
+"""Maximum decimals of a share that is just below a limit."""
+
+
+def _weighed_percent(percents: float) -> str:
+    """A share in words that has its weight as well: 1.8 % is no `2 %`, from which on a finding is minor."""
+    words = rounded_percent(percents)
+    for decimals in range(1, MAX_SHARE_DECIMALS + 1):
+        if words.startswith("under") or severity_of(float(words.split()[0]) / 100) == severity_of(percents / 100):
+            break
+        words = f"{percents:.{decimals}f} %"
+    return words
 
 
 def longest(trace: Trace, rows: Int64) -> int:
