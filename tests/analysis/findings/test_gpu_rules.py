@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.build import kernel
@@ -47,6 +47,7 @@ WORK = st.lists(
 PERCENT = re.compile(r"([\d,.]+) %")
 
 
+@settings(max_examples=40)
 @given(WORK)
 def test_no_share_exceeds_the_whole_and_no_cost_the_time(work):
     trace = queued(work, [A100])
@@ -58,6 +59,7 @@ def test_no_share_exceeds_the_whole_and_no_cost_the_time(work):
         assert finding.title and finding.evidence and finding.advice and -1 <= finding.row < len(trace.slices)
 
 
+@settings(max_examples=40)
 @given(WORK)
 def test_work_beside_a_long_kernel_of_another_stream_costs_nothing(work):
     total = sum(each.dur for each in work)

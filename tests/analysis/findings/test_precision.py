@@ -108,5 +108,5 @@ def test_where_launches_hold_the_gpu_up_more_it_is_minor():
         events.append(kernel(SGEMM, at + 20_000, 90_000, correlation=number + 1))
     waits = [launch(200_000 * i + 20_000, 90_000, 100 + i, name="cudaStreamSynchronize") for i in range(10)]
     finding = one(make_trace([*events, *waits], [A100]), "fp32-math")
-    assert finding.severity == Severity.MINOR and finding.advice.startswith("Launches come late")
+    assert finding.severity == Severity.MINOR and finding.advice.startswith("The GPU waits longer for late launches")
     assert finding.cost == 10 * 90_000

@@ -42,7 +42,7 @@ def fp32_math(scope: Scope) -> Iterator[Finding]:
     price = scope.gpu_cost(rows)
     after_launches = waits_for_launches(scope, price)
     action, advice = _advice(scope, device, rows)
-    later = "Launches come late more often than these kernels hold the GPU up: treat those first. "
+    later = "The GPU waits longer for late launches than for these kernels: treat those first. "
     yield from scope.priced(
         "fp32-math",
         price,
