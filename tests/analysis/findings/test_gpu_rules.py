@@ -47,7 +47,7 @@ WORK = st.lists(
 PERCENT = re.compile(r"([\d,.]+) %")
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(WORK)
 def test_no_share_exceeds_the_whole_and_no_cost_the_time(work):
     trace = queued(work, [A100])
@@ -59,7 +59,7 @@ def test_no_share_exceeds_the_whole_and_no_cost_the_time(work):
         assert finding.title and finding.evidence and finding.advice and -1 <= finding.row < len(trace.slices)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(WORK)
 def test_work_beside_a_long_kernel_of_another_stream_costs_nothing(work):
     total = sum(each.dur for each in work)
