@@ -254,6 +254,9 @@ class Painter:
             char[whole] = colours.letters[self.family(few.place[whole])] - capital
         if colours.mono:
             char[(char == SPACE) & (level == 2)] = _HATCH
+        else:
+            near = (char == SPACE) & (bg != GROUND) & colours.alike[self.family(few.place), level]
+            char[near] = np.where(level[near] == 2, np.uint32(_HATCH), np.uint32(_STIPPLE))
         return char, fg, bg, attributes
 
     def _eighths(self, places: Int64, edge: Int64, scale: NDArray[np.float64]) -> tuple[Int64, Int64]:
@@ -293,7 +296,7 @@ class Painter:
             self._slices.kind[rows].tolist(),
             strict=True,
         ):
-            if colours.stippled and frame.chars[y, x] >= _STIPPLE:
+            if (colours.stippled or not colours.mono) and frame.chars[y, x] >= _STIPPLE:
                 # Some of the pattern is left on either side.
                 x, room = x + 1, room - 2
             if colours.letters is not None and x > first and chr(frame.chars[y, first]).isalpha():
@@ -304,7 +307,7 @@ class Painter:
             frame.chars[y, x : x + len(label)] = label
             if colours.letters is not None:
                 tail = frame.chars[y, x + len(label) : x + room]
-                tail[tail < _STIPPLE if colours.stippled else slice(None)] = SPACE
+                tail[tail < _STIPPLE] = SPACE
 
 
 def _edges_in_cell(low: Int64, high: Int64, colour: NDArray[np.int16], colours: Palette) -> Looks:

@@ -32,6 +32,8 @@ SIGNS = (
     ("▂▅", "busy share of a cell"),
     ("◀▶", "related, outside the window"),
     ("▸▾", "lane folded, all rows"),
+    ("▼▽", "selection, its launch or kernel"),
+    ("▐▕", "their lanes"),
     ("◆", "measuring point"),
     ("[]", "shown part (minimap)"),
     ("·", "row that is not the selection"),

@@ -21,6 +21,9 @@ GROUND = -1
 BOLD, UNDERLINE, REVERSE, DIM = 1, 2, 4, 8
 """Bits of a cell's attributes."""
 
+NEAR_COLOURS = 118
+"""Distance in red, green and blue (0 to 255) below which a pattern tells a marked slice from one of a family."""
+
 VARIED = 7
 """Colours for slices of unknown kinds, chosen by name, so that foreign traces are not all grey."""
 
@@ -86,6 +89,8 @@ class Palette:
     """Code point of each family's letter, None where colours suffice."""
     colours: int
     """256, 16, or 0 for none."""
+    alike: NDArray[np.bool_]
+    """Whether a family's colour is near that of lit (1) and selected (2) slices; shape (FAMILIES, 3)."""
     veil: int = GROUND
     """Colour of slices that are not what the timeline is about; GROUND for no colour of their own."""
     stippled: bool = False
@@ -110,7 +115,8 @@ def palette(colours: int = 256, dark: bool = True) -> Palette:
         marks = (15, 7, 8) if dark else (0, 8, 8)
     idle = np.array(_IDLE if colours == 256 else _IDLE_OF_16, np.int16)
     veil = (237 if dark else 252) if colours == 256 else GROUND
-    return Palette(shades, ink, *marks, idle, letters, colours, veil)
+    alike = np.array([[False, _is_near(pair, marks[1]), _is_near(pair, marks[0])] for pair in shades.tolist()])
+    return Palette(shades, ink, *marks, idle, letters, colours, alike, veil)
 
 
 @lru_cache(maxsize=8)
@@ -136,6 +142,12 @@ def rgb(colour: int) -> tuple[int, int, int]:
     levels = (0, 95, 135, 175, 215, 255)
     colour -= 16
     return levels[colour // 36], levels[colour // 6 % 6], levels[colour % 6]
+
+
+def _is_near(pair: list[int], mark: int) -> bool:
+    """Whether one of two shades is easily taken for the colour of a mark."""
+    wanted = np.array(rgb(mark))
+    return any(int(((np.array(rgb(shade)) - wanted) ** 2).sum()) < NEAR_COLOURS**2 for shade in pair)
 
 
 def _ink(colour: int, colours: int) -> int:

@@ -15,7 +15,7 @@ from tracetui.drawing.timeline.outside_shading import Stretch, veil
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, UNDERLINE, Palette
 from tracetui.drawing.timeline.raster import Picture, Window
 from tracetui.model.quantities import duration
-from tracetui.model.trace import Lane, LaneKind
+from tracetui.model.trace import GPU_WORK, Lane, LaneKind
 from tracetui.safe_text import clean
 
 AXIS_LINES = 1
@@ -109,6 +109,8 @@ class Scene:
                 on_device = self.picture.trace.lanes[line.lane].kind in ON_DEVICE
                 veil(tracks, i, view.inside[on_device], view.window, colours)
         before = self._point_at_lit(tracks, lines, view)
+        selected = self._tracks_of([view.selected] if view.selected >= 0 else [])
+        marked = selected | self._tracks_of(view.lit)
         if view.mark_ns is not None:
             _draw_mark(tracks, view.window.cell_of(view.mark_ns), colours)
         for i, (number, line) in enumerate(zip(numbers, lines, strict=True)):
@@ -117,6 +119,10 @@ class Scene:
             self._draw_label(frame, y, line, left, colours)
             if i in before:
                 frame.write(y, left - 1, codes("◀"), GROUND, BOLD)
+            elif line.track in marked:
+                is_selected = line.track in selected
+                ink = colours.selected if is_selected else colours.lit
+                frame.write(y, left - 1, codes("▐" if is_selected else "▕"), GROUND if colours.mono else ink, BOLD)
 
     def draw_axis(self, frame: Frame, view: View, colours: Palette) -> None:
         """Draw the axis, and what is measured, onto a grid."""
@@ -128,10 +134,29 @@ class Scene:
         frame.write(0, 0, codes(shorten(self._reading(view, width - left), left - 1).ljust(left)))
         frame.attributes[0, :left] = BOLD if view.focused else 0
         frame.write(0, left, axis(view.window, width - left, view.origin_ns, view.origin), quiet)
-        if view.mark_ns is not None:
-            at = view.window.cell_of(view.mark_ns)
+        for moment, sign, colour in self._moments(view, colours):
+            at = view.window.cell_of(moment)
             if 0 <= at < width - left:
-                frame.write(0, left + at, codes("◆"), GROUND, BOLD)
+                frame.write(0, left + at, codes(sign), GROUND if colours.mono else colour, BOLD)
+
+    def _moments(self, view: View, colours: Palette) -> list[tuple[int, str, int]]:
+        """What the axis points at, the most important last: moment in ns, sign and colour.
+
+        That is where the selected slice begins and, on the other side of the launch, what belongs with it: a launch
+        and its kernel are found by these whatever their own colours are.
+        """
+        moments = [] if view.mark_ns is None else [(view.mark_ns, "◆", GROUND)]
+        trace, row = self.picture.trace, view.selected
+        if row < 0:
+            return moments
+        start, kind = trace.slices.start, trace.slices.kind
+        selected_on_gpu = int(kind[row]) in GPU_WORK
+        partners = [int(start[each]) for each in view.lit if (int(kind[each]) in GPU_WORK) != selected_on_gpu]
+        if partners:
+            # Of a kernel the launch, which is the last of what led to it; of an operator the first it launched.
+            partner = max(partners) if selected_on_gpu else min(partners)
+            moments.append((partner, "▽", colours.lit))
+        return [*moments, (int(start[row]), "▼", colours.selected)]
 
     def _reading(self, view: View, width: int) -> str:
         """How long the window is, or how far the selected slice is from the measuring point."""
@@ -163,6 +188,10 @@ class Scene:
             frame.write(y, 1, codes(shorten(line.note, left - 2)), quiet)
         elif line.number == 1 and lane.kind == LaneKind.CPU:
             frame.write(y, 1, codes(shorten(single_width(clean(lane.process)), left - 2)), quiet)
+
+    def _tracks_of(self, rows: Iterable[int]) -> set[int]:
+        """The tracks on which slices stand."""
+        return {track for row in rows for track in self.picture.tracks_of(row)}
 
     def _name_of_track(self, track: int) -> str:
         """What a counter or the idle time of a device is called."""

@@ -129,6 +129,7 @@ class LanesView(Surface, can_focus=True):
         self._scene: Scene | None = None
         self._width = 0
         self._drawn_marks: frozenset[int] = frozenset()
+        self._drawn_selected = -1
         self._inside: tuple[Stretch, Stretch] | None = None
         self._grip: tuple[int, int, Window] | None = None
         self._dragged = False
@@ -182,17 +183,24 @@ class LanesView(Surface, can_focus=True):
         view = View(self._current(), self.selected, self.lit, self.mark_ns, self.origin_ns, self.origin, self.has_focus)
         view = replace(view, inside=self._inside)
         marks = self.lit | {self.selected} if self.selected >= 0 else self.lit
+        # The one that was selected may be highlighted still, in another colour.
+        turned = {self._drawn_selected, self.selected} if self._drawn_selected != self.selected else set()
         if last is None or not self._scene.fits(height):
             frame = self._scene.draw(view, width, height, self.colours)
         else:
             frame = last.copy()
-            self._scene.draw_lines(frame, self._lines_of(marks ^ self._drawn_marks), view, self.colours)
+            self._scene.draw_lines(
+                frame, self._lines_of(((marks ^ self._drawn_marks) | turned) - {-1}), view, self.colours
+            )
             self._scene.draw_axis(frame, view, self.colours)
-        self._drawn_marks = marks
+        self._drawn_marks, self._drawn_selected = marks, self.selected
         return frame
 
     def on_resize(self) -> None:
-        """Go on showing the same stretch of time."""
+        """Go on showing the same stretch of time, and the lanes of the selection."""
+        if self._scene is not None:
+            self._scene.layout.resize(max(self.size.height - self._scene.axis_lines, 0))
+            self._keep_in_sight()
         before, self._width = self._width, self.cells
         if self.window is not None and before not in (0, self._width):
             self._move(self.window.stretched(before, self._width))
@@ -205,14 +213,9 @@ class LanesView(Surface, can_focus=True):
         """Only the lines of the old and the new selection are drawn again."""
         self.changed(everything=False)
 
-    def watch_lit(self, lit: frozenset[int]) -> None:
+    def watch_lit(self) -> None:
         """Scroll to the highlighted slices, as far as the selected one stays on screen."""
-        if self._scene is not None:
-            layout = self._scene.layout
-            moved = [layout.reveal(row, unfold=False) for row in sorted(lit)[:MAX_REVEALED]]
-            if any(moved):
-                layout.reveal(self.selected, unfold=False)
-                self.changed()
+        self._keep_in_sight()
         self.changed(everything=False)
 
     def watch_mark_ns(self) -> None:
@@ -393,6 +396,16 @@ class LanesView(Surface, can_focus=True):
         if row < 0 or slices.start[row] >= window.end_ns(self.cells) or slices.end[row] < window.start_ns:
             return -1
         return row
+
+    def _keep_in_sight(self) -> None:
+        """Scroll to the rows of what is highlighted, as far as the selected one stays on screen."""
+        if self._scene is None or not self._scene.layout.height:
+            return
+        layout = self._scene.layout
+        moved = [layout.reveal(row, unfold=False) for row in sorted(self.lit)[:MAX_REVEALED]]
+        moved.append(layout.reveal(self.selected, unfold=False))
+        if any(moved):
+            self.changed()
 
     def _zoom(self, direction: int, cell: float) -> None:
         self._move(self._current().zoom(ZOOM_FACTOR**direction, cell))
