@@ -17,7 +17,7 @@ pytestmark = pytest.mark.full
 def test_two_traces(start, size):
     tmux = start(*size)
     tmux.command(sys.executable, "-m", "tracetui", str(EAGER), str(COMPILED))
-    screen = tmux.wait_for("378 → 336 ms", "+ fused", "aten::gelu", "[2]", "[3]")
+    screen = tmux.wait_for("378 → 336 ms", "- fused", "aten::gelu", "[2]", "[3]")
     lines = screen.splitlines()
     first, second = (next(i for i, line in enumerate(lines) if line.startswith(f"  {side}  step")) for side in "AB")
     assert first < second < next(i for i, line in enumerate(lines) if "2 Ops" in line)
@@ -29,7 +29,7 @@ def test_two_traces(start, size):
     tmux.press("Escape")
     tmux.wait_for("main thread")
     tmux.press("X")
-    tmux.wait_for("- new", "336 → 378 ms")
+    tmux.wait_for("+ new", "336 → 378 ms")
     tmux.press("g")
     tmux.wait_for("Summary" if size[0] > 100 else "Kernels")
     tmux.press("BSpace")

@@ -58,7 +58,7 @@ async def the_change_that_saves_most_is_lit_in_both(app: Compared, pilot: Pilot[
     for size in SIZES:
         await pilot.resize_terminal(*size)
         await settle(pilot)
-        assert app.listed("mark")[0] == "+ fused"
+        assert app.listed("mark")[0] == "- fused"
         assert {tutorial.GELU, tutorial.MUL} <= app.lit(0)
         assert tutorial.GEGLU in app.lit(1)
         assert "eager.json" in app.text("#header") and "compiled.json" in app.text("#header")
@@ -185,7 +185,7 @@ async def swapping_turns_signs_round(app: Compared, pilot: Pilot[int]) -> None:
     await pilot.press("X")
     await settle(pilot)
     assert app.view.compared.sides[0].trace.label == "compiled.json"
-    assert app.listed("mark")[0] == "- split"
+    assert app.listed("mark")[0] == "+ split"
     assert tutorial.GEGLU in app.lit(0) and tutorial.MUL in app.lit(1)
     assert app.text("#header").index("compiled.json") < app.text("#header").index("eager.json")
 
@@ -201,7 +201,7 @@ async def test_tabs_group_sort_search_and_filter(eager: SideName, compiled: Side
         await pilot.press("2")
         await settle(pilot)
         assert panes.pane == "ops"
-        assert "+ fused" in app.listed("mark")
+        assert "- fused" in app.listed("mark")
         await pilot.press("F", *"gelu", "enter")
         await pilot.pause()
         assert "aten::gelu" in app.listed("name") and len(app.listed("name")) < 4
@@ -409,7 +409,7 @@ async def test_resizing_while_loading(eager: SideName, compiled: SideName) -> No
     async with app.run_test(size=(200, 50)) as pilot:
         await pilot.resize_terminal(80, 24)
         await compared(app, pilot)
-        assert app.listed("mark")[0] == "+ fused"
+        assert app.listed("mark")[0] == "- fused"
         assert sum(lanes.size.height for lanes in app.view.timelines.lanes) < 12
 
 
@@ -426,7 +426,7 @@ async def test_without_a_gpu_operators_go_with_operators(tmp_path: Path) -> None
     b = SideName(str(write(events(100_000), tmp_path / "fast.json")))
     async with shown(a, b) as (app, pilot):
         assert app.view.panes.pane == "ops"
-        assert app.listed("name")[0] == "aten::gelu" and app.listed("mark")[0] == "+ faster"
+        assert app.listed("name")[0] == "aten::gelu" and app.listed("mark")[0] == "- faster"
         app.view.lit.selected = (-1, -1)
         starts = []
         for _ in range(3):
@@ -440,3 +440,31 @@ async def test_without_a_gpu_operators_go_with_operators(tmp_path: Path) -> None
         await pilot.press("1")
         await pilot.pause()
         assert "Neither side ran anything on a GPU" in app.view.panes.view.note
+
+
+async def test_rows_in_which_nothing_changed_fold_and_z_lists_them(eager: SideName, compiled: SideName) -> None:
+    async with shown(eager, compiled, (200, 50)) as (app, pilot):
+        panes = app.view.panes
+        await pilot.press("3")
+        await settle(pilot)
+        folded = app.listed("measure")
+        left_out = "the same, z lists them"
+        assert left_out in panes._bar.text
+        await pilot.press("z")
+        await settle(pilot)
+        every = app.listed("measure")
+        assert len(every) > len(folded) and set(folded) < set(every)
+        assert left_out not in panes._bar.text
+        await pilot.press("z")
+        await settle(pilot)
+        assert app.listed("measure") == folded
+        await pilot.press("F", *"a == 0", "enter")
+        await pilot.pause()
+        assert set(app.listed("measure")) > set(every) - set(folded)
+
+
+async def test_noise_is_explained_where_it_stands(eager: SideName, compiled: SideName) -> None:
+    async with shown(eager, compiled, (200, 50)) as (app, _):
+        lines = [line.text for line in app.view.panes.details.lines]
+        noise = next(line for line in lines if line.startswith("noise"))
+        assert "unknown: each side is one step" in noise or "so much steps of one side differ" in noise

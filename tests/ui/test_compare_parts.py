@@ -23,7 +23,7 @@ from tracetui.opening import SideName
 from tracetui.ui.compare.change_details import change_lines
 from tracetui.ui.compare.lit_slices import change_of, instances_of
 from tracetui.ui.compare.partners import PartnerLookup
-from tracetui.ui.compare.readable_changes import grouped, readable_changes, readable_totals
+from tracetui.ui.compare.readable_changes import grouped, readable_changes, readable_totals, rows_without_change
 from tracetui.ui.compare.shown_part import ShownPart, lanes_worth_showing, next_scope
 from tracetui.ui.description.styled_lines import folded
 from tracetui.ui.trace.compare_picker import OTHER_TRACE, offers_for
@@ -130,14 +130,14 @@ def test_a_view_op_belongs_to_the_row_it_is_folded_into() -> None:
 @pytest.mark.parametrize(
     ("mark", "saves", "told"),
     [
-        ("faster", 5.0, "+ faster"),
-        ("slower", -5.0, "- slower"),
-        ("gone", 5.0, "+ gone"),
-        ("new", -5.0, "- new"),
+        ("faster", 5.0, "- faster"),
+        ("slower", -5.0, "+ slower"),
+        ("gone", 5.0, "- gone"),
+        ("new", -5.0, "+ new"),
         ("same", 0.1, "= same"),
         ("cannot tell", 3.0, "? noise"),
-        ("fused into", 60.0, "+ fused"),
-        ("fused into", -60.0, "- fused"),
+        ("fused into", 60.0, "- fused"),
+        ("fused into", -60.0, "+ fused"),
         ("split into", None, "= split"),
     ],
 )
@@ -261,3 +261,10 @@ def test_a_step_for_two_traces_is_refused() -> None:
     options.step = 3
     with pytest.raises(UsageError, match=r"A\.json#3"):
         _sides(["a.json", "b.json"], options)  # type: ignore[arg-type]
+
+
+def test_rows_without_a_change_are_those_of_0_ns() -> None:
+    changes = Table((texts("mark", ["same", "same", "faster"]), numbers("saves_us", [0.0, 0.2, 0.0])))
+    assert rows_without_change(changes).tolist() == [True, False, False]
+    measures = Table((numbers("a", [0.0, 5.0, np.nan]), numbers("b", [0.0, 5.0, 0.0])))
+    assert rows_without_change(measures).tolist() == [True, False, False]

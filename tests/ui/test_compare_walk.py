@@ -241,7 +241,7 @@ async def test_calls_without_a_partner_light_their_group(tmp_path: Path) -> None
 async def test_an_operator_lights_the_kernel_that_it_went_into_on_the_cpu() -> None:
     a, b = (SideName(str(SAMPLES / f"mlp_{how}_cpu.json.gz")) for how in ("eager", "compile"))
     async with shown(a, b) as (app, _):
-        assert app.listed("name")[0] == "aten::gelu" and app.listed("mark")[0] == "+ fused"
+        assert app.listed("name")[0] == "aten::gelu" and app.listed("mark")[0] == "- fused"
         assert "aten::gelu" in app.lit(0)
         assert any(name.startswith("graph_0_cpp_fused") for name in app.lit(1))
         part = app.view.compared.parts[1]

@@ -123,7 +123,7 @@ PAN_LEFT = Key("a", "pan left", TIMELINE)
 PAN_RIGHT = Key("d", "pan right", TIMELINE)
 NEXT_SAME = Key("greater_than_sign", "next slice of this name", TIMELINE)
 PREVIOUS_SAME = Key("less_than_sign", "slice of this name before", TIMELINE)
-FOLD = Key("z", "fold the lane", TIMELINE)
+FOLD = Key("z", "fold the lane; in the list of a comparison the rows in which nothing changed", TIMELINE)
 MEASURE = Key("x", "set a measuring point", TIMELINE)
 
 SORT = Key("o", "sort by the next column", LISTS)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from tracetui.analysis.comparing.changes.change_rows import CANNOT_TELL
 from tracetui.analysis.comparing.changes.part_times import part_times
 from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.analysis.comparing.sides.measures import measures
@@ -111,15 +112,14 @@ def _total_facts(comparison: Comparison, cells: Mapping[str, Cell]) -> Iterator[
 
 def _change_facts(cells: Mapping[str, Cell], times: tuple[str, str], comparison: Comparison) -> Iterator[DetailFact]:
     """What became of it, what that saves, and what it took before and after."""
-    saves, noise, change = cells["saves_us"], cells.get("noise_us"), cells.get("change_pct")
+    saves, change = cells["saves_us"], cells.get("change_pct")
     text = signed(str(cells["mark"]), saves)
     if isinstance(saves, float) and saves:
         text += f": {'saves' if saves > 0 else 'costs'} {_us(abs(saves))}"
     if isinstance(change, float):
         text += f", {'+' if change > 0 else ''}{percent(change)}"
     yield DetailFact("change", text)
-    if isinstance(noise, float):
-        yield DetailFact("noise", f"{_us(noise)}: how much {comparison.a.part_kind}s of one side differ")
+    yield DetailFact("noise", _noise_words(comparison, cells))
     for letter, column, calls in (("A", times[0], "calls_a"), ("B", times[1], "calls_b")):
         value, number = cells[column], cells[calls]
         if isinstance(value, float) and isinstance(number, int | float) and number:
@@ -127,6 +127,18 @@ def _change_facts(cells: Mapping[str, Cell], times: tuple[str, str], comparison:
             yield DetailFact(letter, f"{_us(value)} in {_often(number)} call{plural}")
         else:
             yield DetailFact(letter, "absent")
+
+
+def _noise_words(comparison: Comparison, cells: Mapping[str, Cell]) -> str:
+    """How much the time differs without any change, and what follows for this row."""
+    noise, saves, part = cells.get("noise_us"), cells["saves_us"], comparison.a.part_kind
+    if not isinstance(noise, float):
+        kinds = " and ".join(dict.fromkeys(f"one {side.part_kind}" for side in (comparison.a, comparison.b)))
+        return f"unknown: each side is {kinds}, and how much such a time differs by itself is not seen"
+    text = f"{_us(noise)}: so much {part}s of one side differ"
+    if cells["mark"] == CANNOT_TELL and isinstance(saves, float) and abs(saves) <= noise:
+        return f"{text}, more than A and B do"
+    return text
 
 
 def _byte_facts(cells: Mapping[str, Cell]) -> Iterator[DetailFact]:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from textual.binding import BindingType
 
 from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.drawing.group_names import named_groups
 from tracetui.model.quantities import count
 from tracetui.model.table import Table
 from tracetui.safe_text import clean
-from tracetui.ui.compare.readable_changes import grouped, readable_changes, readable_totals, with_calls
+from tracetui.ui.base import keys
+from tracetui.ui.base.commands import command
+from tracetui.ui.compare.readable_changes import (
+    grouped,
+    readable_changes,
+    readable_totals,
+    rows_without_change,
+    with_calls,
+)
 from tracetui.ui.widgets.bar_texts import Tab
 from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, OpenGroup, TabbedList
 
@@ -41,6 +52,10 @@ RowIdentity = tuple[object, ...]
 class CompareList(TabbedList):
     """The tables of one comparison."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command(keys.FOLD, "fold", "List what is the same", "Rows without a change, or leave them out.", "fold"),
+    ]
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(CHANGE_TABS, id=id)
         self._tables: dict[str, Table | str] = {}
@@ -49,6 +64,8 @@ class CompareList(TabbedList):
         """Tabs whose tables are of what was compared before."""
         self._sought: RowIdentity = ()
         """What the row under the cursor stood for in those."""
+        self.is_folded = True
+        """Whether rows that say nothing of a change are left out."""
 
     @property
     def table(self) -> Table | None:
@@ -119,16 +136,46 @@ class CompareList(TabbedList):
         if not arrangement.filter or select_first:
             self.view.announce_row()
 
+    def action_fold(self) -> None:
+        """List the rows that are the same in both, or leave them out again."""
+        self.is_folded = not self.is_folded
+        row = self.view.row
+        self._show(0)
+        self.put_cursor_on(row)
+
+    def _folded(self, name: str) -> NDArray[np.bool_] | None:
+        """Mask of the rows of a tab that are left out; None for none."""
+        table, arrangement = self._tables.get(name), self.arrangements[name]
+        is_whole = not (arrangement.filter or arrangement.by or arrangement.group)
+        if not isinstance(table, Table) or not self.is_folded or not is_whole:
+            return None
+        mask = rows_without_change(table)
+        return mask if mask.any() and not mask.all() else None
+
+    def _arranged(self, table: Table) -> tuple[NDArray[np.int64], str]:
+        order, note = super()._arranged(table)
+        mask = self._folded(self.pane)
+        return (order if mask is None else order[~mask[order]]), note
+
     def put_cursor_on(self, change: int) -> None:
-        """Move the cursor to a row of the whole table; -1, or one that is not listed, leaves it where it was."""
+        """Move the cursor to a row of the whole table; -1, or one that is not listed, leaves it where it was.
+
+        A row that is left out because nothing changed in it is listed with all others.
+        """
         wanted = -1 if self.arrangement.by or change < 0 else change
+        mask = self._folded(self.pane)
+        if wanted >= 0 and mask is not None and mask[wanted]:
+            self.is_folded = False
+            self._show(0)
         indices = np.flatnonzero(self.view.order == wanted)
         if len(indices):
             self.view.put_cursor(int(indices[0]))
         self.view.located = len(indices) > 0
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """As in any list; grouping needs rows too."""
+        """As in any list; grouping needs rows too, and folding some that are the same."""
+        if action == "fold":
+            return not self.is_folded or self._folded(self.pane) is not None
         return super().check_action(action, parameters) and (action != "group" or self.table is not None)
 
     def _group_at(self, table: Table, row: int) -> OpenGroup | None:
@@ -166,14 +213,20 @@ class CompareList(TabbedList):
         return named_groups(with_calls(table), by) if by else _READABLE[self.pane](table)
 
     def _remarks(self) -> str:
-        return super()._remarks() + (" comparing …" if self.pane in self._stale else "")
+        mask = self._folded(self.pane)
+        left_out = "" if mask is None else f" {count(int(mask.sum()))} the same, z lists them"
+        return super()._remarks() + left_out + (" comparing …" if self.pane in self._stale else "")
 
     def _tabs(self) -> Sequence[Tab]:
         return [Tab(name, name.title(), self._count(name), CHANGE_KEYS[name]) for name in CHANGE_TABS]
 
     def _count(self, name: str) -> str:
-        table = self._tables.get(name)
-        return count(len(table)) if isinstance(table, Table) else ""
+        table, mask = self._tables.get(name), self._folded(name)
+        if not isinstance(table, Table):
+            return ""
+        if name == self.pane and name not in self._stale:
+            return count(len(self.view.order))
+        return count(len(table) - (0 if mask is None else int(mask.sum())))
 
 
 def table_of(comparison: Comparison, name: str) -> Table:

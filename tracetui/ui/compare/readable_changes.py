@@ -1,6 +1,7 @@
 """The tables of a comparison for the screen: marks with a sign, measures as words, numbers with units. Pure.
 
-`+` marks what B saves, `-` what it costs. Text output and exports have the plain words.
+Signs are those of a diff: `+` is what B has more of, `-` what it has less of or what is gone. Text output and exports
+have the plain words.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracetui.analysis import columns as col
 from tracetui.drawing.format import cell
@@ -15,9 +17,11 @@ from tracetui.drawing.text.summary_words import words
 from tracetui.model.quantities import quantity
 from tracetui.model.table import Column, Table, coded, numbers, texts
 
-SIGNS = {"faster": "+", "slower": "-", "gone": "+", "new": "-", "same": "=", "cannot tell": "?"}
+SIGNS = {"faster": "-", "slower": "+", "gone": "-", "new": "+", "same": "=", "cannot tell": "?"}
 SHORT = {"fused into": "fused", "split into": "split", "cannot tell": "noise"}
 """Marks in a word, for a narrow column."""
+MIN_SHOWN_US = 0.0005
+"""Minimum difference in µs that is shown as more than 0 ns."""
 
 
 def readable_changes(table: Table) -> Table:
@@ -29,6 +33,15 @@ def readable_changes(table: Table) -> Table:
         texts(replace(mark.spec, is_signed=True), [f"{each[:2]}{SHORT.get(each[2:], each[2:])}" for each in marks]),
     )
     return with_calls(made) if "calls_a" in table else made
+
+
+def rows_without_change(table: Table) -> NDArray[np.bool_]:
+    """Mask of the rows that took the same time to the nanosecond, and of measures that are 0 on both sides."""
+    if "saves_us" in table:
+        same, amount = table["mark"].equal("same"), table["saves_us"].values.astype(np.float64)
+        return np.asarray(same & (np.abs(amount) < MIN_SHOWN_US))
+    zero = [table[name].equal(0) for name in ("a", "b")]
+    return np.asarray(zero[0] & zero[1])
 
 
 def with_calls(table: Table) -> Table:
@@ -48,7 +61,7 @@ def signed(mark: str, saves: object) -> str:
     """A mark with its sign; that of a fused or split kernel follows from what it saves."""
     sign = SIGNS.get(mark, "")
     if not sign:
-        sign = "=" if not isinstance(saves, int | float) or saves == 0 else "+" if saves > 0 else "-"
+        sign = "=" if not isinstance(saves, int | float) or saves == 0 else "-" if saves > 0 else "+"
     return f"{sign} {mark}"
 
 

@@ -49,7 +49,7 @@ MIN_ROWS_BELOW_HEADLINE = 3
 """Minimum rows for which there is room below it."""
 LEAF, CLOSED, OPEN = 0, 1, 2
 """States of a row of a tree; a leaf has nothing below it."""
-_TONES = {"+": "better", "-": "worse"}
+_TONES = {"-": "less", "+": "more"}
 
 
 class TableView(Scroller, can_focus=True):
@@ -77,8 +77,8 @@ class TableView(Scroller, can_focus=True):
         "table--resting",
         "table--elsewhere",
         "table--note",
-        "table--better",
-        "table--worse",
+        "table--less",
+        "table--more",
         "table--title",
         "table--evidence",
         "table--advice",
@@ -92,10 +92,10 @@ class TableView(Scroller, can_focus=True):
         .table--resting { background: $primary-muted; color: $foreground; }
         .table--elsewhere { color: $text-muted; text-style: italic; }
         .table--note { color: $text-muted; }
-        .table--better { color: $primary; text-style: bold; }
+        .table--less { color: $primary; text-style: bold; }
         .table--title { text-style: bold; }
         .table--advice { color: $text-muted; }
-        .table--worse { color: $warning; text-style: bold; }
+        .table--more { color: $warning; text-style: bold; }
     }
     """
 

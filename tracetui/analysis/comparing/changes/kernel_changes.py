@@ -35,8 +35,9 @@ from tracetui.analysis.comparing.changes.change_rows import (
 from tracetui.analysis.comparing.changes.part_times import part_times
 from tracetui.analysis.comparing.matching.classes import ActivityClass, classes
 from tracetui.analysis.comparing.matching.match import FUSED, MATCH_KINDS, SPLIT, TAKEN_IN, Matching, match
+from tracetui.analysis.comparing.sides.clock import gpu_tick, within_tick
 from tracetui.analysis.comparing.sides.composition import representative
-from tracetui.analysis.comparing.sides.noise import Difference, difference
+from tracetui.analysis.comparing.sides.noise import Change, Difference, difference
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.operators.signatures import Signature
 from tracetui.analysis.work.kernel_work import kernel_work
@@ -200,6 +201,8 @@ def _tensors(op: str, signature: Signature, moved: float) -> tuple[list[_Tensor]
     return inputs, _Tensor(elements, left) if elements and left / elements in _SIZES else None
 
 
+TOLD = (Change.LESS, Change.MORE)
+"""Changes that are more than noise."""
 MORE_CALLS, FEWER_CALLS, GENERATED = "more calls", "fewer calls", "same op, generated"
 """Shown in place of the kind of match: one side has more calls; torch.compile generated the kernel of one op."""
 _QUIET = {CANNOT_TELL: 1, SAME: 2}
@@ -235,7 +238,17 @@ def _make(a: Side, b: Side) -> KernelChanges:
     differences = [
         difference(before, after) for before, after in zip(halves[0].times.T, halves[1].times.T, strict=True)
     ]
-    table = _table(rows, *halves, differences, change_bytes(a.trace, b.trace, matching, rows))
+    calls = np.maximum(halves[0].calls, halves[1].calls)
+    tick = max(gpu_tick(a.trace), gpu_tick(b.trace))
+    amounts = 1000 * np.array([each.amount for each in differences], np.float64)
+    # Without repetitions there is no noise to compare a difference with, but the clock has a tick.
+    noise = np.array([each.noise for each in differences], np.float64)
+    unclear = within_tick(amounts, calls.astype(np.float64), tick) & np.isnan(noise)
+    found = [
+        Change.WITHIN_NOISE if open_one and each.change in TOLD else each.change
+        for each, open_one in zip(differences, unclear.tolist(), strict=True)
+    ]
+    table = _table(rows, *halves, differences, found, change_bytes(a.trace, b.trace, matching, rows))
     order = _order(table)
     behind_a, behind_b = ([half.slices[index] for index in order.tolist()] for half in halves)
     return KernelChanges(table.take(order), behind_a, behind_b, part_a, part_b)
@@ -258,12 +271,15 @@ class _KernelSide:
 
 
 def _table(
-    rows: ChangeRows, a: _KernelSide, b: _KernelSide, differences: Sequence[Difference], moved: ChangeBytes
+    rows: ChangeRows,
+    a: _KernelSide,
+    b: _KernelSide,
+    differences: Sequence[Difference],
+    found: Sequence[Change],
+    moved: ChangeBytes,
 ) -> Table:
     kinds = [(a.classes(index), b.classes(index)) for index in range(len(rows))]
-    marks = [
-        _mark(rows, index, differences[index], (int(a.calls[index]), int(b.calls[index]))) for index in range(len(rows))
-    ]
+    marks = [_mark(rows, index, found[index], (int(a.calls[index]), int(b.calls[index]))) for index in range(len(rows))]
     before = np.array([each.a.median for each in differences], np.float64)
     after = np.array([each.b.median for each in differences], np.float64)
     noise = np.array([each.noise for each in differences], np.float64)
@@ -285,7 +301,7 @@ def _table(
         numbers(col.SAVES_US, before - after),
         numbers(col.CHANGE_PCT, percent),
         numbers(col.NOISE_US, noise),
-        texts(col.CHANGE, [each.change.value for each in differences]),
+        texts(col.CHANGE, [each.value for each in found]),
         *moved.columns(),
         texts(col.NAME_A, [_names(each[0]) for each in kinds]),
         texts(col.NAME_B, [_names(each[1]) for each in kinds]),
@@ -293,12 +309,12 @@ def _table(
     return Table(columns, doubts=moved.doubts)
 
 
-def _mark(rows: ChangeRows, index: int, change: Difference, calls: tuple[int, int]) -> str:
+def _mark(rows: ChangeRows, index: int, change: Change, calls: tuple[int, int]) -> str:
     if 0 in calls:
         return GONE if calls[0] else NEW
     if rows.many[index] != PAIRED and calls[0] != calls[1] and MATCH_KINDS[rows.how[index]] in TAKEN_IN:
         return FUSED_INTO if rows.many[index] == JOINED else SPLIT_INTO
-    return mark_of(change.change)
+    return mark_of(change)
 
 
 def _how(rows: ChangeRows, index: int, a: _KernelSide, b: _KernelSide) -> str | None:

@@ -20,6 +20,7 @@ from tracetui.analysis.comparing.changes.change_rows import CANNOT_TELL, FUSED_I
 from tracetui.analysis.comparing.changes.kernel_changes import kernel_changes
 from tracetui.analysis.comparing.changes.totals_table import note
 from tracetui.analysis.comparing.sides.calls import OP, RUNTIME, CallKey, Calls, calls
+from tracetui.analysis.comparing.sides.clock import cpu_tick, within_tick
 from tracetui.analysis.comparing.sides.composition import is_mixed, representative
 from tracetui.analysis.comparing.sides.measures import launch_gap
 from tracetui.analysis.comparing.sides.noise import CHANGES, Change, Spread, noises, spread, spread_changes
@@ -172,7 +173,13 @@ def _renamed(left: set[CallKey], right: set[CallKey]) -> dict[CallKey, CallKey]:
 
 
 def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int, str]) -> list[str]:
-    marks = [mark_of(CHANGES[code]) for code in spread_changes(left.own, right.own).tolist()]
+    codes = spread_changes(left.own, right.own)
+    tick = max(cpu_tick(left.side.trace), cpu_tick(right.side.trace))
+    most = np.maximum(left.calls.median, right.calls.median)
+    # Without repetitions there is no noise to compare a difference with, but the clock has a tick.
+    unclear = np.isnan(noises(left.own, right.own)) & within_tick(right.own.median - left.own.median, most, tick)
+    codes = np.where(unclear & np.isin(codes, _BEYOND_NOISE), CHANGES.index(Change.WITHIN_NOISE), codes)
+    marks = [mark_of(CHANGES[code]) for code in codes.tolist()]
     often = spread_changes(left.calls, right.calls, exact=True).tolist()
     if is_mixed(left.side) or is_mixed(right.side):
         marks = [CANNOT_TELL] * len(marks)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tracetui.analysis import columns as col
+from tracetui.analysis.comparing.sides.clock import cpu_tick, gpu_tick, within_tick
 from tracetui.analysis.comparing.sides.composition import is_mixed
 from tracetui.analysis.comparing.sides.measures import (
     Measure,
@@ -28,6 +29,8 @@ from tracetui.model.trace import Float64
 
 MIN_KNOWN_PERCENT = 90.0
 """Minimum percent of the GPU time with known bytes, for sums of bytes to be compared."""
+ONE_TICK = "it is one tick of the clock, and the noise is unknown"
+"""Why a difference between single parts may be none."""
 SHAPE_MEASURES = ("moved_bytes", "flops")
 """Measures that cover only activities whose shapes were recorded."""
 _SCATTER = (
@@ -72,17 +75,26 @@ def paired(
     mixed = _mixed(a, b, names)
     gaps = "; ".join(f"{name}: {gap}" for name, side in zip(names, (a, b), strict=True) if (gap := launch_gap(side)))
     result = {}
+    tick = max(each(trace) for each in (gpu_tick, cpu_tick) for trace in (a.trace, b.trace))
     for name, known in (every or merged(left, right)).items():
         made = difference(_values(a, name, left), _values(b, name, right), known.is_count)
         if len(made.a.values) or len(made.b.values):
             gap = gaps if rests_on_launches(name) else ""
-            result[name] = Total(name, known.unit, known.help, made, mixed, gap)
+            doubt = mixed or (ONE_TICK if _is_one_tick(made, known.unit, tick) else "")
+            result[name] = Total(name, known.unit, known.help, made, doubt, gap)
     share = result.get("moved_known_pct")
     shares = (share.difference.a.median, share.difference.b.median) if share else (MIN_KNOWN_PERCENT, MIN_KNOWN_PERCENT)
     if min(shares) < MIN_KNOWN_PERCENT:
         reason = f"known of {rounded_percent(shares[0])} and {rounded_percent(shares[1])} of the GPU time"
         result |= {name: replace(result[name], doubt=reason) for name in SHAPE_MEASURES if name in result}
     return result
+
+
+def _is_one_tick(made: Difference, unit: str, tick: int) -> bool:
+    """Whether two times without a known noise differ by one tick of the clock."""
+    if unit != "us" or made.change not in (Change.LESS, Change.MORE) or not np.isnan(made.noise):
+        return False
+    return bool(within_tick(np.array(1000 * made.amount), np.array(1.0), tick))
 
 
 def _mixed(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> str:
