@@ -80,8 +80,8 @@ def lead_in(scope: Scope) -> LeadIn:
         if scope.lead_in == 0 or end <= begin:
             return LeadIn(0, {})
         lane = _first_thread(scope)
-        threads = thread_causes(trace, np.array([lane], np.int64))
         window = np.array([begin], np.int64), np.array([end], np.int64)
+        threads = thread_causes(trace, np.array([lane], np.int64), *window)
         _, start, stop, cause = threads.within(np.array([lane], np.int64), *window)
         sums = np.bincount(cause, stop - start, len(Cause)).astype(np.int64)
         # What ran on a GPU meanwhile had been launched before the capture.

@@ -27,6 +27,8 @@ from tracetui.model.trace import Kind, Trace
 
 MAX_NAMED_OPS = 3
 """Maximum operators named in a sentence, the most frequent first."""
+MIN_DEPENDENCY_NS = 100_000
+"""Minimum ns of a wait that is more than the handling of an event that has happened."""
 _BACK = re.compile(r"DtoH|DeviceToHost", re.IGNORECASE)
 
 
@@ -130,6 +132,7 @@ def _direction(trace: Trace, rows: Int64) -> str:
 def dependency(scope: Scope) -> Iterator[Finding]:
     """Launched activities wait because their stream was told to wait for an event (R3.29)."""
     trace, parts = scope.trace, parts_of(scope, Cause.STREAM)
+    parts = parts.take(parts.dur >= MIN_DEPENDENCY_NS)
     if len(parts) == 0:
         return
     cost = idle_cost(scope, parts)

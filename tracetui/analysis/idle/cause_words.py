@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from enum import IntEnum
 
 import numpy as np
 
-from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.idle.waits import SYNC_NAME, flush
-from tracetui.analysis.linking.links import calls_named, op_rows
+from tracetui.analysis.linking.links import calls_named
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
@@ -147,21 +145,30 @@ _PATTERNS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
 )
 """Slices that indicate each cause: their kinds, and a pattern of their names."""
 
+_BY_KIND: dict[int, list[tuple[Cause, re.Pattern[str]]]] = {}
+for _cause, _kinds, _pattern in sorted(_PATTERNS):
+    for _kind in _kinds:
+        _BY_KIND.setdefault(int(_kind), []).append((_cause, re.compile(_pattern)))
+
 _STREAM_WAIT = re.compile(r"^(cu|cuda|hip)StreamWaitEvent")
 
 
-def named_slices(trace: Trace) -> Iterator[tuple[Cause, Int64]]:
-    """For each cause that names indicate the slices that do, ascending, in the order of `Cause`."""
-    slices = trace.slices
-    wanted = {kinds for _, kinds, _ in _PATTERNS}
-    rows_of = {kinds: slices.of_kind(*kinds) for kinds in wanted} | {(Kind.CPU_OP,): op_rows(trace)}
-    for cause in sorted({cause for cause, _, _ in _PATTERNS}):
-        mask = np.zeros(len(slices), bool)
-        for _, kinds, pattern in (each for each in _PATTERNS if each[0] == cause):
-            rows = rows_of[kinds]
-            mask[rows if pattern == "" else rows[is_named(trace, rows, re.compile(pattern).search)]] = True
-        mask[flush(trace)] = False
-        yield cause, np.flatnonzero(mask)
+def named_slices(trace: Trace) -> dict[Cause, Int64]:
+    """For each cause that names indicate the slices that do, ascending; a slice indicates the first of its causes."""
+    slices, count = trace.slices, len(trace.names) + 1
+    key = slices.kind.astype(np.int32) * count + slices.name
+    code = np.full(max(Kind) * count + count, len(Cause), np.int8)
+    for pair in np.flatnonzero(np.bincount(key, minlength=1)).tolist():
+        kind, name = divmod(pair, count)
+        text = trace.names[name]
+        for cause, pattern in _BY_KIND.get(kind, ()):
+            if pattern.search(text):
+                code[pair] = cause
+                break
+    found = code[key]
+    found[flush(trace)] = len(Cause)
+    rows = np.flatnonzero(found < len(Cause))
+    return {cause: rows[found[rows] == cause] for cause in sorted({cause for cause, _, _ in _PATTERNS})}
 
 
 def stream_waits(trace: Trace) -> Int64:

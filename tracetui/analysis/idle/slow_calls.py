@@ -22,7 +22,7 @@ from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.operators.views import VIEW_OPS
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.trace import Trace
+from tracetui.model.trace import Kind, Trace
 
 MIN_FIRST_USE_NS = 1_000_000
 """Minimum ns of a first use, whatever later calls take."""
@@ -43,10 +43,13 @@ MIN_STALLED_CALLS, MIN_STALLED_FUNCTIONS = 5, 3
 MAX_STALLED_SHARE = 0.1
 """Maximum share of a function's calls that stall: beyond it the function itself takes long, sometimes."""
 
+_EVERY = re.compile("")
 _WAITING = re.compile(SYNC_NAME.pattern + r"|^(cu|cuda|hip)Memcpy|^(cu|cuda|hip)Memset(?!.*Async)|LaunchHostFunc")
 """Names of calls that last as long as something else does."""
 _DEVICE_MEMORY = re.compile(r"^(cuda|hip)(Malloc|Free)(Async)?$|^(cu|hip)Mem(Alloc|Free)")
 _HOST_MEMORY = re.compile(r"^(cuda|hip)(Host|MallocHost|FreeHost|ExtMalloc)|^(cu|hip)MemHost")
+_LIBRARY = re.compile(r"mm\b|matmul|conv|linear|product|fft|linalg|cudnn|miopen|attention|rnn|lstm|gru", re.IGNORECASE)
+"""Operators that call cuBLAS, cuDNN and the like."""
 _EMPTY = re.compile(r"^aten::(empty|new_empty|resize_|set_|detach)")
 
 
@@ -62,7 +65,8 @@ def stalled_calls(trace: Trace) -> Int64:
 
 def _first_uses(trace: Trace) -> Int64:
     slices = trace.slices
-    rows = calls_named(trace, re.compile(""))
+    rows = calls_named(trace, _EVERY)
+    rows = rows[_alike(trace, rows, rows[slices.dur[rows] > MIN_REPEATED_FIRST_USE_NS])]
     rows = rows[~is_named(trace, rows, _WAITING.search) & ~is_named(trace, rows, _HOST_MEMORY.search)]
     rows = np.setdiff1d(rows, _held_back(trace), assume_unique=True)
     if len(rows) == 0:
@@ -78,9 +82,13 @@ def _first_uses(trace: Trace) -> Int64:
     used = np.flatnonzero(np.isin(rows, trace_links.launches, assume_unique=True) & (not warm))
     kernel = slices.name[trace_links.first[np.searchsorted(trace_links.launches, rows[used])]]
     first[used] |= _is_first(slices.start[rows[used]], kernel)
-    first |= _first_runs(trace)[trace_links.owner[rows]] & (not warm)
-    # Once the first step is over, memory is taken because it is needed, not because everything is new.
+    # Once the first step is over, memory is taken because it is needed, not because everything is new; and before
+    # that in operators of libraries only, which begin with memory of their own.
     memory = is_named(trace, rows, _DEVICE_MEMORY.search)
+    owner = trace_links.owner[rows].astype(np.int64)
+    library = owner >= 0
+    library[library] = is_named(trace, owner[library], _LIBRARY.search)
+    first |= _first_runs(trace)[owner] & (library | ~memory) & (not warm)
     late = np.zeros(len(rows), bool)
     late[memory] = step_index(trace, rows[memory]) > 0
     return rows[long & first & ~late]
@@ -92,6 +100,13 @@ def _first_runs(trace: Trace) -> Bool:
     mask = np.zeros(len(trace.slices) + 1, bool)
     mask[ops] = _is_first(trace.slices.start[ops], trace.slices.name[ops])
     return mask
+
+
+def _alike(trace: Trace, rows: Int64, long: Int64) -> Bool:
+    """Mask of the slices that have the name of one of the long ones: those of other names need not be looked at."""
+    named = np.zeros(len(trace.names) + 1, bool)
+    named[trace.slices.name[long]] = True
+    return np.asarray(named[trace.slices.name[rows]])
 
 
 def _is_first(start: Int64, key: NDArray[np.integer]) -> Bool:
@@ -111,7 +126,7 @@ def _held_back(trace: Trace) -> Int64:
 
 @dataclass(frozen=True, eq=False)
 class _Calls:
-    """Ops and runtime calls that should take microseconds; parallel arrays."""
+    """Ops and runtime calls that should take microseconds, of functions that once took long; parallel arrays."""
 
     rows: Int64
     own: Int64
@@ -119,37 +134,40 @@ class _Calls:
     names: Groups
 
 
-def _quick_calls(trace: Trace) -> _Calls:
-    """Runtime calls that wait for nothing, and ops that launched something, or only make tensors."""
+def _quick_calls(trace: Trace, rows: Int64) -> _Calls:
+    """Of some ops and calls the runtime calls that wait for nothing, and ops that launched or only make tensors."""
     slices, owner = trace.slices, links(trace).owner
-    calls = calls_named(trace, re.compile(""))
-    waits = is_named(trace, calls, _WAITING.search) | is_named(trace, calls, _DEVICE_MEMORY.search)
-    calls = calls[~waits & ~is_named(trace, calls, _HOST_MEMORY.search)]
-    calls = np.setdiff1d(calls, np.union1d(_held_back(trace), start_up_calls(trace)), assume_unique=True)
-    ops = op_rows(trace)
     launching = np.zeros(len(slices) + 1, bool)
     launching[owner[links(trace).launches]] = True
+    is_call = slices.kind[rows] == Kind.RUNTIME
+    calls, ops = rows[is_call], np.setdiff1d(rows[~is_call], steps(trace).row, assume_unique=True)
+    waits = [is_named(trace, calls, pattern.search) for pattern in (_WAITING, _DEVICE_MEMORY, _HOST_MEMORY)]
+    calls = calls[~np.logical_or.reduce(waits)]
+    calls = np.setdiff1d(calls, np.union1d(_held_back(trace), start_up_calls(trace)), assume_unique=True)
     light = is_named(trace, ops, lambda name: name in VIEW_OPS or _EMPTY.search(name))
-    ops = ops[launching[ops] | light]
-    rows = np.sort(np.concatenate([calls, ops]))
+    rows = np.sort(np.concatenate([calls, ops[launching[ops] | light]]))
     return _Calls(rows, slices.self_time[rows], group(slices.name[rows]))
 
 
 def _stalls(trace: Trace) -> Int64:
-    calls = _quick_calls(trace)
-    if len(calls.rows) == 0:
-        return calls.rows
+    slices = trace.slices
+    rows = slices.of_kind(Kind.CPU_OP, Kind.RUNTIME)
+    own = slices.self_time[rows]
+    long = rows[own >= MIN_STALL_NS]
+    if len(long) < MIN_STALLED_CALLS:
+        return long[:0]
+    calls = _quick_calls(trace, rows[_alike(trace, rows, long)])
     usual = calls.names.median(calls.own)
     # A name that was called once or twice has no median of its own: that of all calls serves.
-    usual = np.where(calls.names.calls < 3, float(np.median(calls.own)), usual)
+    usual = np.where(calls.names.calls < 3, float(np.median(own)), usual)
     limit = np.maximum(MIN_STALL_NS, MIN_STALL_RATIO * usual)[calls.names.member]
-    long = (calls.own >= limit) & (usual <= MAX_USUAL_NS)[calls.names.member]
-    long &= ~_is_first(trace.slices.start[calls.rows], calls.names.member)
-    share = calls.names.sum(long) / calls.names.calls
-    rare = (share <= MAX_STALLED_SHARE) | (calls.names.sum(long) == 1)
-    long &= (rare & ~_recurring(trace, calls, long))[calls.names.member]
-    rows = calls.rows[long]
-    functions = len(np.unique(calls.names.member[long]))
+    stalled = (calls.own >= limit) & (usual <= MAX_USUAL_NS)[calls.names.member]
+    stalled &= ~_is_first(slices.start[calls.rows], calls.names.member)
+    share = calls.names.sum(stalled) / calls.names.calls
+    rare = (share <= MAX_STALLED_SHARE) | (calls.names.sum(stalled) == 1)
+    stalled &= (rare & ~_recurring(trace, calls, stalled))[calls.names.member]
+    rows = calls.rows[stalled]
+    functions = len(np.unique(calls.names.member[stalled]))
     return rows if len(rows) >= MIN_STALLED_CALLS and functions >= MIN_STALLED_FUNCTIONS else rows[:0]
 
 

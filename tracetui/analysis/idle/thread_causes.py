@@ -19,9 +19,10 @@ from tracetui.analysis.idle.cause_words import Cause, named_slices
 from tracetui.analysis.idle.slow_calls import stalled_calls, start_up_calls
 from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.linking.frames import COMPILED_REGION
-from tracetui.analysis.linking.links import links, op_rows
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.memory.copies import PAGEABLE, bytes_of
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Int64, union
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
 
@@ -29,6 +30,8 @@ MIN_COPY_BYTES = 4096
 """Minimum bytes of a copy whose own time counts; what reads less only waits for the GPU."""
 _BACK = re.compile(r"DtoH|DeviceToHost", re.IGNORECASE)
 _NONE = len(Cause)
+_BY_KIND = np.full(256, Cause.UNSEEN, np.int8)
+_BY_KIND[[Kind.CPU_OP, Kind.RUNTIME, Kind.PYTHON]] = Cause.OPERATORS, Cause.CALLS, Cause.PYTHON
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +66,13 @@ class ThreadCauses:
         return window, start, stop, self.cause[index]
 
 
-def thread_causes(trace: Trace, lanes: Int64) -> ThreadCauses:
-    """The causes on some lanes, which ascend."""
+def thread_causes(trace: Trace, lanes: Int64, low: Int64, high: Int64) -> ThreadCauses:
+    """The causes on some lanes, which ascend, within some windows [low, high) of time; elsewhere nothing is known."""
     slices = trace.slices
     axis = Axis.around(slices.start, slices.end)
     home = np.full(len(trace.lanes), -1, np.int64)
     home[lanes] = np.arange(len(lanes))
-    inner, inner_cause = _innermost(trace, axis, home)
+    inner, inner_cause = _innermost(trace, axis, home, union(low, high))
     outer, outer_cause = _indicated(trace, axis, home, len(lanes))
     position = np.sort(np.concatenate([inner, outer]), kind="stable")
     cause = outer_cause[np.searchsorted(outer, position, side="right") - 1]
@@ -84,7 +87,7 @@ def indicating(trace: Trace) -> dict[Cause, Int64]:
     """For each cause that certain slices indicate these slices, ascending; in the order of `Cause`."""
 
     def find() -> dict[Cause, Int64]:
-        found = dict(named_slices(trace))
+        found = named_slices(trace)
         pageable, small = _copies(trace)
         more = {
             Cause.START_UP: start_up_calls(trace),
@@ -137,18 +140,22 @@ def _on_threads(trace: Trace, axis: Axis, rows: Int64, home: Int64, count: int) 
     return Stretches.of(axis, thread, slices.start[rows], slices.end[rows])
 
 
-def _innermost(trace: Trace, axis: Axis, home: Int64) -> tuple[Int64, NDArray[np.int8]]:
+def _innermost(trace: Trace, axis: Axis, home: Int64, windows: tuple[Int64, Int64]) -> tuple[Int64, NDArray[np.int8]]:
     """Boundaries of the innermost operators, calls and frames, in order; the last of equal ones counts."""
     slices = trace.slices
-    code = np.full(len(slices) + 1, Cause.UNSEEN, np.int8)
-    ops = op_rows(trace)
-    code[ops] = np.where(is_named(trace, ops, COMPILED_REGION.search), Cause.PYTHON, Cause.OPERATORS)
-    code[slices.of_kind(Kind.RUNTIME)] = Cause.CALLS
-    code[slices.of_kind(Kind.PYTHON)] = Cause.PYTHON
+    code = np.append(_BY_KIND[slices.kind], np.int8(Cause.UNSEEN))
+    ops = np.flatnonzero(code[:-1] == Cause.OPERATORS)
+    code[ops[is_named(trace, ops, COMPILED_REGION.search)]] = Cause.PYTHON
+    code[steps(trace).row] = Cause.UNSEEN
     code[flush(trace)] = Cause.UNSEEN
     listed = code != Cause.UNSEEN
     listed[:-1] &= (home >= 0)[slices.lane] & (slices.dur > 0)
     rows = np.flatnonzero(listed)
+    # Of two windows one behind the other a slice touches the first or both, or it lies between them.
+    behind = np.searchsorted(windows[1], slices.start[rows], side="right")
+    touches = behind < np.searchsorted(windows[0], slices.end[rows])
+    listed[rows[~touches]] = False
+    rows = rows[touches]
     around = _listed_parent(trace, rows, listed)
     starts = axis.position(home[slices.lane[rows]], slices.start[rows])
     ends = axis.position(home[slices.lane[rows]], _closed(trace, rows, around))
