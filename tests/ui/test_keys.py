@@ -59,7 +59,7 @@ ACTIONS = {
     "s": "zoom",
     "shift+tab": "field part",
     "slash": "search",
-    "space": "mark turn",
+    "space": "mark mark_part turn",
     "tab": "field part",
     "w": "zoom",
     "x": "measure",
@@ -122,7 +122,7 @@ async def test_help_and_palette_list_the_declared_keys(compares, eager, compiled
         await opened_with([eager], pilot)
         other = "in a trace" if compares else "in a comparison"
         wanted = {key for key in DECLARED if key.where not in (other, "in the list of traces")}
-        wanted -= {key for key in wanted if key.names == "space" or (compares and key.names == "c")}
+        wanted -= {key for key in wanted if compares and key.names in ("c", "space")}
         shown_keys = {each for key in wanted for each in key.shown}
         tabs = set(TABS.names.split(",")) - set("123") if compares else set()
         palette = {each for command in all_commands(app.screen) for each in command.keys}
@@ -242,7 +242,7 @@ async def test_a_trace_without_steps_says_so_to_the_keys_of_steps():
     events = [op("aten::mm", 0, 1000), launch(10, 5, 1), kernel("gemm", 100, 500, correlation=1)]
     async with shown(make_trace(events)) as (app, pilot):
         await pilot.press("A")
-        assert app.text("#hints") == "This trace has no steps: B shows what can count as one."
+        assert app.text("#hints") == "The profiler recorded no steps: B shows what can count as one."
 
 
 async def test_what_a_burst_undoes_is_not_called_impossible():

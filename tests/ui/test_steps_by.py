@@ -13,6 +13,7 @@ from tracetui.model.trace import Kind, Trace
 from tracetui.opening import OpenOptions
 from tracetui.ui import app as app_module
 from tracetui.ui.app import TraceApp
+from tracetui.ui.compare.compare_screen import CompareScreen
 
 
 def calls() -> Trace:
@@ -93,3 +94,15 @@ def test_the_command_line_opens_a_view_string_with_its_steps(
     monkeypatch.setattr(app_module, "_run", keep)
     assert app_module.run(["t.json"], at="by=GPT_0/s2", options=OpenOptions(given)) == 0
     assert opened[0].options.steps_by == taken
+
+
+async def test_chosen_steps_are_compared_and_the_command_says_what_they_are() -> None:
+    async with shown(calls()) as (app, pilot):
+        await keys(pilot, "8", "enter")
+        await until(pilot, lambda: bool(app.view.trace.steps_by), "no steps were chosen")
+        await settle(pilot)
+        await keys(pilot, "home", "space", "j", "space", "c")
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen), "nothing is compared")
+        await settle(pilot)
+        await keys(pilot, "Y")
+        assert app.clipboard.endswith("'made.json#1' 'made.json#2' --steps-by train")

@@ -38,7 +38,11 @@ def send_command(app: App[object], paths: tuple[str, str], comparison: Compariso
     """Copy the command line that opens the comparison again."""
     if "-" in paths:
         return "What came in through a pipe cannot be opened again: there is no command to copy.", True
-    text = shlex.join(["tracetui", "open", *map(_written, paths, (comparison.a, comparison.b))])
+    a, b = comparison.a, comparison.b
+    if a.trace.steps_by != b.trace.steps_by:
+        return "A and B have steps of different names: there is no command that opens both.", True
+    steps_by = ["--steps-by", a.trace.steps_by] if a.trace.steps_by else []
+    text = shlex.join(["tracetui", "open", *map(_written, paths, (a, b)), *steps_by])
     return copy_out(app, text, "command.txt", text)
 
 

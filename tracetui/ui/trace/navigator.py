@@ -88,7 +88,11 @@ class Navigator:
         self.visit(viewpoint)
         view.panes.start()
         if viewpoint.step is not None and viewpoint.step not in view.steps:
-            known = f"steps {view.steps[0]} to {view.steps[-1]}" if view.steps else "no steps"
+            known = (
+                f"steps {view.steps[0]} to {view.steps[-1]}"
+                if view.steps
+                else "no recorded steps (B shows what can count as one)"
+            )
             view.hints.notice(f"There is no step {viewpoint.step}: this trace has {known}.", warn=True)
         elif (viewpoint.event >= 0 or viewpoint.kernel > 0) and self._row_of(viewpoint) < 0:
             named = f"event {viewpoint.event}" if viewpoint.event >= 0 else f"kernel {viewpoint.kernel} in this step"

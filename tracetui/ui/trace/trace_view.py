@@ -209,7 +209,7 @@ class TraceView(SearchableView):
     def reason(self, action: str) -> str:
         """Why a command makes no sense right now."""
         if action in ("step", "all_steps"):
-            return "This trace has no steps: B shows what can count as one."
+            return "The profiler recorded no steps: B shows what can count as one."
         if action == "follow":
             return "Nothing is selected that has a link to follow."
         if action == "back":
