@@ -133,7 +133,7 @@ def test_launches_that_come_late_are_launch_overhead():
     finding = one(trace, "launch-overhead")
     assert finding.cost == 39 * 100_000
     assert finding.evidence.startswith("39 gaps below 1 ms, 3.90 ms; 40 launches of 5.0 µs in the median")
-    assert finding.evidence.endswith("the GPU is idle for 3.90 ms in all, 5 % from first to last activity")
+    assert finding.evidence.endswith("the GPU is idle for 3.90 ms in all, 5 % from the first GPU activity to the last")
     assert ids(loop(40, 100_000, *queued(2))) == []
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.scope import Scope
-from tracetui.analysis.idle.verdict import BUSY, verdict_on
+from tracetui.analysis.idle.verdict import verdict_on
 
 NO_FINDINGS = "No rule found anything to report."
 
@@ -20,6 +20,6 @@ def headline(scope: Scope, findings: Sequence[Finding]) -> str:
     judged = verdict_on(scope.trace, scope.step)
     if judged is None:
         return f"{findings[0].title}." if findings else NO_FINDINGS
-    if judged.idle_pct >= BUSY:
+    if judged.level:
         return f"No rule explains the idle time: {judged.text}."
     return f"Nothing large to save: {judged.text}."

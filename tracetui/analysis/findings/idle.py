@@ -25,6 +25,7 @@ from tracetui.analysis.idle.idle_parts import MIN_SPLIT_GAP_NS, IdleParts
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.idle.slow_calls import stalled_calls
 from tracetui.analysis.idle.unrecorded import unrecorded_holes
+from tracetui.analysis.idle.verdict import verdict_on
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.replays import replays
@@ -63,9 +64,10 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
 
 
 def _all_idle(scope: Scope) -> str:
-    """All idle time, whatever the cause, and its share between first and last activity."""
-    share = 100 * scope.idle / max(scope.idle + scope.busy, 1)
-    return f"the GPU is idle for {duration(scope.idle)} in all, {rounded_percent(share)} from first to last activity"
+    """All idle time, whatever the cause, with the shares that the verdict rests on."""
+    judged = verdict_on(scope.trace, scope.step)
+    share = judged.idle_text.removeprefix("idle ") if judged else "0 %"
+    return f"the GPU is idle for {duration(scope.idle)} in all, {share}"
 
 
 def _launch_calls(scope: Scope) -> str:
