@@ -16,6 +16,8 @@ EVALUATING = {"eval", "exec", "compile", "__import__", "breakpoint"}
 LOADING_CODE = {"pickle", "cPickle", "marshal", "shelve", "dill", "yaml", "code", "codeop", "runpy"}
 CONNECTING = {"socket", "ssl", "http", "urllib", "urllib3", "requests", "httpx", "ftplib", "smtplib", "telnetlib"}
 STARTING = {"subprocess", "multiprocessing", "pty"}
+TEXT_ONLY = "urllib.parse"
+"""A module of such a package that takes addresses apart, and connects to nothing."""
 ALLOWED = {"socket": {"perfetto.py"}, "http": {"perfetto_server.py"}, "subprocess": {"exports.py"}}
 """The server on this machine, and tmux, to which text is given to copy."""
 
@@ -24,9 +26,17 @@ def imports_of(tree: ast.AST) -> Iterator[str]:
     """The top-level packages that a module imports, wherever the import is."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (each.name.partition(".")[0] for each in node.names)
+            names = [each.name for each in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module.partition(".")[0]
+            names = [node.module]
+        else:
+            continue
+        yield from (name.partition(".")[0] for name in names if name != TEXT_ONLY)
+
+
+def test_a_module_that_connects_is_found_beside_one_that_only_reads_addresses():
+    tree = ast.parse("from urllib.parse import quote\nimport urllib.parse, urllib.request\nfrom urllib import error")
+    assert list(imports_of(tree)) == ["urllib", "urllib"]
 
 
 def calls_of(tree: ast.AST) -> Iterator[str]:
