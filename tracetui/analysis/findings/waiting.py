@@ -48,7 +48,7 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
         cost,
         f"The CPU waits for the GPU{_purpose(trace, reads, copies)}, and then the GPU for the CPU",
         f"{scope.per_step(len(reads), 'wait')}{_by_op(trace, reads)}, {duration(waited)} in all, "
-        f"{len(copies):,} of them copies to the CPU; afterwards the GPU was idle for "
+        f"{_copied(copies)}afterwards the GPU was idle for "
         f"{duration(cost)}",
         "Nothing can be queued while the CPU waits. Read values less often (.item(), .cpu(), nonzero, an if on a "
         "tensor), keep them on the GPU, or read them a step later, and leave torch.cuda.synchronize() out of the loop; "
@@ -56,6 +56,10 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
         longest_part(scope, parts),
         action="read values from the GPU less often",
     )
+
+
+def _copied(copies: Int64) -> str:
+    return f"{len(copies):,} of them copies to the CPU; " if len(copies) else ""
 
 
 def _purpose(trace: Trace, reads: Int64, copies: Int64) -> str:

@@ -383,7 +383,15 @@ def _long_stretches(idle: Idleness, parts: IdleParts) -> IdleParts:
     long = quiet & (length[run] >= MIN_LONG_GAP_NS)
     peers = (parts.cause == Cause.COMMUNICATION) & (parts.dur >= MIN_PEER_WAIT_NS)
     cause = np.select([long, peers], [Cause.LONG_GAP, Cause.PEERS], parts.cause).astype(np.int8)
-    return replace(parts, cause=cause)
+    return _joined(replace(parts, cause=cause))
+
+
+def _joined(parts: IdleParts) -> IdleParts:
+    """The parts, with those joined that follow one another in a gap and have the same cause on the same thread."""
+    same = np.zeros(len(parts) + 1, bool)
+    same[1:-1] = (parts.gap[1:] == parts.gap[:-1]) & (parts.cause[1:] == parts.cause[:-1])
+    same[1:-1] &= parts.lane[1:] == parts.lane[:-1]
+    return replace(parts.take(~same[:-1]), end=parts.end[~same[1:]])
 
 
 def _after_sync(trace: Trace, idle: Idleness) -> Bool:
