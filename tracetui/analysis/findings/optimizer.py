@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.finding import Finding
+from tracetui.analysis.findings.idle_time import idle_cost, launching_parts
 from tracetui.analysis.findings.launches import alone, launched_within
 from tracetui.analysis.findings.scope import Scope, longest
+from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.linking.links import links, names_of
 from tracetui.analysis.linking.placement import within
 from tracetui.analysis.names import Family, decode
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Int64, covered_within, union
 from tracetui.model.quantities import duration
 from tracetui.model.trace import Kind
 
@@ -116,7 +118,13 @@ def _is_plain(name: str) -> bool:
 
 
 def _idle(scope: Scope, loop: OptimizerLoop) -> int:
-    return scope.cpu_cost(loop.rows)
+    """Launch overhead in ns between the kernels of the loop, and before and after them while the optimizer ran."""
+    slices, gaps, parts = scope.trace.slices, idleness(scope.trace), launching_parts(scope)
+    after, before = np.isin(gaps.after, loop.kernels)[parts.gap], np.isin(gaps.before, loop.kernels)[parts.gap]
+    parts = parts.take(after | before)
+    steps = union(slices.start[loop.rows], slices.end[loop.rows])
+    inside = np.where((after & before)[after | before], parts.dur, covered_within(*steps, parts.start, parts.end))
+    return idle_cost(scope, replace(parts, end=parts.start + inside))
 
 
 def _above_one_pass(scope: Scope, loop: OptimizerLoop) -> int:
