@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from tracetui.analysis.common.stretches import Axis, Stretches
+from tracetui.analysis.findings.idle_time import idle_cost, launching_parts
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.idle.exposure import communicates
-from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import Kind
-
-MAX_LAUNCH_GAP_NS = 1_000_000
-"""Maximum length of a gap that waits for a launch; in a longer one the CPU did something else."""
 
 
 def launched_within(scope: Scope, rows: Int64) -> Int64:
@@ -40,9 +37,7 @@ def alone(scope: Scope, rows: Int64) -> int:
 
 def waits_for_launches(scope: Scope, cost: int) -> bool:
     """Whether the GPU waited longer for late launches than a time in ns, so that these are to be treated first."""
-    idle = idleness(scope.trace)
-    late = scope.gaps[idle.dur[scope.gaps] < MAX_LAUNCH_GAP_NS]
-    return int((idle.cpu_late[late] + idle.in_launch[late]).sum()) > cost
+    return idle_cost(scope, launching_parts(scope)) > cost
 
 
 def kernel_time(scope: Scope, rows: Int64, thing: str = "kernel") -> str:
