@@ -111,6 +111,14 @@ def test_every_share_has_the_weight_of_its_words(cost):
     assert severity_of(float(number) / 100) == scope.weigh(cost)
 
 
+def test_steps_that_run_side_by_side_count_once():
+    loops = [step(number, 1_000 * number, 1_000, lane=(str(rank), "1")) for rank in (1, 2) for number in (0, 1)]
+    scope = Scope(make_trace(loops), None)
+    assert (scope.time, scope.rounds) == (2_000, 2)
+    after = [step(2 + number, 2_000 + 1_000 * number, 1_000, lane=("2", "1")) for number in (0, 1)]
+    assert Scope(make_trace([*loops[:2], *after]), None).time == 4_000
+
+
 def test_what_two_devices_wait_for_is_waited_for_once():
     calls = [launch(10, 2, 1), launch(12, 2, 2), launch(190, 2, 3), launch(193, 2, 4)]
     work = [

@@ -21,7 +21,7 @@ from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import chosen, step_index
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64, covered
-from tracetui.model.quantities import counted, duration, size
+from tracetui.model.quantities import counted, duration, rounded_percent, size
 from tracetui.model.trace import Kind, Trace
 
 MIN_SMALL_CALLS = 50
@@ -42,6 +42,9 @@ def small_collectives(scope: Scope) -> Iterator[Finding]:
     rows = scope.activities[communicates(trace, scope.activities)]
     if len(rows) == 0 or rounds == 0:
         return
+    # Of several devices one speaks for all.
+    device = lane_numbers(trace).process[trace.slices.lane[rows]]
+    rows = rows[device == np.bincount(device).argmax()]
     kinds = kinds_of(trace, rows)
     dur = trace.slices.dur[rows]
     for index, name in enumerate(kinds.names):
@@ -56,7 +59,8 @@ def small_collectives(scope: Scope) -> Iterator[Finding]:
 def _small(scope: Scope, rows: Int64, things: str, each: float, usual: float) -> Iterator[Finding]:
     trace, slices = scope.trace, scope.trace.slices
     short = rows[slices.dur[rows] < MAX_SMALL_NS]
-    beside = scope.computing
+    process = lane_numbers(trace).process
+    beside = scope.computing[process[slices.lane[scope.computing]] == process[slices.lane[rows[0]]]]
     both = np.concatenate([short, beside])
     exposed = covered(slices.start[both], slices.end[both]) - covered(slices.start[beside], slices.end[beside])
     late = scope.cpu_cost(distinct(_outermost(trace, rows)))
@@ -131,23 +135,26 @@ def _bytes(trace: Trace, rows: Int64) -> str:
 
 MIN_SHARED_CALLS = 5
 """Minimum collectives that several devices of the trace took part in."""
-MIN_LAST_SHARE = 0.6
-"""Minimum share of the collectives to which one device comes last."""
+MIN_TOGETHER_SHARE = 0.8
+"""Minimum share of them that run on all devices at once; clocks of merged traces are a little apart."""
+MIN_BLAMED_SHARE = 0.6
+"""Minimum share of the waiting in them that is for one device, the one that came last."""
 _SYMMETRIC = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
 """Kinds of collectives that end for all ranks at once."""
 
 
 def straggler(scope: Scope) -> Iterator[Finding]:
-    """One of the devices in the trace comes last to most collectives, and the others wait for it."""
+    """One of the devices in the trace comes late to collectives, and the others wait for it."""
     trace = scope.trace
     calls = _shared_calls(scope)
     if calls is None:
         return
     dur = trace.slices.dur[calls]
     last = np.argmin(dur, axis=0)
-    late = int(np.argmax(np.bincount(last, minlength=len(calls))))
+    caused = np.bincount(last, dur.max(axis=0) - dur.min(axis=0), len(calls))
+    late = int(np.argmax(caused))
     mine = last == late
-    if mine.sum() < MIN_LAST_SHARE * dur.shape[1]:
+    if caused[late] < MIN_BLAMED_SHARE * caused.sum():
         return
     waits = (dur - dur[late])[:, mine].sum(axis=1)
     cost = int(waits.max())
@@ -160,9 +167,9 @@ def straggler(scope: Scope) -> Iterator[Finding]:
     yield Finding(
         "straggler",
         severity,
-        f"{names[late]} comes last to {int(mine.sum()):,} of {counted(dur.shape[1], 'collective')}: "
-        f"{names[waiting]} waits {scope.amount(min(cost, scope.time))} for it",
-        f"it computes for {duration(work[late])}, {names[waiting]} for {duration(work[waiting])}; "
+        f"{names[late]} comes late to collectives: {names[waiting]} waits {scope.amount(min(cost, scope.time))}",
+        f"of the waiting in {counted(dur.shape[1], 'collective')} {rounded_percent(100 * caused[late] / caused.sum())} "
+        f"is for it; it computes for {duration(work[late])}, {names[waiting]} for {duration(work[waiting])}; "
         "the wait is part of the exposed communication",
         "See what that device does before its collectives: more computation than the others have, or gaps in which its "
         "CPU is late.",
@@ -188,8 +195,8 @@ def _shared_calls(scope: Scope) -> Int64 | None:
         return None
     calls = np.stack(each)
     same = (slices.name[calls] == slices.name[calls[0]]).all()
-    together = (slices.start[calls].max(axis=0) < slices.end[calls].min(axis=0)).all()
-    return calls if same and together else None
+    together = slices.start[calls].max(axis=0) < slices.end[calls].min(axis=0)
+    return calls if same and together.mean() >= MIN_TOGETHER_SHARE else None
 
 
 def _computing_ns(scope: Scope, row: int) -> int:

@@ -51,7 +51,7 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
     has_gpu = len(links(trace).gpu) > 0
     waited = idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + lead_in(scope).of(Cause.COMPILATION)
     cost = waited if has_gpu else took
-    held = len(np.unique(step_index(trace, rows)))
+    held = len(distinct(steps(trace).number[step_index(trace, rows)])) if len(steps(trace)) else 1
     repeated = _recompiled(trace, rows)
     again = len(repeated) > 0 or (scope.rounds > 1 and held > 1)
     ids = f"; compiled again: {', '.join(repeated[:MAX_NAMED_COMPILES])}" if repeated else ""

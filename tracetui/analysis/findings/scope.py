@@ -102,17 +102,24 @@ class Scope:
 
         That is for each step the longer of its time on the CPU and the time from its first GPU activity to that of the
         next step; the first step counts from its start. Without steps it is the time from the first call or operator
-        to the end of the last one or of the last GPU activity. The wait that ends the capture is left out.
+        to the end of the last one or of the last GPU activity. The wait that ends the capture is left out. Steps of
+        several threads that run side by side, as those of merged ranks do, count in the mean over the threads.
         """
         if len(steps(self.trace)) == 0:
             return max(self._extent[1] - self._extent[0], 1)
         picked = chosen(self.trace, self.step)
-        return max(int(self.step_times[picked].sum()), 1)
+        return max(int(self.step_times[picked].sum()) // self._loops, 1)
 
     @cached_property
     def rounds(self) -> int:
-        """Number of steps in scope; 1 without steps."""
-        return max(len(chosen(self.trace, self.step)), 1)
+        """Number of steps in scope, of each thread where they run side by side; 1 without steps."""
+        return max(len(chosen(self.trace, self.step)) // self._loops, 1)
+
+    @cached_property
+    def _loops(self) -> int:
+        """Number of threads whose steps in scope run side by side; 1 where they run one after another."""
+        every, picked = steps(self.trace), chosen(self.trace, self.step)
+        return len(distinct(every.lane[picked])) if len(picked) and every.overlap else 1
 
     def inside(self, rows: Int64) -> Int64:
         """Those of the slices that lie in a step in scope; all of them in a trace without steps."""
