@@ -233,6 +233,14 @@ def test_a_communication_call_of_milliseconds_waits_for_other_processes():
     assert "peer-wait" not in ids(loop(4, 10 * MS, *short))
 
 
+def test_the_first_collective_makes_its_communicator():
+    first = [between("nccl:all_reduce", 0, 10 * MS, Kind.ANNOTATION)]
+    short = [Event("nccl:all_reduce", 13 * MS + n * 12 * MS, 20_000, Kind.ANNOTATION) for n in range(3)]
+    trace = loop(5, 10 * MS, *first, *short)
+    assert one(trace, "start-up").cost == 10 * MS - 40_000
+    assert "peer-wait" not in ids(trace)
+
+
 def replays_with_holes(holes: tuple[int, ...], count: int = 0) -> Trace:
     """Replays of a graph of three kernels of 1 ms with a hole before the last; every launch finds an idle GPU."""
     events: list[Event] = []
@@ -329,3 +337,17 @@ def test_clocks_are_wrong_by_their_size_beside_the_typical_gap(skew, pause, seve
     if severity is not None:
         assert one(trace, "untrusted").severity == severity
         assert "the clocks are off by 30.0 µs beside a typical gap of" in one(trace, "untrusted").evidence
+
+
+def test_what_several_gpus_wait_for_is_waited_for_once():
+    """Two GPUs with the same gaps: their launch overhead costs what that of one costs."""
+    alone = one(loop(40, 100_000), "launch-overhead")
+    twins: list[Event] = []
+    for number in range(40):
+        at = number * (2 * MS + 100_000)
+        twins.append(launch(at + 1, 4_999, 500 + number))
+        twins.append(Event("k", at + 10_000, 2 * MS, Kind.KERNEL, ("1", "stream 7"), correlation=500 + number))
+    finding = one(loop(40, 100_000, *twins), "launch-overhead")
+    assert finding.cost == alone.cost == 39 * 100_000
+    assert finding.evidence.startswith("78 gaps below 1 ms, 3.90 ms in the mean of 2 GPUs; 80 launches")
+    assert "the GPU is idle for 3.90 ms in all, 5 %" in finding.evidence

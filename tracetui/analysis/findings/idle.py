@@ -11,6 +11,7 @@ import numpy as np
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.findings.finding import Finding
 from tracetui.analysis.findings.idle_time import (
+    device_count,
     idle_cost,
     launching_parts,
     longest_part,
@@ -45,9 +46,10 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
     if cost <= 0:
         return
     short = parts.take(idleness(trace).dur[parts.gap] < MIN_SPLIT_GAP_NS)
-    told = [f"{counted(len(short), 'gap')} below 1 ms, {duration(int(short.dur.sum()))}"]
+    in_short = idle_cost(scope, short)
+    told = [f"{counted(len(short), 'gap')} below 1 ms, {duration(in_short)}{_each_device(scope)}"]
     if len(short) < len(parts):
-        told.append(f"{duration(int(parts.dur.sum() - short.dur.sum()))} in longer ones")
+        told.append(f"{duration(idle_cost(scope, parts) - in_short)} in longer ones")
     told.append(_launch_calls(scope))
     told += [f"longest in {named}"] if (named := places(trace, parts)) else []
     told += [f"another {duration(loop)} inside the optimizer"] if loop else []
@@ -67,7 +69,13 @@ def _all_idle(scope: Scope) -> str:
     """All idle time, whatever the cause, with the shares that the verdict rests on."""
     judged = verdict_on(scope.trace, scope.step)
     share = judged.idle_text.removeprefix("idle ") if judged else "0 %"
-    return f"the GPU is idle for {duration(scope.idle)} in all, {share}"
+    devices = max(device_count(scope), 1)
+    return f"the GPU is idle for {duration(scope.idle // devices)} in all, {share}"
+
+
+def _each_device(scope: Scope) -> str:
+    devices = device_count(scope)
+    return f" in the mean of {devices:,} GPUs" if devices > 1 else ""
 
 
 def _launch_calls(scope: Scope) -> str:

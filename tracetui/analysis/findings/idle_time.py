@@ -49,8 +49,12 @@ def launching_parts(scope: Scope) -> IdleParts:
 
 def idle_cost(scope: Scope, parts: IdleParts) -> int:
     """Time in ns of some parts, in the mean over the devices."""
-    devices = len(distinct(device_order(scope.trace).device))
-    return int(parts.dur.sum()) // max(devices, 1)
+    return int(parts.dur.sum()) // max(device_count(scope), 1)
+
+
+def device_count(scope: Scope) -> int:
+    """Number of devices that ran anything."""
+    return len(distinct(device_order(scope.trace).device))
 
 
 def longest_part(scope: Scope, parts: IdleParts) -> int:

@@ -14,7 +14,7 @@ from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.idle_time import LeadIn, idle_cost, lead_in, longest_part, parts_of
 from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.idle.cause_words import Cause
-from tracetui.analysis.idle.slow_calls import start_up_calls
+from tracetui.analysis.idle.slow_calls import first_runs, start_up_calls
 from tracetui.analysis.linking.links import calls_named, links
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
@@ -69,7 +69,8 @@ def _named(trace: Trace, rows: Int64) -> str:
     """The longest calls with the operators that made them."""
     owner, words = links(trace).owner, []
     for row in rows[np.argsort(-trace.slices.dur[rows], kind="stable")][:MAX_NAMED_CALLS].tolist():
-        around = f" in the first {trace.name_of(int(owner[row]))}" if owner[row] >= 0 else ""
+        first = "the first " if first_runs(trace)[owner[row]] else ""
+        around = f" in {first}{trace.name_of(int(owner[row]))}" if owner[row] >= 0 else ""
         words.append(f"{trace.name_of(row)} {duration(int(trace.slices.dur[row]))}{around}")
     return ", ".join(words)
 

@@ -77,8 +77,7 @@ def _first_uses(trace: Trace) -> Int64:
     long = (dur > MIN_FIRST_USE_NS) | ((dur > MIN_FIRST_USE_RATIO * usual) & (dur > MIN_REPEATED_FIRST_USE_NS))
     first = _is_first(slices.start[rows], names.member)
     trace_links = links(trace)
-    # After other steps than those recorded, kernels and operators that are new here have mostly run before.
-    warm = len(steps(trace)) > 0 and int(steps(trace).number.min()) >= MIN_WARM_STEP
+    warm = is_warm(trace)
     used = np.flatnonzero(np.isin(rows, trace_links.launches, assume_unique=True) & (not warm))
     kernel = slices.name[trace_links.first[np.searchsorted(trace_links.launches, rows[used])]]
     first[used] |= _is_first(slices.start[rows[used]], kernel)
@@ -88,18 +87,37 @@ def _first_uses(trace: Trace) -> Int64:
     owner = trace_links.owner[rows].astype(np.int64)
     library = owner >= 0
     library[library] = is_named(trace, owner[library], _LIBRARY.search)
-    first |= _first_runs(trace)[owner] & (library | ~memory) & (not warm)
+    first |= first_runs(trace)[owner] & (library | ~memory) & (not warm)
     late = np.zeros(len(rows), bool)
     late[memory] = step_index(trace, rows[memory]) > 0
     return rows[long & first & ~late]
 
 
-def _first_runs(trace: Trace) -> Bool:
+def is_warm(trace: Trace) -> bool:
+    """Whether steps ran before those that were recorded: then kernels and operators have mostly run before, too."""
+    return len(steps(trace)) > 0 and int(steps(trace).number.min()) >= MIN_WARM_STEP
+
+
+def slow_first(trace: Trace, rows: Int64) -> Int64:
+    """Of some slices those that are the first of their name and far longer than the others, three at least."""
+    if is_warm(trace) or len(rows) == 0:
+        return rows[:0]
+    slices, names = trace.slices, group(trace.slices.name[rows])
+    usual = names.median(slices.dur[rows])[names.member]
+    long = (slices.dur[rows] > MIN_FIRST_USE_NS) & (slices.dur[rows] > MIN_FIRST_USE_RATIO * usual)
+    return rows[long & _is_first(slices.start[rows], names.member) & (names.calls >= 3)[names.member]]
+
+
+def first_runs(trace: Trace) -> Bool:
     """For every slice whether it is the first op of its name; False for the -1 that stands for none."""
-    ops = op_rows(trace)
-    mask = np.zeros(len(trace.slices) + 1, bool)
-    mask[ops] = _is_first(trace.slices.start[ops], trace.slices.name[ops])
-    return mask
+
+    def find() -> Bool:
+        ops = op_rows(trace)
+        mask = np.zeros(len(trace.slices) + 1, bool)
+        mask[ops] = _is_first(trace.slices.start[ops], trace.slices.name[ops])
+        return mask
+
+    return trace.remember("first runs", find)
 
 
 def _alike(trace: Trace, rows: Int64, long: Int64) -> Bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.common.stretches import Axis, Stretches
 from tracetui.analysis.idle.cause_words import Cause, named_slices
-from tracetui.analysis.idle.slow_calls import stalled_calls, start_up_calls
+from tracetui.analysis.idle.slow_calls import slow_first, stalled_calls, start_up_calls
 from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.linking.frames import COMPILED_REGION
 from tracetui.analysis.linking.links import links
@@ -90,7 +90,8 @@ def indicating(trace: Trace) -> dict[Cause, Int64]:
         found = named_slices(trace)
         pageable, small = _copies(trace)
         more = {
-            Cause.START_UP: start_up_calls(trace),
+            # The first collective makes its communicator.
+            Cause.START_UP: np.union1d(start_up_calls(trace), slow_first(trace, found[Cause.COMMUNICATION])),
             Cause.PAGEABLE: pageable,
             Cause.HOST_SYNC: small,
             Cause.STALLED: stalled_calls(trace),
