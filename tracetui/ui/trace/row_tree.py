@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,15 +61,18 @@ class RowTree:
     def readable(self) -> Table:
         """The table with a mark before each name that says whether the row is open."""
         key = self.table.columns[0]
-        strings = key.strings or ()
-        texts = [_marked(text, state) for state in _MARKS for text in strings]
-        values = key.values.astype(np.int64) + self.states * len(strings)
+        values = key.values.astype(np.int64) + self.states * len(key.strings or ())
         return Table(
-            (coded(key.spec, values, texts), *self.table.columns[1:]),
+            (coded(key.spec, values, self._marked_names), *self.table.columns[1:]),
             self.table.slices,
             self.table.note,
             self.table.doubts,
         )
+
+    @cached_property
+    def _marked_names(self) -> list[str]:
+        """Every name of the table in each state."""
+        return [_marked(text, state) for state in _MARKS for text in self.table.columns[0].strings or ()]
 
 
 def _marked(text: str, state: int) -> str:
