@@ -121,12 +121,10 @@ def _own_costs(trace: Trace, tree: FrameTree, around: Int32, backward: Bool, ste
 
     node, user = tree.of_frames(called), _users(trace, tree, around, gpu)
     cpu, later = sums(node, dur[called]), backward[gpu]
-    # A forward pass that is computed again in the backward pass takes no time of the first one.
-    below = called[~backward[called]]
     return _OwnCosts(
         sums(node).astype(np.int64),
         cpu,
-        cpu - sums(tree.of_frames(around[below]), dur[below]),
+        cpu - sums(tree.of_frames(around[called]), dur[called]),
         sums(user[~later], dur[gpu[~later]]),
         sums(user[later], dur[gpu[later]]),
         sums(_users(trace, tree, around, idle.after[ended]), idle.dur[ended]),
