@@ -27,6 +27,7 @@ from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.base.exports import save_picture
 from tracetui.ui.base.messages import CompareAsked, Loaded, LoadFailed, SliceAsked
 from tracetui.ui.base.overlay import Overlay
+from tracetui.ui.base.part_sizes import PartSizes
 from tracetui.ui.base.themes import THEMES, first_theme, next_theme
 from tracetui.ui.choose_steps import StepsReady, prepare_steps
 from tracetui.ui.open_comparison import ComparisonOpener, SidesFound
@@ -73,6 +74,8 @@ class TraceApp(CrashSafeApp):
         super().__init__()
         self.paths = paths or ["."]
         self.options = options
+        self.part_sizes = PartSizes()
+        """How large the parts of the screen were made."""
         self.failure: TracetuiError | None = None
         """Why the app ended without showing anything."""
         self._opening_viewpoint = viewpoint or Viewpoint()

@@ -49,6 +49,8 @@ class Line:
     """What is not shown here: rows of this lane, or of the part above a rule."""
     head: bool = False
     """Whether the lane's name stands here: on its first row, or the first that is not scrolled out."""
+    is_pinned: bool = False
+    """Whether the lane stays at the top."""
 
     @property
     def is_rule(self) -> bool:
@@ -73,6 +75,8 @@ class Layout:
         self._below = [i for i in shown if lanes[i].kind in ON_DEVICE]
         self._idle = _lanes_under_idle(picture) if only is None else {}
         self._curves = len(picture.curves) if only is None else 0
+        self._pinned: list[int] = []
+        self._top = 0
         self._offset: dict[int, int] = {}
         self._scroll = [0, 0]
         self._height = 0
@@ -96,6 +100,14 @@ class Layout:
         self.resize(len(self.lines))
         return len(self.lines)
 
+    def pin(self, lane: int) -> None:
+        """Keep a lane at the top, below those that were pinned before; or let go of it."""
+        if lane in self._pinned:
+            self._pinned.remove(lane)
+        elif lane in (*self._above, *self._below):
+            self._pinned.append(lane)
+        self._lines = None
+
     @property
     def lines(self) -> list[Line]:
         """What is on screen, from the top; shorter than the screen when there is less to show."""
@@ -106,7 +118,8 @@ class Layout:
     @property
     def tracks(self) -> list[int]:
         """Every track that can be reached line by line, from the top; folded lanes have one."""
-        return [track for lane in (*self._above, *self._below) for track in self._reachable(lane)]
+        others = [lane for lane in (*self._above, *self._below) if lane not in self._pinned]
+        return [track for lane in (*self._pinned, *others) for track in self._reachable(lane)]
 
     @property
     def device_tracks(self) -> list[int]:
@@ -140,7 +153,7 @@ class Layout:
     def scroll(self, line: int, rows: int) -> None:
         """Scroll the part of the screen that a line belongs to."""
         above = len(self._part_lines(0))
-        part = int(bool(self._split) and line >= above + self._rule_lines)
+        part = int(bool(self._split) and line - self._top >= above + self._rule_lines)
         self._scroll[part] = max(0, self._scroll[part] + rows)
         self._lines = None
 
@@ -173,6 +186,8 @@ class Layout:
         wanted = track - base.start
         offset = self._offset.get(lane, 0)
         self._offset[lane] = max(min(offset, wanted), wanted - shown + 1)
+        if lane in self._pinned:
+            return
         part = int(lane in self._below)
         tracks = [line.track for line in self._part(part, self._cap())]
         place = tracks.index(track)
@@ -181,7 +196,7 @@ class Layout:
         self._lines = None
 
     def _part_lines(self, part: int) -> list[Line]:
-        lines = self.lines
+        lines = self.lines[self._top :]
         if not self._split:
             return lines
         return lines[self._split + self._rule_lines :] if part else lines[: self._split]
@@ -217,7 +232,8 @@ class Layout:
         for lane in self._below if part else self._above:
             if lane in self._idle:
                 lines.append(Line(-1, self._idle[lane]))
-            lines += self._of_lane(lane, cap)
+            if lane not in self._pinned:
+                lines += self._of_lane(lane, cap)
         own = min(len(self._picture.trace.counters), self._curves)
         # What is full is a device: its curve stays in sight with its streams.
         curves = range(own, self._curves) if part else range(own)
@@ -234,12 +250,15 @@ class Layout:
     def _lay_out(self) -> list[Line]:
         cap = self._cap()
         above, below = self._part(0, cap), self._part(1, cap)
-        self._split = 0
-        if len(above) + len(below) <= self._height:
+        pinned = [replace(line, is_pinned=True) for lane in self._pinned for line in self._of_lane(lane, cap)]
+        pinned = pinned[: self._height // 2]
+        self._split, self._top = 0, len(pinned)
+        height = self._height - len(pinned)
+        if len(above) + len(below) <= height:
             self._scroll = [0, 0]
-            return above + below
-        room = self._height - self._rule_lines
-        lower = min(len(below), max(self._height // 2, room - len(above)))
+            return pinned + above + below
+        room = height - self._rule_lines
+        lower = min(len(below), max(height // 2, room - len(above)))
         upper = max(room - lower, 0)
         self._split = upper
         tops = [
@@ -256,7 +275,7 @@ class Layout:
         parts = above[tops[0] : tops[0] + upper], below[tops[1] : tops[1] + lower]
         for lines in parts:
             lines[:1] = [replace(line, head=line.lane >= 0) for line in lines[:1]]
-        return [*parts[0], *[rule][: self._rule_lines], *parts[1]][: self._height]
+        return [*pinned, *parts[0], *[rule][: self._rule_lines], *parts[1]][: self._height]
 
     @property
     def _rule_lines(self) -> int:

@@ -32,6 +32,7 @@ SIGNS = (
     ("▂▅", "busy share of a cell"),
     ("◀▶", "related, outside the window"),
     ("▸▾", "lane folded, all rows"),
+    ("▪", "lane pinned"),
     ("▼▽", "selection, its launch or kernel"),
     ("▐▕", "their lanes"),
     ("◆", "measuring point"),

@@ -181,7 +181,7 @@ class Scene:
         lane = self.picture.trace.lanes[line.lane]
         if line.head:
             sign = {Fold.FOLDED: "▸", Fold.COMPACT: " ", Fold.FULL: "▾"}[self.layout.folds[line.lane]]
-            sign = sign if lane.rows > 1 else " "
+            sign = "▪" if line.is_pinned else sign if lane.rows > 1 else " "
             ink = quiet if lane.kind == LaneKind.GPU_ANNOTATION else GROUND
             frame.write(y, 0, codes(sign + lane_label(lane, left - 2)), ink)
         elif line.note:

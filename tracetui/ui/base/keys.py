@@ -31,6 +31,10 @@ DISPLAY = {
     "escape": "esc",
     "pageup": "pgup",
     "pagedown": "pgdn",
+    "ctrl+up": "ctrl+↑",
+    "ctrl+down": "ctrl+↓",
+    "ctrl+left": "ctrl+←",
+    "ctrl+right": "ctrl+→",
 }
 """What a person calls a key that Textual has a long name for."""
 
@@ -108,6 +112,11 @@ BACK = Key("backspace", "back to where you were: undoes a jump, then leaves the 
 SEARCH = Key("slash", "search, as you type", BOTH)
 NEXT_MATCH = Key("n", "next match", BOTH)
 PREVIOUS_MATCH = Key("N", "match before", BOTH)
+MAXIMISE = Key("Z", "the part with the focus on the whole screen, and back", BOTH)
+SPLIT_DOWN = Key("ctrl+down", "more lines for the timeline; the tabs can be dragged, too", BOTH)
+SPLIT_UP = Key("ctrl+up", "fewer lines for the timeline", BOTH)
+SPLIT_LEFT = Key("ctrl+left", "wider details", BOTH)
+SPLIT_RIGHT = Key("ctrl+right", "narrower details", BOTH)
 DETAILS = Key("i", "details in place of the list, where the screen is narrow", BOTH)
 COMPARE = Key("c", "compare: steps, runs of what is selected, or another trace", "in a trace and in the list of traces")
 COPY_ROW = Key("y", "copy the row, as Markdown", BOTH)
@@ -124,6 +133,8 @@ PAN_RIGHT = Key("d", "pan right", TIMELINE)
 NEXT_SAME = Key("greater_than_sign", "next slice of this name", TIMELINE)
 PREVIOUS_SAME = Key("less_than_sign", "slice of this name before", TIMELINE)
 FOLD = Key("z", "fold the lane; in the list of a comparison the rows in which nothing changed", TIMELINE)
+FOLD = Key("z", "fold the lane", TIMELINE)
+PIN = Key("p", "pin the lane at the top, or let go of it", TIMELINE)
 MEASURE = Key("x", "set a measuring point", TIMELINE)
 
 SORT = Key("o", "sort by the next column", LISTS)

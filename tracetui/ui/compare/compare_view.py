@@ -127,7 +127,7 @@ class CompareView(SearchableView):
 
     def on_resize(self) -> None:
         """Fit lines and timelines to the new size."""
-        self._share_height()
+        self.share_height()
         self._show_header()
         self.timelines.show_titles()
         self.hints.show_hints()
@@ -252,9 +252,9 @@ class CompareView(SearchableView):
         """Show every sentence in place of the timelines, or the timelines again."""
         self.toggle_class("-statement")
         self.statement.whole = self.has_class("-statement")
-        self._share_height()
+        self.share_height()
         if self.has_class("-statement"):
-            self.panes.view.focus()
+            self.give_keys(self.panes.view)
 
     def action_copy_row(self) -> None:
         """Copy the current row of the list as Markdown."""
@@ -283,7 +283,7 @@ class CompareView(SearchableView):
         self.timelines.show(compared.parts, compared.pictures, (first.part, second.part), whole)
         compared.compute([self.panes.pane, *(tab for tab in CHANGE_TABS if tab != self.panes.pane)])
         if whole:
-            self._share_height()
+            self.share_height()
         self._explain()
         compared.match()
 
@@ -296,11 +296,11 @@ class CompareView(SearchableView):
         if isinstance(result, tuple) or message.name == STATEMENT:
             compared.statement = result if isinstance(result, tuple) else (str(result),)
             self.statement.sentences = compared.statement
-            self._share_height()
+            self.share_height()
             self._explain()
         else:
             self.panes.take(message.name, result)
-            self._share_height()
+            self.share_height()
             if message.name == self.panes.pane:
                 self.panes.view.announce_row()
 
@@ -331,7 +331,7 @@ class CompareView(SearchableView):
         self.light_row()
         if isinstance(message, TableView.RowChosen):
             self.timelines.fit_lit(self.lit.leading)
-            self.timelines.lanes[self.lit.leading].focus()
+            self.give_keys(self.timelines.lanes[self.lit.leading])
 
     @on(CompareLanes.Ended)
     def _report_end(self, message: CompareLanes.Ended) -> None:
@@ -386,7 +386,7 @@ class CompareView(SearchableView):
         window = self.timelines.lanes[0].window
         return window.start_ns if window is not None else float(a.start)
 
-    def _share_height(self) -> None:
+    def share_height(self) -> None:
         """Lines for the statement and the timelines; the list has the rest."""
         width, height = self.size
         limit = STATEMENT_LINES
@@ -400,7 +400,16 @@ class CompareView(SearchableView):
         room = height - titles - lines
         # What the list does not need the timelines have.
         list_lines = max(self.panes.longest + 2, MIN_LIST_LINES)
-        self.timelines.share(max(int(room * TIMELINE_SHARE), room - list_lines, MIN_TIMELINE_LINES))
+        suitable = max(int(room * TIMELINE_SHARE), room - list_lines, MIN_TIMELINE_LINES)
+        self.timelines.share(self.chosen_lines(room) or suitable)
+        self.share_width()
+
+    @property
+    def split_lines(self) -> tuple[int, int]:
+        """Lines of both timelines, and of these and the list together."""
+        titles = len(self.compared.sides) + 2
+        now = sum(lanes.size.height for lanes in self.timelines.lanes)
+        return now, self.size.height - titles - self.statement.size.height
 
 
 def _details(

@@ -32,6 +32,7 @@ from tracetui.model.quantities import count
 from tracetui.model.table import Table, TextKind
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
+from tracetui.ui.trace.related_slices import has_gpu
 from tracetui.ui.trace.row_tree import RowTree
 from tracetui.ui.widgets.bar_texts import Tab
 from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, OpenGroup, TabbedList
@@ -77,6 +78,11 @@ OPENED_GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
 UNTIMED_PANES = ("modules", "findings", "health", "summary")
 """Panes that are not in the order of time: the cursor stays where it was left."""
 
+TIMED_PANES = ("kernels", "launches", "gaps")
+"""Panes whose rows are walked with the timeline in view: where these are short the timeline may be larger."""
+UNKNOWN_LENGTH = 1000
+"""Stands for the length of a list that is not known yet: more rows than any screen has lines."""
+
 MAX_KEPT_TABLES = 100
 """Maximum tables kept; the oldest go first."""
 
@@ -107,6 +113,9 @@ class PaneList(TabbedList):
     class Judged(Message):
         """The findings are known, and with them the sentence about all of them."""
 
+    class Measured(Message):
+        """It is known how long the lists are."""
+
     class Explained(Message):
         """The causes of idle time are known."""
 
@@ -120,6 +129,8 @@ class PaneList(TabbedList):
         self._trees: dict[TableKey, RowTree] = {}
         self._tables: dict[TableKey, Table | str] = {}
         self._is_started = False
+        self._measured = UNKNOWN_LENGTH
+        """The longest list when it was last told."""
         self._is_row_due = False
         """Whether the first row is to be selected once it is listed."""
         self._followed_slices: Sequence[int] = ()
@@ -129,6 +140,12 @@ class PaneList(TabbedList):
         """Build the tables, once it is known which step comes first."""
         self._is_started = True
         self._build()
+
+    @property
+    def longest(self) -> int:
+        """Rows of the longest list that goes with the timeline, of the current step; a large number while unknown."""
+        tables = [self._tables.get(self._key(name)) for name in (TIMED_PANES if has_gpu(self.trace) else ("ops",))]
+        return max((len(table) if isinstance(table, Table) else 0 if table else UNKNOWN_LENGTH) for table in tables)
 
     @property
     def groups_names(self) -> bool:
@@ -275,6 +292,9 @@ class PaneList(TabbedList):
             self.post_message(self.Judged())
         if message.key[0] == "gaps" and message.table is not None:
             self.post_message(self.Explained())
+        if self._measured != self.longest < UNKNOWN_LENGTH:
+            self._measured = self.longest
+            self.post_message(self.Measured())
         if message.key == self._key(self.pane):
             self._show(self._cursors.get(self.pane, 0))
         else:

@@ -57,6 +57,9 @@ from tracetui.ui.widgets.searchable_view import PART_COMMANDS, SEARCH_COMMANDS, 
 from tracetui.ui.widgets.sentence_bar import SentenceBar
 from tracetui.ui.widgets.table_view import TableView
 
+MIN_LIST_LINES = 14
+"""Lines that the list keeps beside the details, with its titles, where lanes could use more than half."""
+
 TRACE_COMMANDS: list[BindingType] = [
     command(keys.NEXT, "kernel(1)", "Next kernel", "In time order, over all streams.", "kernel"),
     command(keys.PREVIOUS, "kernel(-1)", "Previous kernel", "In time order, over all streams.", "kernel"),
@@ -180,7 +183,7 @@ class TraceView(SearchableView):
 
     def on_resize(self) -> None:
         """Fit lines and lanes to the new size."""
-        self._share_height()
+        self.share_height()
         self._show_header()
         self.hints.show_hints()
 
@@ -261,7 +264,7 @@ class TraceView(SearchableView):
         self.navigator.leave()
         self.panes.open_tab("steps")
         self.panes.arrange_by(replace(self.panes.arrangement, by="source", sort=None, filter=""))
-        self.panes.view.focus()
+        self.give_keys(self.panes.view)
 
     def action_follow(self, direction: int) -> None:
         """Go from a kernel to its launch, to the op, to its forward op or a kernel; or the other way."""
@@ -320,11 +323,24 @@ class TraceView(SearchableView):
         if message.window == self.lanes.window:
             self.window = message.window
 
+    @on(PaneList.Measured)
     @on(LanesView.Folded)
-    def _share_height(self) -> None:
-        """Give the lanes the lines that they need, half of the screen at most; the list has the rest."""
+    def _fit_lanes(self) -> None:
+        self.share_height()
+
+    @property
+    def split_lines(self) -> tuple[int, int]:
+        """Lines of the lanes, and of lanes and list together."""
         around = sum(bar.size.height for bar in self.query_children(Bar)) + self.minimap.size.height
-        self.lanes.styles.height = self.lanes.wanted_height((self.size.height - around) // 2)
+        return self.lanes.size.height, self.size.height - around
+
+    def share_height(self) -> None:
+        """Give the lanes the lines that they need, half of the screen and what the list leaves at most."""
+        room = self.split_lines[1]
+        chosen = self.chosen_lines(room)
+        wanted = self.lanes.wanted_height(chosen or max(room // 2, room - max(self.panes.longest + 2, MIN_LIST_LINES)))
+        self.lanes.styles.height = chosen or wanted
+        self.share_width()
 
     @on(Minimap.Clicked)
     def _centre(self, message: Minimap.Clicked) -> None:
@@ -356,7 +372,7 @@ class TraceView(SearchableView):
         elif message.slice_row >= 0:
             self.select(message.slice_row, jump=True)
             self._fit(message.slice_row)
-            self.lanes.focus()
+            self.give_keys(self.lanes)
 
     @on(Details.Chosen)
     def _jump(self, message: Details.Chosen) -> None:
@@ -374,7 +390,7 @@ class TraceView(SearchableView):
     @on(PaneList.Judged)
     def _show_headline(self) -> None:
         self.headline.sentence = self.panes.headline
-        self.call_after_refresh(self._share_height)
+        self.call_after_refresh(self.share_height)
 
     @on(PaneList.Explained)
     def _draw_idle(self) -> None:

@@ -61,6 +61,7 @@ def timeline_commands(*hinted: str) -> list[Binding]:
         command(
             keys.PREVIOUS_SAME, "same(-1)", "Previous slice of this name", "On any lane of this kind.", hint("same")
         ),
+        command(keys.PIN, "pin", "Pin the lane", "Keeps it at the top of the timeline; again lets go of it."),
         command(keys.MEASURE, "measure", "Set a measuring point", "At the selection; the axis shows the distance."),
         command(keys.FOLD, "fold", "Fold the lane", "One row, its first rows, or all of them.", hint("fold")),
     ]
@@ -300,6 +301,14 @@ class LanesView(Surface, can_focus=True):
         """Fold or unfold the lane of the selection, or the first one."""
         if self._scene is not None:
             self._fold(self._scene.layout.lane_at(max(self._scene.layout.line_of(self.selected), 0)))
+
+    def action_pin(self) -> None:
+        """Pin the lane of the selection at the top, or let go of it."""
+        if self._scene is not None and self.selected >= 0:
+            self._scene.layout.pin(int(self._scene.picture.trace.slices.lane[self.selected]))
+            self.post_message(self.Folded())
+            self._keep_in_sight()
+            self.changed()
 
     def on_mouse_down(self, event: MouseDown) -> None:
         """Take hold of the lanes."""

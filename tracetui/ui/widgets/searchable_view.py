@@ -11,10 +11,12 @@ from textual.widget import Widget
 
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
+from tracetui.ui.base.part_sizes import PartSizes
 from tracetui.ui.widgets.hints_bar import FocusedPart, HintsBar
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.list_finder import ListFinder
 from tracetui.ui.widgets.search_line import SearchLine
+from tracetui.ui.widgets.split_bar import SplitBar
 from tracetui.ui.widgets.tabbed_list import TabbedList
 
 SEARCH_COMMANDS: list[BindingType] = [
@@ -36,12 +38,25 @@ SEARCH_COMMANDS: list[BindingType] = [
 """Commands about the list that both views have."""
 
 PART_COMMANDS: list[BindingType] = [
+    command(keys.MAXIMISE, "maximise", "Maximise the part", "The part with the focus alone; again brings all back."),
+    command(keys.SPLIT_DOWN, "split(2)", "Larger timeline", "Sizes are kept until the app ends."),
+    command(keys.SPLIT_UP, "split(-2)", "Smaller timeline", "Sizes are kept until the app ends."),
+    command(keys.SPLIT_LEFT, "widen(4)", "Wider details", "Sizes are kept until the app ends."),
+    command(keys.SPLIT_RIGHT, "widen(-4)", "Narrower details", "Sizes are kept until the app ends."),
     command(keys.NEXT_PART, "part(1)", "Next part of the screen", "List, timeline, details.", "parts"),
     command(keys.PREVIOUS_PART, "part(-1)", "Previous part of the screen", "List, timeline, details."),
     command(keys.LEFT, "sideways(-1)", "Earlier", "By a sixth of the window."),
     command(keys.RIGHT, "sideways(1)", "Later", "By a sixth of the window."),
 ]
 """Commands about the parts of the screen."""
+
+
+ONLY_LIST, ONLY_TIMELINE, ONLY_DETAILS = MAXIMISED = ("-only-list", "-only-timeline", "-only-details")
+"""Style classes of a view in which one part has the whole screen."""
+MIN_PART_LINES = 4
+"""Minimum lines that moving the split leaves to the timeline and to the list."""
+MIN_PART_CELLS = 24
+"""Minimum cells that moving the split leaves to the list and to the details."""
 
 
 def too_small(screen: Screen[Any]) -> bool:
@@ -94,6 +109,10 @@ class SearchableView(Widget):
             return not self.screen.has_class("-wide")
         if action == "sideways":
             return not self.panes.view.has_focus
+        if action == "split":
+            return not self.maximised
+        if action == "widen":
+            return self.screen.has_class("-wide") and not self.maximised
         return True
 
     def reason(self, action: str) -> str:
@@ -105,6 +124,8 @@ class SearchableView(Widget):
             "filter": "There is no list to filter yet.",
             "details": "The details stand beside the list: tab goes there.",
             "sideways": "There are no more columns in that direction.",
+            "split": "One part has the whole screen: esc brings the others back.",
+            "widen": "Details are beside the list on a screen of 110 columns and more: i shows them.",
             "clear": "There is nothing to go back from: q quits.",
         }
         return reasons.get(action, "")
@@ -125,12 +146,61 @@ class SearchableView(Widget):
         return self.finder.is_set or self.is_covered or self.screen.focused is not self.panes.view
 
     @property
+    def maximised(self) -> str:
+        """The style class of the part that has the whole screen, empty for none."""
+        return next((name for name in MAXIMISED if self.has_class(name)), "")
+
+    @property
+    def sizes(self) -> PartSizes:
+        """How large the parts were made."""
+        sizes = getattr(self.app, "part_sizes", None)
+        return sizes if isinstance(sizes, PartSizes) else PartSizes()
+
+    @property
+    def split_lines(self) -> tuple[int, int]:
+        """Lines of the timeline, and of timeline and list together."""
+        raise NotImplementedError
+
+    def share_height(self) -> None:
+        """Distribute the lines of the screen."""
+        raise NotImplementedError
+
+    def chosen_lines(self, room: int) -> int | None:
+        """Lines for the timeline, of those that timeline and list have; None where nobody has chosen."""
+        if self.maximised == ONLY_TIMELINE:
+            return room
+        share = self.sizes.timeline
+        if share is None:
+            return None
+        return max(min(round(share * room), room - MIN_PART_LINES), MIN_PART_LINES)
+
+    def part_class(self, part: Widget | None) -> str:
+        """The style class with which a part has the whole screen."""
+        if part is self.panes.details:
+            return ONLY_DETAILS
+        return ONLY_TIMELINE if isinstance(part, LanesView) else ONLY_LIST
+
+    def give_keys(self, part: Widget) -> None:
+        """Give the keys to a part, which is brought back where another one has the whole screen."""
+        if self.maximised not in ("", self.part_class(part)):
+            self.restore()
+        self.screen.set_focus(part)
+
+    def restore(self) -> None:
+        """Bring back the other parts."""
+        self.remove_class(*MAXIMISED)
+        self.share_height()
+
+    @property
     def is_covered(self) -> bool:
-        """Whether something stands in the place of the list."""
-        return self.has_class("-details")
+        """Whether something stands in the place of another part."""
+        return self.has_class("-details") or bool(self.maximised)
 
     def close_cover(self) -> bool:
         """Show what was covered last; False where nothing is."""
+        if self.maximised:
+            self.restore()
+            return True
         if self.has_class("-details"):
             self.action_details()
             return True
@@ -155,11 +225,45 @@ class SearchableView(Widget):
         if self.finder.is_set:
             self.finder.leave()
         else:
-            self.screen.set_focus(self.panes.view)
+            self.give_keys(self.panes.view)
+
+    def action_maximise(self) -> None:
+        """Give the part with the focus the whole screen, or bring the others back."""
+        name = "" if self.maximised else self.part_class(self.screen.focused)
+        self.restore()
+        if name:
+            self.add_class(name)
+            self.share_height()
+
+    def action_split(self, lines: int) -> None:
+        """Give the timeline more lines, or fewer."""
+        now, room = self.split_lines
+        self.sizes.timeline = max(min(now + lines, room - MIN_PART_LINES), MIN_PART_LINES) / max(room, 1)
+        self.share_height()
+
+    def action_widen(self, cells: int) -> None:
+        """Give the details more cells, or fewer."""
+        widest = self.size.width - MIN_PART_CELLS
+        self.sizes.details = max(min(self.panes.details.outer_size.width + cells, widest), MIN_PART_CELLS)
+        self.share_width()
+
+    def share_width(self) -> None:
+        """Give the details the width that was chosen, where they stand beside the list."""
+        details, chosen = self.panes.details, self.sizes.details
+        is_chosen = chosen is not None and self.screen.has_class("-wide") and not self.maximised
+        details.styles.width = chosen if is_chosen else None
+        details.styles.max_width = "100%" if is_chosen else None
+
+    @on(SplitBar.Dragged)
+    def _drag_split(self, message: SplitBar.Dragged) -> None:
+        if not self.maximised:
+            self.action_split(message.lines)
 
     def action_part(self, direction: int) -> None:
         """Give the keys to the next or previous part that is on screen."""
+        only = self.maximised
         parts = [part for part in self.parts if all(node.display for node in part.ancestors_with_self[:-2])]
+        parts = [part for part in parts if not only or self.part_class(part) == only]
         if self.search_line.is_open or not parts:
             return
         focused = self.screen.focused
@@ -195,6 +299,10 @@ class SearchableView(Widget):
         """Set the measuring point at the selection, or take it away."""
         self.timeline.action_measure()
 
+    def action_pin(self) -> None:
+        """Pin the lane of the selection, or let go of it."""
+        self.timeline.action_pin()
+
     def action_fold(self) -> None:
         """Fold the lane of the selection."""
         self.timeline.action_fold()
@@ -203,12 +311,12 @@ class SearchableView(Widget):
         """Open a tab."""
         self.remove_class("-details")
         self.panes.open_tab(name)
-        self.panes.view.focus()
+        self.give_keys(self.panes.view)
 
     def action_details(self) -> None:
         """Show the details in place of the list, or the list again."""
         self.toggle_class("-details")
-        (self.panes.details if self.has_class("-details") else self.panes.view).focus()
+        self.give_keys(self.panes.details if self.has_class("-details") else self.panes.view)
 
     @on(SearchLine.Typed)
     def _typed(self, message: SearchLine.Typed) -> None:

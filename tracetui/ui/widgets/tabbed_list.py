@@ -32,6 +32,7 @@ from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.bar_texts import Tab, tab_parts
 from tracetui.ui.widgets.details import Details
+from tracetui.ui.widgets.split_bar import SplitBar
 from tracetui.ui.widgets.table_view import TableView
 
 WAITING_NOTE = "…"
@@ -133,7 +134,7 @@ class TabbedList(Widget):
         self.arrangements = {name: ListArrangement() for name in tabs}
         """How each tab is sorted, filtered and grouped."""
         self.view, self.details = TableView(), Details()
-        self._bar = Bar()
+        self._bar = SplitBar()
         self._cursors: dict[str, int] = {}
         """Where the cursor of each tab was left."""
 
