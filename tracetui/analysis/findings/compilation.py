@@ -19,6 +19,8 @@ from tracetui.analysis.findings.idle_time import idle_cost, lead_in, parts_of
 from tracetui.analysis.findings.scope import Scope, longest, most_common
 from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.idle.thread_causes import indicating
+from tracetui.analysis.launches import LAUNCH_NAME
+from tracetui.analysis.linking.captures import captures, in_capture
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
@@ -47,6 +49,11 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
     rows = scope.inside(indicating(trace)[Cause.COMPILATION])
     if len(rows) == 0:
         return
+    captured, compiled = _capture_time(scope, rows), rows[trace.slices.kind[rows] != Kind.RUNTIME]
+    took = covered(trace.slices.start[compiled], trace.slices.end[compiled])
+    if captured > took:
+        yield from _graph_capture(scope, rows, captured)
+        return
     took = covered(trace.slices.start[rows], trace.slices.end[rows])
     has_gpu = len(links(trace).gpu) > 0
     waited = idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + lead_in(scope).of(Cause.COMPILATION)
@@ -56,7 +63,7 @@ def recompilation(scope: Scope) -> Iterator[Finding]:
     again = len(repeated) > 0 or (scope.rounds > 1 and held > 1)
     ids = f"; compiled again: {', '.join(repeated[:MAX_NAMED_COMPILES])}" if repeated else ""
     where = f" in {held:,} of {scope.rounds:,} steps" if scope.rounds > 1 else ""
-    what = f"{_subject(trace, rows)}{where}"
+    what = f"Code is compiled{where}"
     yield from scope.priced(
         "recompilation",
         cost,
@@ -78,17 +85,39 @@ def _recompiled(trace: Trace, rows: Int64) -> list[str]:
     return [f"frame {frame}, version {version}" for frame, version in sorted(found) if version > 0]
 
 
-def _subject(trace: Trace, rows: Int64) -> str:
-    """What is compiled or captured, by which of it takes longer."""
-    calls = trace.slices.kind[rows] == Kind.RUNTIME
-    took = [covered(trace.slices.start[mine], trace.slices.end[mine]) for mine in (rows[~calls], rows[calls])]
-    return "Code is compiled" if took[0] >= took[1] else "CUDA graphs are captured"
+def _graph_capture(scope: Scope, rows: Int64, took: int) -> Iterator[Finding]:
+    """Graphs were captured while the GPU waited, which costs once what replays save."""
+    trace, slices = scope.trace, scope.trace.slices
+    calls = scope.inside(captures(trace).row)
+    launched = scope.inside(trace.slices.of_kind(Kind.RUNTIME))
+    launched = launched[is_named(trace, launched, LAUNCH_NAME.search) & in_capture(trace, launched)]
+    many = len(calls) > 1
+    yield from scope.priced(
+        "recompilation",
+        idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + lead_in(scope).of(Cause.COMPILATION),
+        f"{'CUDA graphs are' if many else 'A CUDA graph is'} captured while the GPU waits",
+        f"{counted(len(calls), 'capture')} of {counted(len(launched), 'launch')}, which run only when the graph is "
+        f"replayed; {duration(took)} with making the {'graphs' if many else 'graph'} ready",
+        "A graph is captured once for each shape, and its replays are what counts: warm up before recording, or record "
+        "the replays.",
+        longest(trace, rows[slices.kind[rows] == Kind.RUNTIME]),
+        action="record the replays",
+    )
+
+
+def _capture_time(scope: Scope, rows: Int64) -> int:
+    """Time in ns in which graphs are captured and made ready, of slices that indicate compilation."""
+    trace, slices = scope.trace, scope.trace.slices
+    every = captures(trace)
+    mine = np.isin(every.row, scope.inside(every.row))
+    calls = rows[slices.kind[rows] == Kind.RUNTIME]
+    return covered(np.append(slices.start[calls], every.start[mine]), np.append(slices.end[calls], every.end[mine]))
 
 
 def graph_breaks(scope: Scope) -> Iterator[Finding]:
     """Compiled code is broken up into regions, or calls check their guards, and the GPU waits (R3.47)."""
-    guards = _guards(scope)
-    regions = _named(scope, _REGION)
+    guards = _running(scope, _guards(scope))
+    regions = _running(scope, _named(scope, _REGION))
     broken, said = _broken(scope, regions)
     if len(broken) == 0:
         yield from _guards_alone(scope, guards)
@@ -177,6 +206,11 @@ def _alternates(scope: Scope, regions: Int64) -> bool:
     behind, ahead = slices.end[mine[:-1]], slices.start[mine[1:]]
     eager = np.searchsorted(called, ahead) > np.searchsorted(called, behind)
     return bool(2 * eager.sum() > len(regions))
+
+
+def _running(scope: Scope, rows: Int64) -> Int64:
+    """The slices outside of captures of graphs, in which nothing runs that the GPU could wait for."""
+    return rows[~in_capture(scope.trace, rows)]
 
 
 def _guards(scope: Scope) -> Int64:

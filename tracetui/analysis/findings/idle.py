@@ -92,7 +92,7 @@ def _launch_advice(does: Program) -> str:
     """The next step for a program in its state: eager, compiled, or replaying graphs."""
     again = "Python frames were recorded, which slows the CPU: measure again without them first. "
     if does.has_graphs:
-        advice = "Graphs are replayed: enlarge the batch, and take what runs between replays into the graph."
+        advice = "CUDA graphs are in use: enlarge the batch, and take what runs between replays into the graph."
     elif does.is_wholly_compiled:
         advice = "The code is compiled, not graphed: mode='reduce-overhead' or CUDA graphs, then a larger batch."
     elif does.is_compiled:

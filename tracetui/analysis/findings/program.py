@@ -10,6 +10,7 @@ import numpy as np
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.common.stretches import Axis, Stretches
 from tracetui.analysis.health.time_checks import stack_cost
+from tracetui.analysis.linking.captures import captures
 from tracetui.analysis.linking.links import calls_named, links, op_rows
 from tracetui.analysis.linking.replays import GRAPH_LAUNCH
 from tracetui.analysis.names import decode
@@ -43,7 +44,7 @@ class Program:
     its regions and kernels was recorded.
     """
     has_graphs: bool
-    """CUDA graphs were replayed."""
+    """CUDA graphs were replayed or captured."""
     has_workers: bool
     """A DataLoader with worker processes was read."""
     loads_in_process: bool
@@ -83,7 +84,7 @@ def _read(trace: Trace) -> Program:
     host = (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
     return Program(
         compiled_share=_compiled_share(trace),
-        has_graphs=len(np.intersect1d(calls_named(trace, GRAPH_LAUNCH), links(trace).launches)) > 0,
+        has_graphs=len(calls_named(trace, GRAPH_LAUNCH)) + len(captures(trace)) > 0,
         has_workers=_has(trace, host, _WORKERS),
         loads_in_process=_has(trace, host, _SINGLE),
         has_pinned_copies=_has(trace, GPU_WORK, _PINNED),

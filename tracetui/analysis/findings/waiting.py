@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from tracetui.analysis.common.stretches import Axis
 from tracetui.analysis.findings.finding import Finding
 from tracetui.analysis.findings.idle_time import idle_cost, longest_part, parts_of
 from tracetui.analysis.findings.launches import alone
-from tracetui.analysis.findings.scope import Scope, longest
+from tracetui.analysis.findings.scope import Scope, longest, most_common
 from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.idle.thread_causes import MIN_COPY_BYTES
@@ -30,66 +31,83 @@ MAX_NAMED_OPS = 3
 MIN_DEPENDENCY_NS = 100_000
 """Minimum ns of a wait that is more than the handling of an event that has happened."""
 _BACK = re.compile(r"DtoH|DeviceToHost", re.IGNORECASE)
+_READS = re.compile(r"^aten::")
+"""Operators that wait for the GPU to read a value from it: `item`, `nonzero`, a boolean index."""
 
 
 def host_sync(scope: Scope) -> Iterator[Finding]:
-    """The CPU stops to read a value from the GPU, and then the GPU has nothing queued (R3.60)."""
+    """The CPU stops until the GPU has finished, and then the GPU has nothing queued (R3.60)."""
     trace = scope.trace
     parts = parts_of(scope, Cause.HOST_SYNC)
     cost = idle_cost(scope, parts)
-    syncs, copies = scope.inside(sync_calls(trace)), _blocking_copies(scope)
-    reads = _reads(trace, syncs, copies)
-    if cost == 0 or len(reads) == 0:
+    waits = _waits(scope)
+    if cost == 0 or len(waits.calls) == 0:
         return
-    slices, rows = trace.slices, np.union1d(syncs, copies)
-    waited = covered(slices.start[rows], slices.end[rows])
+    reads = 2 * waits.reads >= len(waits.calls)
+    why = "to read a value" if reads else f"in {most_common(trace, waits.calls)}"
+    read = f", {waits.reads:,} of them to read values" if waits.reads else ", none of them to read a value"
     yield from scope.priced(
         "host-sync",
         cost,
-        f"The CPU waits for the GPU{_purpose(trace, reads, copies)}, and then the GPU for the CPU",
-        f"{scope.per_step(len(reads), 'wait')}{_by_op(trace, reads)}, {duration(waited)} in all, "
-        f"{_copied(copies)}afterwards the GPU was idle for "
-        f"{duration(cost)}",
-        "Nothing can be queued while the CPU waits. Read values less often (.item(), .cpu(), nonzero, an if on a "
-        "tensor), keep them on the GPU, or read them a step later, and leave torch.cuda.synchronize() out of the loop; "
-        "torch.cuda.set_sync_debug_mode('warn') finds them.",
+        f"The CPU waits for the GPU {why}, and then the GPU for the CPU",
+        f"{scope.per_step(len(waits.calls), 'wait')}{_by_op(trace, waits.calls)}, {duration(waits.time)} in all"
+        f"{read}; afterwards the GPU was idle for {duration(cost)}",
+        _READ_LESS if reads else _WAIT_LESS,
         longest_part(scope, parts),
-        action="read values from the GPU less often",
+        action="read values from the GPU less often" if reads else "leave out the waits that nothing needs",
     )
 
 
-def _copied(copies: Int64) -> str:
-    return f"{len(copies):,} of them copies to the CPU; " if len(copies) else ""
+_READ_LESS = (
+    "Nothing can be queued while the CPU waits. Read values less often (.item(), .cpu(), nonzero, an if on a "
+    "tensor), keep them on the GPU, or read them a step later; torch.cuda.set_sync_debug_mode('warn') finds them."
+)
+_WAIT_LESS = (
+    "Nothing can be queued while the CPU waits. Leave out torch.cuda.synchronize() and the waits for streams and "
+    "events that are there to measure time; let streams wait for each other instead (Event.record, Stream.wait_event)."
+)
 
 
-def _purpose(trace: Trace, reads: Int64, copies: Int64) -> str:
-    """What most of the waits are for: values that are read, where a copy or an operator waits."""
-    reading = np.isin(reads, copies) | (links(trace).owner[reads] >= 0)
-    return " to read a value" if 2 * reading.sum() > len(reads) else ""
+@dataclass(frozen=True, eq=False)
+class _Waits:
+    """The calls in which the CPU waits for the GPU, each read counted once."""
+
+    calls: Int64
+    reads: int
+    """Number of those that read something from the GPU."""
+    time: int
+    """Time in ns in which the CPU waited."""
 
 
-def _blocking_copies(scope: Scope) -> Int64:
-    """Calls of copies to the CPU that returned when the copy had ended; the CPU waits in them."""
-    slices, copies = scope.trace.slices, _copies(scope)
-    copies = copies[is_named(scope.trace, copies, _BACK.search)]
-    launch = links(scope.trace).launch[copies].astype(np.int64)
-    held = (launch >= 0) & (slices.end[launch] >= slices.end[copies])
-    return np.unique(launch[held])
-
-
-def _copies(scope: Scope) -> Int64:
-    return np.asarray(scope.activities[scope.trace.slices.kind[scope.activities] == Kind.MEMCPY])
-
-
-def _reads(trace: Trace, syncs: Int64, copies: Int64) -> Int64:
-    """Calls that wait, once for each read: a wait right behind the copy that it is for is no second one."""
-    slices = trace.slices
+def _waits(scope: Scope) -> _Waits:
+    """Waits, and copies to the CPU that wait; a wait right behind the copy that it is for is no second one."""
+    trace, slices = scope.trace, scope.trace.slices
+    syncs, copies = scope.inside(sync_calls(trace)), _copies_back(scope)
+    # The CPU waits in the calls that return when the copy has ended.
+    launch = links(trace).launch[copies].astype(np.int64)
+    copies, ended = launch[launch >= 0], slices.end[copies[launch >= 0]]
+    blocking = np.unique(copies[slices.end[copies] >= ended])
     axis = Axis.around(slices.start, slices.end)
     calls = slices.of_kind(Kind.RUNTIME)
     at = axis.position(slices.lane[calls], slices.start[calls])
     previous = np.searchsorted(at, axis.position(slices.lane[syncs], slices.start[syncs])) - 1
-    same = np.isin(np.append(calls, -1)[previous], copies)
-    return np.sort(np.concatenate([copies, syncs[~same]]))
+    previous = np.append(calls, -1)[previous]
+    rows = np.sort(np.concatenate([blocking, syncs[~np.isin(previous, blocking)]]))
+    owner = links(trace).owner[rows]
+    reads = np.isin(rows, blocking) | np.isin(rows, syncs[np.isin(previous, copies)])
+    reads |= (owner >= 0) & is_named(trace, owner, _READS.search)
+    every = np.union1d(syncs, blocking)
+    return _Waits(rows, int(reads.sum()), covered(slices.start[every], slices.end[every]))
+
+
+def _copies_back(scope: Scope) -> Int64:
+    """Copies to the CPU."""
+    copies = _copies(scope)
+    return copies[is_named(scope.trace, copies, _BACK.search)]
+
+
+def _copies(scope: Scope) -> Int64:
+    return np.asarray(scope.activities[scope.trace.slices.kind[scope.activities] == Kind.MEMCPY])
 
 
 def _by_op(trace: Trace, rows: Int64) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.launches import LAUNCH_NAME
+from tracetui.analysis.linking.captures import in_capture
 from tracetui.analysis.linking.links import calls_named, links
 from tracetui.analysis.linking.placement import before_capture
 from tracetui.model.intervals import Int64
@@ -79,8 +80,9 @@ def untrusted_ids(trace: Trace) -> Doubt | None:
 
 
 def _barren(trace: Trace) -> Int64:
-    """Launch calls without GPU activity, ascending."""
-    return np.setdiff1d(calls_named(trace, LAUNCH_NAME), links(trace).launches, assume_unique=True)
+    """Launch calls without GPU activity, ascending; without those that a capture of a graph only records."""
+    rows = np.setdiff1d(calls_named(trace, LAUNCH_NAME), links(trace).launches, assume_unique=True)
+    return rows[~in_capture(trace, rows)]
 
 
 _UNLINKED = (

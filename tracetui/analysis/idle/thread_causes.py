@@ -18,6 +18,7 @@ from tracetui.analysis.common.stretches import Axis, Stretches
 from tracetui.analysis.idle.cause_words import Cause, named_slices
 from tracetui.analysis.idle.slow_calls import slow_first, stalled_calls, start_up_calls
 from tracetui.analysis.idle.waits import flush
+from tracetui.analysis.linking.captures import captures
 from tracetui.analysis.linking.frames import COMPILED_REGION
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.steps import steps
@@ -120,6 +121,8 @@ def _indicated(trace: Trace, axis: Axis, home: Int64, count: int) -> tuple[Int64
     """Boundaries of what certain slices indicate; `_NONE` where nothing does."""
     named = ((cause, rows) for cause, rows in indicating(trace).items() if len(rows))
     painted = [(cause, _on_threads(trace, axis, rows, home, count)) for cause, rows in named]
+    # The last to be painted counts.
+    painted.insert(0, (Cause.COMPILATION, _capturing(trace, axis, home)))
     edges = [side for _, stretches in painted for side in (stretches.starts, stretches.ends)]
     position = np.unique(np.concatenate([np.full(1, -1, np.int64), *edges]))
     cause = np.full(len(position), _NONE, np.int8)
@@ -128,6 +131,14 @@ def _indicated(trace: Trace, axis: Axis, home: Int64, count: int) -> tuple[Int64
         closed = np.bincount(np.searchsorted(position, stretches.ends), minlength=len(position))
         cause[np.cumsum(opened - closed) > 0] = each
     return position, cause
+
+
+def _capturing(trace: Trace, axis: Axis, home: Int64) -> Stretches:
+    """The time in which the threads capture graphs: whatever they call meanwhile, nothing of it runs."""
+    every = captures(trace)
+    thread = home[every.lane]
+    mine = thread >= 0
+    return Stretches.of(axis, thread[mine], every.start[mine], every.end[mine])
 
 
 def _on_threads(trace: Trace, axis: Axis, rows: Int64, home: Int64, count: int) -> Stretches:
