@@ -9,6 +9,7 @@ import pytest
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, python, step
 from tests.support.findings import MS, ids, one
 from tracetui.analysis.findings.finding import Severity
+from tracetui.model.trace import Kind, Trace
 
 RECOMPILED = "recompilation"
 COMPILE = "_compile.compile_inner (dynamo_timed)"
@@ -55,7 +56,7 @@ def test_frames_of_the_compiler_compile_and_wrappers_of_what_it_made_do_not(func
 def test_the_capture_of_graphs_is_called_so():
     calls = [launch(2 * MS, 900_000, 90, "cudaStreamBeginCapture"), launch(4 * MS, 900_000, 91, "cudaStreamEndCapture")]
     finding = one(make_trace(_step(0, MS, *calls)), "recompilation")
-    assert finding.title == "CUDA graphs are captured while the GPU waits: 1.80 ms, 18 % of the steps"
+    assert finding.title == "A CUDA graph is captured while the GPU waits: 2.90 ms, 29 % of the steps"
 
 
 def test_code_that_is_compiled_in_several_steps_fails_a_guard():
@@ -140,3 +141,26 @@ def test_guards_cost_what_the_gpu_waits_and_a_stalled_thread_is_no_guard():
 def test_eager_code_has_neither():
     trace = make_trace(_step(0, MS, op("aten::mm", 2 * MS, 4 * MS)))
     assert not {"graph-breaks", "compile-preamble", "recompilation"} & set(ids(trace))
+
+
+def _captured(begin: bool = True, end: bool = True) -> Trace:
+    """Launches of which nothing runs, between two kernels and within the capture of a graph."""
+    calls = [launch(20_000 + number * 90_000, 5_000, 10 + number) for number in range(30)]
+    edges = [Event("cudaStreamBeginCapture", 15_000, 2_000, Kind.RUNTIME)] if begin else []
+    edges += [Event("cudaStreamEndCapture", 2_800_000, 2_000, Kind.RUNTIME)] if end else []
+    runs = [launch(1_000, 2_000, 1), kernel("a", 5_000, 5_000, correlation=1)]
+    runs += [launch(2_805_000, 2_000, 2), kernel("b", 2_811_000, 100_000, correlation=2)]
+    return make_trace([*runs, *edges, *calls])
+
+
+@pytest.mark.parametrize(("begin", "end"), [(True, True), (False, True), (True, False)])
+def test_launches_that_a_graph_captures_are_not_lost_and_cost_no_launch_overhead(begin, end):
+    trace = _captured(begin, end)
+    assert {"untrusted", "launch-overhead"}.isdisjoint(ids(trace))
+    finding = one(trace, "recompilation")
+    assert finding.title.startswith("A CUDA graph is captured while the GPU waits: 2.")
+    assert finding.evidence.startswith("1 capture of 30 launches" if begin and end else "1 capture of ")
+
+
+def test_launches_outside_of_a_capture_have_lost_their_kernels():
+    assert "untrusted" in ids(_captured(begin=False, end=False))

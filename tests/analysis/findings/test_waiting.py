@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, memcpy, op, step
 from tests.support.findings import MS, ids, one
+from tracetui.analysis.findings import findings
 from tracetui.analysis.findings.finding import Severity
 from tracetui.model.trace import Kind, Trace
 
@@ -41,7 +42,7 @@ def test_a_value_that_is_read_stops_the_cpu_and_then_the_gpu_has_nothing_to_do()
     # From the end of each copy, 32 us after the launch of its kernel, to the next kernel, 160 us after it.
     assert finding.cost == 19 * (160_000 - 32_000)
     assert finding.severity == Severity.MAJOR
-    assert finding.evidence.startswith("20 waits (20 in aten::item), 740.0 µs in all, 20 of them copies to the CPU")
+    assert finding.evidence.startswith("20 waits (20 in aten::item), 740.0 µs in all, 20 of them to read values")
     assert finding.evidence.endswith("afterwards the GPU was idle for 2.43 ms")
     assert "launch-overhead" not in ids(trace), "these microseconds are the wait's"
 
@@ -116,3 +117,76 @@ def test_a_stream_that_was_told_to_wait_is_a_dependency_and_one_that_just_waits_
     assert ("dependency" in ids(trace)) == said
     if said:
         assert "stream 9" in one(trace, "dependency").evidence
+
+
+def waits_in_a_loop(*calls: str) -> Trace:
+    """A kernel and some calls in which the CPU waits for it, in a loop, with a pause behind each."""
+    events = [step(0, 0, 10 * MS)]
+    for number in range(20):
+        at = 100_000 + number * 400_000
+        events += [launch(at, 5_000, number + 1), kernel("k", at + 10_000, 50_000, correlation=number + 1)]
+        events += [Event(name, at + 8_000 + 60_000 * index, 55_000, Kind.RUNTIME) for index, name in enumerate(calls)]
+    return make_trace(events)
+
+
+@pytest.mark.parametrize("call", ["cudaDeviceSynchronize", "cudaEventSynchronize"])
+def test_a_wait_that_reads_nothing_is_not_said_to_read_a_value(call):
+    finding = one(waits_in_a_loop(call), "host-sync")
+    assert finding.title.startswith(f"The CPU waits for the GPU in {call}, and then")
+    assert "none of them to read a value" in finding.evidence
+    assert ".item()" not in finding.advice
+
+
+def test_a_wait_behind_a_copy_to_pinned_memory_reads_a_value():
+    events = [step(0, 0, 10 * MS)]
+    for number in range(20):
+        at = 100_000 + number * 400_000
+        events += [launch(at, 5_000, 2 * number + 1), kernel("k", at + 10_000, 50_000, correlation=2 * number + 1)]
+        events += [launch(at + 6_000, 2_000, 2 * number + 2, "cudaMemcpyAsync")]
+        copied = memcpy("Memcpy DtoH (Device -> Pinned)", at + 61_000, 1_000, correlation=2 * number + 2)
+        events += [copied, Event("cudaStreamSynchronize", at + 9_000, 55_000, Kind.RUNTIME)]
+    finding = one(make_trace(events), "host-sync")
+    assert finding.title.startswith("The CPU waits for the GPU to read a value")
+    assert "20 of them to read values" in finding.evidence
+
+
+@pytest.mark.parametrize(("elsewhere", "words"), [(True, "other devices of the trace were busy"), (False, "is of no")])
+def test_what_an_event_may_belong_to_is_said_and_is_not_work_of_the_idle_device(elsewhere, words):
+    wait = Event("cudaStreamWaitEvent", 2 * MS + 500, 100, Kind.RUNTIME)
+    beside = Event("far", MS, 8 * MS, Kind.KERNEL, ("1", "stream 7"), correlation=4)
+    trace = make_trace(
+        [
+            step(0, 0, 20 * MS),
+            launch(10, 1_000, 1),
+            launch(15_000, 1_000, 4),
+            launch(20_000, 1_000, 2),
+            kernel("a", 5_000, 3 * MS, correlation=1),
+            kernel("first", 25_000, 10_000, "stream 9", correlation=2),
+            launch(2 * MS + 1_000, 1_000, 3),
+            kernel("b", 9 * MS, 3 * MS, "stream 9", correlation=3),
+            wait,
+            *([beside] if elsewhere else []),
+        ]
+    )
+    assert words in one(trace, "dependency").evidence
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_wait_for_an_event_from_before_the_recording_is_a_note(told):
+    wait = Event("cudaStreamWaitEvent", 30_000, 1_000, Kind.RUNTIME)
+    trace = make_trace(
+        [
+            launch(10_000, 1_000, 1),
+            kernel("a", 15_000, 10_000, correlation=1),
+            *([wait] if told else []),
+            launch(32_000, 1_000, 2),
+            kernel("b", 9 * MS, MS, "stream 9", correlation=2),
+        ]
+    )
+    assert ("dependency" in ids(trace)) == told
+    table = findings(trace)
+    assert table.headline is not None
+    assert table.headline.startswith("What the GPU waited for is not in the trace: idle 90 %")
+    if told:
+        assert one(trace, "dependency").severity == Severity.NOTE
+        assert "work launched before the recording" in one(trace, "dependency").evidence

@@ -145,10 +145,11 @@ def _parts(scope: Scope, found: Exposed, kinds: Kinds) -> str:
         parts.append(f"{name} {_times(scope, len(mine))}, {duration(int(mine.sum()))}")
     rest = len(kinds.names) - MAX_NAMED_KINDS
     also = f" and {counted(rest, 'more kind')}" if rest > 0 else ""
-    exposed = "all" if found.exposed == found.total else duration(found.exposed)
+    part = "all" if found.exposed == found.total else duration(found.exposed)
     each = f", {duration(found.exposed / scope.rounds)} a step" if scope.rounds > 1 else ""
+    exposed = f"{part} of it with no computation beside it{each}" if found.exposed else "all hidden"
     return (
-        f"{duration(found.total)} of communication, {exposed} of it with no computation beside it{each}"
+        f"{duration(found.total)} of communication, {exposed}"
         f"; {'; '.join(parts)}{also}; median {duration(float(np.median(dur)))}, longest {duration(int(dur.max()))}"
     )
 

@@ -91,7 +91,7 @@ def _graph_capture(scope: Scope, rows: Int64, took: int) -> Iterator[Finding]:
     calls = scope.inside(captures(trace).row)
     launched = scope.inside(trace.slices.of_kind(Kind.RUNTIME))
     launched = launched[is_named(trace, launched, LAUNCH_NAME.search) & in_capture(trace, launched)]
-    many = len(calls) > 1
+    many = len(calls) != 1
     yield from scope.priced(
         "recompilation",
         idle_cost(scope, parts_of(scope, Cause.COMPILATION)) + lead_in(scope).of(Cause.COMPILATION),

@@ -20,6 +20,8 @@ def headline(scope: Scope, findings: Sequence[Finding]) -> str:
     judged = verdict_on(scope.trace, scope.step)
     if judged is None:
         return f"{findings[0].title}." if findings else NO_FINDINGS
+    if judged.idle_pct >= BUSY and judged.is_unexplained:
+        return f"What the GPU waited for is not in the trace: {judged.idle_text}."
     if judged.level:
         return f"No rule explains the idle time: {judged.text}."
     return f"Nothing large to save: {judged.text}."

@@ -94,7 +94,7 @@ def allocator(scope: Scope) -> Iterator[Finding]:
             cost,
             "The GPU waits while memory is taken from the driver or given back",
             "; ".join(told) + (f"; the GPU idle meanwhile for {duration(cost)}"),
-            _FULL if flushed or not len(pinned) else _PIN_ONCE,
+            _memory_advice(len(taken), len(freed), len(pinned), flushed),
             longest_part(scope, parts),
             action="keep the memory" if flushed or not len(pinned) else "allocate pinned memory once",
         )
@@ -111,6 +111,23 @@ def allocator(scope: Scope) -> Iterator[Finding]:
             )
 
 
+def _memory_advice(taken: int, freed: int, pinned: int, flushed: bool) -> str:
+    """What to do about memory, by what is done to it most."""
+    if flushed:
+        return _FULL
+    if pinned > max(taken, freed):
+        return _PIN_ONCE
+    return _GROWING if taken else _GIVEN_BACK
+
+
+_GROWING = (
+    "The reserved memory still grows: warm up with the largest shapes, or keep shapes stable; "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True makes growing cheaper."
+)
+_GIVEN_BACK = (
+    "Memory is given back to the driver: leave out empty_cache() where the program calls it; the capture of a CUDA "
+    "graph calls it too."
+)
 _FULL = (
     "GPU memory is full, or empty_cache() gave it back, and the allocator starts anew: a smaller batch, stable shapes, "
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache() in the loop."

@@ -8,20 +8,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.common.groups import group
+from tracetui.analysis.common.groups import distinct, group
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.common.stretches import Axis
-from tracetui.analysis.findings.finding import Finding
+from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.idle_time import idle_cost, longest_part, parts_of
 from tracetui.analysis.findings.launches import alone
 from tracetui.analysis.findings.scope import Scope, longest, most_common
 from tracetui.analysis.idle.cause_words import Cause
-from tracetui.analysis.idle.idleness import idleness
+from tracetui.analysis.idle.idle_parts import IdleParts, told_to_wait
+from tracetui.analysis.idle.idleness import device_order, idleness
 from tracetui.analysis.idle.thread_causes import MIN_COPY_BYTES
 from tracetui.analysis.idle.waits import sync_calls
 from tracetui.analysis.linking.links import links, names_of
 from tracetui.analysis.memory.copies import PAGEABLE, bytes_of
-from tracetui.model.intervals import Int64, covered
+from tracetui.model.intervals import Int64, covered, covered_within, union
 from tracetui.model.quantities import duration, rate, size
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
@@ -153,22 +154,48 @@ def _direction(trace: Trace, rows: Int64) -> str:
 
 def dependency(scope: Scope) -> Iterator[Finding]:
     """Launched activities wait because their stream was told to wait for an event (R3.29)."""
-    trace, parts = scope.trace, parts_of(scope, Cause.STREAM)
-    parts = parts.take(parts.dur >= MIN_DEPENDENCY_NS)
-    if len(parts) == 0:
-        return
-    cost = idle_cost(scope, parts)
-    after = idleness(trace).after[parts.gap]
-    waiting = group(trace.slices.lane[after])
-    lane = trace.lanes[int(waiting.key[np.argmax(waiting.sum(parts.dur))])]
-    row = longest_part(scope, parts)
-    yield from scope.priced(
-        "dependency",
-        cost,
-        "Launched activities wait for an event of another stream while the GPU is idle",
-        f"{scope.per_step(len(parts), 'wait')} of at most {duration(int(parts.dur.max()))}, most of it on {lane.name}, "
-        f"the longest before {trace.name_of(row)}",
-        "See which event the stream waits for, and start what records it earlier.",
-        row,
-        action="start what the stream waits for earlier",
-    )
+    trace = scope.trace
+    for parts, early in ((parts_of(scope, Cause.STREAM), False), (_waiting_at_the_start(scope), True)):
+        parts = parts.take(parts.dur >= MIN_DEPENDENCY_NS)
+        if len(parts) == 0:
+            continue
+        after = idleness(trace).after[parts.gap]
+        waiting = group(trace.slices.lane[after])
+        lane = trace.lanes[int(waiting.key[np.argmax(waiting.sum(parts.dur))])]
+        row = longest_part(scope, parts)
+        yield from scope.priced(
+            "dependency",
+            idle_cost(scope, parts),
+            "Activities launched as the recording began wait for an event while the GPU runs nothing that was recorded"
+            if early
+            else "Launched activities wait for an event while the GPU is idle",
+            f"{scope.per_step(len(parts), 'wait')} of at most {duration(int(parts.dur.max()))}, most of it on "
+            f"{lane.name}, the longest before {trace.name_of(row)}{_waited_for(scope, parts, early)}",
+            "See which event the stream waits for"
+            + (", and record from an earlier moment on." if early else ", and start what records it earlier."),
+            row,
+            action="" if early else "start what the stream waits for earlier",
+            at_most=Severity.NOTE if early else Severity.MAJOR,
+        )
+
+
+def _waiting_at_the_start(scope: Scope) -> IdleParts:
+    """Waits of the first activities of streams, launched as the capture began behind a wait for an event."""
+    parts = parts_of(scope, Cause.BEFORE_CAPTURE)
+    return parts.take(told_to_wait(scope.trace)[parts.gap] & idleness(scope.trace).known[parts.gap])
+
+
+def _waited_for(scope: Scope, parts: IdleParts, early: bool) -> str:
+    """What the event may belong to: nothing of the device itself, which ran nothing meanwhile."""
+    slices, order = scope.trace.slices, device_order(scope.trace)
+    device = idleness(scope.trace).device[parts.gap]
+    beside = 0
+    for number in distinct(device).tolist():
+        others = order.row[order.device != number]
+        mine = device == number
+        starts, ends = union(slices.start[others], slices.end[others])
+        beside += int(covered_within(starts, ends, parts.start[mine], parts.end[mine]).sum())
+    if 2 * beside > int(parts.dur.sum()):
+        return "; other devices of the trace were busy meanwhile"
+    before = "work launched before the recording, " if early else ""
+    return f"; the event is of no recorded work of this device: it may be of {before}another device, or of the CPU"

@@ -46,6 +46,8 @@ MAX_START_NS = 1_000_000
 """Maximum ns from the first event of a trace to launches as the capture began."""
 DEFAULT_LATENCY_NS = 8_000
 """Usual latency in ns where no launch of the trace found its stream idle: bare machines have 4 to 9 us (3(g))."""
+MAX_USUAL_LATENCY_NS = 100_000
+"""Maximum usual latency in ns: virtual machines have 26 us (3(g)); what takes longer waited for something."""
 _ELSEWHERE = (
     Cause.DATA_LOADING,
     Cause.START_UP,
@@ -143,6 +145,9 @@ def usual_latency(trace: Trace) -> float:
     alone = (trace.slices.kind[trace_links.first] == Kind.KERNEL) & (trace_links.counts == 1)
     latency = queue.latency[(queue.stream_wait == 0) & alone] - clock_skew(trace)
     free = latency[latency > 0]
+    # Where most of them waited for something else, those that did not are what is usual.
+    if len(free) and np.median(free) > MAX_USUAL_LATENCY_NS:
+        free = free[free <= MAX_USUAL_LATENCY_NS]
     return float(np.median(free)) if len(free) else float(DEFAULT_LATENCY_NS)
 
 
@@ -319,7 +324,7 @@ def _waiting(trace: Trace, idle: Idleness, gap: Int64, waiting: Int64) -> NDArra
     causes = [Cause.GRAPH, Cause.LATENCY, Cause.BEFORE_CAPTURE, Cause.STREAM]
     after = idle.after[gap]
     known = [later_nodes(trace, after), ordinary | inferred, _behind_the_start(trace, idle, gap)]
-    return np.select([*known, _told_to_wait(trace, idle)[gap]], causes, Cause.SCHEDULING).astype(np.int8)
+    return np.select([*known, told_to_wait(trace)[gap]], causes, Cause.SCHEDULING).astype(np.int8)
 
 
 def _behind_the_start(trace: Trace, idle: Idleness, gap: Int64) -> Bool:
@@ -334,11 +339,13 @@ def _behind_the_start(trace: Trace, idle: Idleness, gap: Int64) -> Bool:
     return np.asarray(early & idle.known[gap] & np.isin(idle.after[gap], gpu[head]))
 
 
-def _told_to_wait(trace: Trace, idle: Idleness) -> Bool:
-    """Whether the thread made some stream wait for an event since the previous launch on the same stream.
+def told_to_wait(trace: Trace) -> Bool:
+    """Mask of the gaps before whose launch the thread made some stream wait for an event, since the previous launch on
+    the same stream.
 
     The call does not name the stream: that it was this one is a guess.
     """
+    idle = idleness(trace)
     trace_links, slices = links(trace), trace.slices
     waits, work = stream_waits(trace), trace_links.launched
     if len(waits) == 0 or len(idle) == 0:

@@ -231,6 +231,11 @@ class Verdict:
         return "unknown" if _pct(self.unknown, self.judged) >= HALF_PERCENT else "mixed"
 
     @property
+    def is_unexplained(self) -> bool:
+        """Whether nothing in the trace tells what most of the idle time is due to."""
+        return self.cause == "unknown" or (self.cause == "dependency" and self.seen_waits < self.dependency / 2)
+
+    @property
     def level(self) -> int:
         """0 for a device that is kept busy, 1 for one with gaps, 2 for one that starves."""
         return int(self.judged_pct >= BUSY) + int(self.judged_pct >= STARVED)
@@ -266,6 +271,8 @@ class Verdict:
     def idle_text(self) -> str:
         """The idle time and the wait in words, as shares of named times."""
         line = f"idle {rounded_percent(self.idle_pct)} from the first GPU activity to the last"
+        if 2 * self.not_recorded > self.unused:
+            line += ", mostly where nodes of graphs were not recorded"
         if self.wait < MIN_GAP_NS:
             return line
         return f"{line}, {rounded_percent(self.unused_pct)} with the GPU wait of {duration(self.wait)} before it"
@@ -282,7 +289,7 @@ class Verdict:
             said.append(BEFORE_CAPTURE.format(rounded_percent(_pct(self.before_capture, self.unused))))
         if self.level and self.cause == "overhead" and self.has_frames:
             said.append(FRAMES)
-        if self.level and self.cause == "dependency" and self.seen_waits < self.dependency / 2:
+        if self.level and self.cause == "dependency" and self.is_unexplained:
             said.append(NOTHING_SEEN)
         return tuple(said)
 
