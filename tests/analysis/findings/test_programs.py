@@ -262,6 +262,73 @@ def gradients(beside: bool) -> Program:
     return make
 
 
+def evaluates(every: int) -> Program:
+    """Steps of which some run an evaluation behind the training."""
+
+    def make() -> Simulation:
+        program = Simulation()
+
+        def step(index: int) -> None:
+            for _ in range(20):
+                program.layer()
+            program.item()
+            if index % every == every - 1:
+                for _ in range(40):
+                    program.layer()
+                program.item()
+
+        program.steps(12, step)
+        return program
+
+    return make
+
+
+def allocates_under_a_busy_gpu() -> Simulation:
+    """Memory is taken in the first steps, which last as long as the others on the GPU."""
+    program = Simulation()
+
+    def step(index: int) -> None:
+        for number in range(15):
+            program.layer()
+            if index < 2 and number % 3 == 0:
+                program.op("aten::empty", lambda: program.call("cudaMalloc", 700.0))
+
+    program.steps(8, step)
+    return program
+
+
+def stacks_on_the_cpu() -> Simulation:
+    """Operators of the CPU make the batch before every step, in no loader that is known."""
+    program = Simulation()
+
+    def step(index: int) -> None:
+        for _ in range(10):
+            program.op("aten::stack", us=700.0)
+        for _ in range(15):
+            program.layer()
+        program.wait()
+
+    program.steps(6, step)
+    return program
+
+
+def loses_first_nodes(us: float) -> Program:
+    """Graph replays whose first node takes a time and is not recorded."""
+
+    def make() -> Simulation:
+        program = Simulation()
+        nodes = [(ADDITION, us, 1.0), *[(PRODUCT, 40.0, 1.0)] * 30]
+
+        def step(index: int) -> None:
+            program.replay(nodes, lost=frozenset([0]))
+            program.wait()
+
+        program.steps(8, step)
+        return program
+
+    return make
+
+
 SAID: list[tuple[Program, dict[str, Severity]]] = [
     (a_value_an_element, {"host-sync": Severity.MAJOR}),
     (loads_in_process, {"data-loading": Severity.MAJOR}),
@@ -275,6 +342,9 @@ SAID: list[tuple[Program, dict[str, Severity]]] = [
     (stands_still, {"stalled-thread": Severity.MAJOR}),
     (replays(pause=400.0), {"unrecorded-graph-work": Severity.NOTE}),
     (gradients(beside=False), {"exposed-communication": Severity.MAJOR}),
+    (evaluates(every=4), {"outlier-step": Severity.MAJOR}),
+    (stacks_on_the_cpu, {"launch-overhead": Severity.MAJOR}),
+    (loses_first_nodes(900.0), {"unrecorded-graph-work": Severity.NOTE}),
 ]
 IDLE = {
     "data-loading",
@@ -309,6 +379,13 @@ SILENT: list[tuple[Program, set[str]]] = [
     (replays(pause=400.0), {"dependency", "launch-overhead"}),
     (gradients(beside=True), {"small-collectives", "low-waves", *IDLE}),
     (gradients(beside=False), {"small-collectives", "low-waves", *IDLE}),
+    (evaluates(every=2), {"cold-step", *IDLE}),
+    (evaluates(every=4), IDLE - {"outlier-step"}),
+    (allocates_under_a_busy_gpu, {"cold-step", *IDLE}),
+    (stacks_on_the_cpu, IDLE - {"launch-overhead"}),
+    (loses_first_nodes(900.0), {"dependency", "launch-overhead"}),
+    (loses_first_nodes(5.0), {"unrecorded-graph-work", "dependency"}),
+    (single_precision("cutlass_80_tensorop_d884gemm_64x64_16x4_nt_align1"), {"misaligned-gemm", "fp32-math"}),
 ]
 """Programs and what may not be said of them with a weight above a note."""
 
@@ -368,3 +445,16 @@ def half_compiled(share: int) -> Simulation:
 def test_advice_on_launches_knows_how_much_is_compiled(share, words):
     advice = one(half_compiled(share).trace(), "launch-overhead").advice
     assert words in advice
+
+
+def test_steps_that_are_alike_are_outliers_together():
+    finding = one(evaluates(every=4)().trace(), "outlier-step")
+    assert finding.title.startswith("Steps 3, 7 and 11 are not like the others: ")
+    assert "cudaMemcpyAsync" not in finding.evidence
+
+
+def test_operators_of_the_cpu_in_long_gaps_are_no_matter_of_launches():
+    finding = one(stacks_on_the_cpu().trace(), "launch-overhead")
+    assert finding.title.startswith("The CPU launches late, busy with other work in gaps of a millisecond and more: ")
+    assert "longest in aten::stack" in finding.evidence
+    assert "torch.compile" not in finding.advice

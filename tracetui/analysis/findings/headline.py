@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.scope import Scope
-from tracetui.analysis.idle.verdict import verdict_on
+from tracetui.analysis.idle.verdict import BUSY, verdict_on
 
 NO_FINDINGS = "No rule found anything to report."
 

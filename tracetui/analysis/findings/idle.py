@@ -47,22 +47,32 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
         return
     short = parts.take(idleness(trace).dur[parts.gap] < MIN_SPLIT_GAP_NS)
     in_short = idle_cost(scope, short)
-    told = [f"{counted(len(short), 'gap')} below 1 ms, {duration(in_short)}{_each_device(scope)}"]
-    if len(short) < len(parts):
-        told.append(f"{duration(idle_cost(scope, parts) - in_short)} in longer ones")
+    longer = idle_cost(scope, parts) - in_short
+    told = [f"{counted(len(short), 'gap')} below 1 ms, {duration(in_short)}{_each_device(scope)}"] if len(short) else []
+    if longer:
+        told.append(f"{duration(longer)} in {'longer ones' if told else 'gaps of a millisecond and more'}")
     told.append(_launch_calls(scope))
     told += [f"longest in {named}"] if (named := places(trace, parts)) else []
     told += [f"another {duration(loop)} inside the optimizer"] if loop else []
     told.append(_all_idle(scope))
+    mostly_long = 2 * longer > idle_cost(scope, parts)
     yield from scope.priced(
         "launch-overhead",
         cost,
-        "Launch overhead: the CPU launches later than the GPU could run",
+        "The CPU launches late, busy with other work in gaps of a millisecond and more"
+        if mostly_long
+        else "Launch overhead: the CPU launches later than the GPU could run",
         "; ".join(told),
-        _launch_advice(scope.program),
+        _SHORTEN if mostly_long else _launch_advice(scope.program),
         longest_part(scope, parts),
-        action=_launch_action(scope.program),
+        action="shorten what the CPU does before it launches" if mostly_long else _launch_action(scope.program),
     )
+
+
+_SHORTEN = (
+    "Fewer or cheaper launches help little: look at what the CPU does there, and move it out of the loop, to the GPU, "
+    "or to another thread or process that works ahead (DataLoader workers)."
+)
 
 
 def _all_idle(scope: Scope) -> str:

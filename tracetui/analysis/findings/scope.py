@@ -226,20 +226,21 @@ class Scope:
         return np.asarray(np.maximum(self._on_cpu, self._on_gpu + self._leads))
 
     @cached_property
-    def step_lengths(self) -> Int64:
-        """What tells steps apart: a step is long that was long on the CPU and held the GPU up, in ns.
+    def step_views(self) -> tuple[tuple[Int64, Int64], ...]:
+        """What tells steps apart, in ns: their times on the CPU, and those for which they may have held the GPU up; each
+        with the times that are usual.
 
         With a deep queue the CPU takes long in a step that waits for the steps before it, while the GPU is as fast as
         ever. What a step holds up shows between its first GPU activity and the next step's, or before its first one.
         """
         if not self._on_gpu.any():
-            return self._on_cpu
+            return ((self._on_cpu, self._on_cpu),)
         before = np.zeros_like(self._on_gpu)
         for lane in distinct(steps(self.trace).lane).tolist():
             mine = np.flatnonzero(steps(self.trace).lane == lane)
             before[mine[1:]] = self._on_gpu[mine[:-1]]
             before[mine[0]] = self._on_gpu[mine[0]] + self._leads[mine[0]]
-        return np.asarray(np.minimum(self._on_cpu, np.maximum(self._on_gpu, before)))
+        return (self._on_cpu, self._on_cpu), (np.maximum(self._on_gpu, before), self._on_gpu)
 
     @cached_property
     def _leads(self) -> Int64:

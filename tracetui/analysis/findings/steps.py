@@ -7,14 +7,16 @@ the excess, and have no cost of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.findings.finding import Finding, severity_of
 from tracetui.analysis.findings.scope import Scope
-from tracetui.analysis.idle.cause_words import WORDS
+from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.gap_causes import gap_causes
+from tracetui.analysis.idle.thread_causes import indicating
 from tracetui.analysis.linking.placement import partial_steps, step_index
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
@@ -25,6 +27,12 @@ MIN_STEPS = 3
 """Minimum steps, not cut short, of which one can differ from the others."""
 MIN_EXCESS_RATIO = 1.5
 """Minimum duration of a step unlike the others, relative to their median."""
+MAX_UNLIKE_SHARE = 1 / 3
+"""Maximum share of the steps that are unlike the others: where more are, the steps are of several kinds."""
+MAX_EQUAL_RATIO = 0.9
+"""Maximum excess for the GPU relative to that on the CPU, to be told instead."""
+MAX_NUMBERED_STEPS = 5
+"""Maximum steps whose numbers are listed."""
 MAX_NAMED_STEPS = 12
 """Maximum steps whose durations are listed."""
 _TELLING = (Kind.CPU_OP, Kind.RUNTIME, Kind.ANNOTATION, Kind.OVERHEAD)
@@ -45,32 +53,68 @@ def _unlike(scope: Scope, first: bool) -> Iterator[Finding]:
     whole = np.flatnonzero(~partial_steps(trace) | (np.arange(len(every)) == 0)) if len(every) else np.empty(0, int)
     if len(whole) < MIN_STEPS:
         return
-    took = scope.step_lengths
-    worst = int(whole[0]) if first else int(whole[np.argmax(took[whole] * (whole != whole[0]))])
-    usual = float(np.median(took[whole[whole != worst]]))
-    excess = int(took[worst] - usual)
-    severity = severity_of(excess / max(int(took[whole].sum()), 1))
-    of_step = scope.step in (None, int(every.number[worst]))
-    if took[worst] <= MIN_EXCESS_RATIO * usual or severity is None or not of_step:
+    found = _longest(scope, whole, whole[:1] if first else whole[1:])
+    severity = severity_of(found.excess / max(int(found.took[whole].sum()), 1))
+    of_step = scope.step is None or scope.step in every.number[found.steps].tolist()
+    if len(found.steps) == 0 or len(found.steps) > MAX_UNLIKE_SHARE * len(whole) or severity is None or not of_step:
         return
-    row, reason = _reason(trace, worst, whole, excess)
-    number = int(every.number[worst])
+    worst = int(found.steps[np.argmax(found.took[found.steps])])
+    row, reason = _reason(trace, worst, np.setdiff1d(whole, found.steps), int(found.took[worst] - found.usual))
+    number, many = int(every.number[worst]), len(found.steps) > 1
     yield Finding(
         "cold-step" if first else "outlier-step",
         severity,
-        f"The first step, {number}, is cold: {duration(excess)} longer than the others"
+        f"The first step, {number}, is cold: {duration(found.excess)} longer than the others"
         if first
-        else f"Step {number} is not like the others: {duration(excess)} longer",
-        f"step {number} took {duration(int(took[worst]))}, the others {duration(usual)} in the median{_listed(took)}"
+        else f"{_numbers(every.number[found.steps])} not like the others: {duration(found.excess)} longer"
+        + (" in all" if many else ""),
+        f"step {number} took {duration(int(found.took[worst]))}, the others {duration(found.usual)} in the median"
+        + (_listed(found.took) if found.took is scope.step_views[0][0] else "")
         + (f"; most of the excess in {reason}" if reason else ""),
         "Leave it out of every average, and give the profiler's schedule a warm-up step or two: the first time modules "
         "are loaded, libraries initialised and memory allocated."
         if first
-        else "Leave it out of averages, and look for what only it did: a checkpoint, an evaluation, memory that had "
-        "run out, another process.",
+        else f"Leave {'them' if many else 'it'} out of averages, and look for what only {'they' if many else 'it'} "
+        "did: a checkpoint, an evaluation, memory that had run out, another process.",
         row if row >= 0 else int(every.row[worst]),
-        action="leave this step out of averages",
+        action=f"leave {'these steps' if many else 'this step'} out of averages",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Unlike:
+    """Steps that took longer than the others."""
+
+    steps: Int64
+    """Their indices, ascending."""
+    took: Int64
+    """What each step of the trace took, in ns."""
+    usual: float
+    """Median of the others, in ns."""
+    excess: int
+    """Time in ns by which the steps together are longer."""
+
+
+def _longest(scope: Scope, whole: Int64, among: Int64) -> _Unlike:
+    """Those of some steps that are long in all views, by their times on the CPU unless they differ less for the GPU."""
+    for took, usual in scope.step_views:
+        among = among[took[among] > MIN_EXCESS_RATIO * np.median(usual[whole])]
+    others, found = np.setdiff1d(whole, among), []
+    for took, usual in scope.step_views:
+        median = float(np.median(usual[others])) if len(others) else 0.0
+        found.append(_Unlike(among, took, median, int((took[among] - median).sum())))
+    least = min(found, key=lambda each: each.excess)
+    return least if least.excess < MAX_EQUAL_RATIO * found[0].excess else found[0]
+
+
+def _numbers(numbers: Int64) -> str:
+    """Numbers of steps with their verb: `Step 4 is`, `Steps 4, 9 and 14 are`, `12 steps are`."""
+    listed = [str(number) for number in numbers.tolist()]
+    if len(listed) == 1:
+        return f"Step {listed[0]} is"
+    if len(listed) > MAX_NUMBERED_STEPS:
+        return f"{len(listed)} steps are"
+    return f"Steps {', '.join(listed[:-1])} and {listed[-1]} are"
 
 
 def _listed(took: Int64) -> str:
@@ -80,12 +124,11 @@ def _listed(took: Int64) -> str:
     return " (" + ", ".join(duration(int(each)) for each in took.tolist()) + ")"
 
 
-def _reason(trace: Trace, worst: int, whole: Int64, excess: int) -> tuple[int, str]:
+def _reason(trace: Trace, worst: int, others: Int64, excess: int) -> tuple[int, str]:
     """A slice of the step, and in words what it has more of than the mean of the others, if that is half of the excess.
 
     The cause of idle time with the largest excess, or the name of the slices where these have more.
     """
-    others = whole[whole != worst]
     idle = gap_causes(trace).by_step
     more = idle[worst] - idle[others].mean(axis=0)
     cause = int(np.argmax(more))
@@ -102,7 +145,9 @@ def _longest_excess(trace: Trace, worst: int, others: Int64) -> tuple[int, str, 
     slices = trace.slices
     rows = slices.of_kind(*_TELLING)
     index = step_index(trace, rows)
-    held = ~np.isin(rows, steps(trace).row) & ((index == worst) | np.isin(index, others))
+    # What waits for the GPU takes as long as the GPU does.
+    held = ~np.isin(rows, steps(trace).row) & ~np.isin(rows, indicating(trace)[Cause.HOST_SYNC])
+    held &= (index == worst) | np.isin(index, others)
     rows, mine = rows[held], (index == worst)[held]
     if not mine.any():
         return -1, "", 0.0

@@ -81,5 +81,5 @@ def _clock(scope: Scope, check: Check, doubt: Doubt) -> _Problem | None:
     else:
         severity = min(severity, idle)
     beside = f" beside a typical gap of {duration(typical)}" if typical else ""
-    started = f"{counted(doubt.count, 'GPU activity')} before its launch"
+    started = f"{counted(doubt.count, 'GPU activity')} before the launch"
     return _Problem(severity, f"the clocks are off by {duration(skew)}{beside}: {started}", check, doubt.row)

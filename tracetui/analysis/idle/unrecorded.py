@@ -81,7 +81,9 @@ def _identical(graph: Int64, node: Int64, hole: Int64, times: Int64) -> Bool:
     low, high = _decile(groups, hole, 0.1), _decile(groups, hole, 0.9)
     median = np.maximum(groups.median(hole), 1)
     same = (high - low <= MAX_HOLE_SPREAD * median) & (groups.calls >= MIN_REPLAYS)
-    return np.asarray(same[groups.member] & (groups.calls[groups.member] == times))
+    # The first activity of a device is behind no gap.
+    every = groups.calls[groups.member] >= times - (node == 0)
+    return np.asarray(same[groups.member] & every)
 
 
 def _decile(groups: Groups, values: Int64, share: float) -> Int64:

@@ -233,7 +233,9 @@ class Verdict:
     @property
     def is_unexplained(self) -> bool:
         """Whether nothing in the trace tells what most of the idle time is due to."""
-        return self.cause == "unknown" or (self.cause == "dependency" and self.seen_waits < self.dependency / 2)
+        if 2 * self.before_capture > self.unused or self.cause == "unknown":
+            return True
+        return self.cause == "dependency" and self.seen_waits < self.dependency / 2
 
     @property
     def level(self) -> int:
@@ -273,6 +275,8 @@ class Verdict:
         line = f"idle {rounded_percent(self.idle_pct)} from the first GPU activity to the last"
         if 2 * self.not_recorded > self.unused:
             line += ", mostly where nodes of graphs were not recorded"
+        if 2 * self.before_capture > self.unused:
+            line += ", mostly before activities that were launched before the capture"
         if self.wait < MIN_GAP_NS:
             return line
         return f"{line}, {rounded_percent(self.unused_pct)} with the GPU wait of {duration(self.wait)} before it"
