@@ -227,8 +227,8 @@ class Scope:
 
     @cached_property
     def step_views(self) -> tuple[tuple[Int64, Int64], ...]:
-        """What tells steps apart, in ns: their times on the CPU, and those for which they may have held the GPU up; each
-        with the times that are usual.
+        """What tells steps apart, in ns: their times on the CPU, and those for which they may have held the GPU up,
+        each with the times that are usual.
 
         With a deep queue the CPU takes long in a step that waits for the steps before it, while the GPU is as fast as
         ever. What a step holds up shows between its first GPU activity and the next step's, or before its first one.
