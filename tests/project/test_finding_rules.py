@@ -130,6 +130,8 @@ def _millis(nanoseconds: int) -> str:
         ("low-waves", f"at least {_percent(filling.MIN_SHARE_OF_KERNEL_TIME)} of the GPU time"),
         ("far-from-roofline", f"less than {_percent(roofline.FAR_SHARE)}"),
         ("far-from-roofline", f"at least {_micros(roofline.MIN_CALL_NS)}"),
+        ("far-from-roofline", f"for more than {_percent(roofline.MAX_SHARED)} of their time"),
+        ("serialised-streams", f"more than {_percent(streams.MAX_ORDERED)} of the changes"),
         ("uneven-kernels", f"more than {uneven.MIN_UNEVEN_RATIO:g} times the median"),
         ("uneven-kernels", f"at least {uneven.MIN_CALLS} equal calls"),
         ("uneven-kernels", f"an excess of {_percent(uneven.MIN_EXCESS)}"),
