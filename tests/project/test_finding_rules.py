@@ -83,7 +83,8 @@ def _millis(nanoseconds: int) -> str:
     ("rule", "words"),
     [
         ("start-up", f"more than {_millis(slow_calls.MIN_FIRST_USE_NS)}"),
-        ("start-up", f"at least {_millis(slow_calls.MIN_REPEATED_FIRST_USE_NS)}"),
+        ("start-up", f"more than {_millis(slow_calls.MIN_REPEATED_FIRST_USE_NS)}"),
+        ("start-up", f"the number {slow_calls.MIN_WARM_STEP} or more"),
         ("start-up", f"{slow_calls.MIN_FIRST_USE_RATIO} times the median"),
         ("allocator", f"{start.MIN_PINNED_CALLS} and more allocations of pinned memory"),
         ("pageable-copy", f"below {thread_causes.MIN_COPY_BYTES >> 10} KiB"),
