@@ -312,6 +312,26 @@ def test_a_cold_first_step_names_what_it_alone_paid_for():
     assert "cold-step" not in ids(trace, 6)
 
 
+def test_a_queue_that_is_emptied_in_the_last_step_is_no_outlier():
+    """The CPU launches four steps of 30 ms on the GPU in 1 ms each, and waits for all of them in the last."""
+    events: list[Event] = []
+    for number in range(4):
+        at = number * MS
+        last = 125 * MS if number == 3 else MS
+        events += [step(number, at, last), launch(at + 5_000, 5_000, number + 1)]
+        events.append(kernel("k", 20_000 + number * 30 * MS, 30 * MS, correlation=number + 1))
+    waits = launch(3 * MS + 20_000, 117 * MS, 900, "cudaStreamSynchronize")
+    trace = make_trace([*events, waits])
+    assert not {"outlier-step", "cold-step"} & set(ids(trace))
+
+
+def test_a_loop_may_load_its_data_between_its_steps():
+    steps_of_loop = [step(number, number * 12 * MS - 5_000, 3 * MS) for number in range(5)]
+    loads = [between(LOADER, number, 10 * MS, Kind.ANNOTATION) for number in range(4)]
+    loads = [Event(each.name, each.start + MS, each.dur - MS, each.kind) for each in loads]
+    assert "4 calls" in one(loop(5, 10 * MS, *steps_of_loop, *loads), "data-loading").evidence
+
+
 def skewed(skew: int, pause: int) -> Trace:
     """Launches for an idle stream; the clock of the GPU is ahead by so many ns."""
     events: list[Event] = []

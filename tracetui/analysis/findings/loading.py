@@ -21,7 +21,9 @@ def data_loading(scope: Scope) -> Iterator[Finding]:
     between = idle_cost(scope, parts)
     if between + before == 0:
         return
-    rows = scope.inside(indicating(trace)[Cause.DATA_LOADING])
+    every = indicating(trace)[Cause.DATA_LOADING]
+    # A loop may load between its steps.
+    rows = inside if len(inside := scope.inside(every)) else every
     calls = len(union(slices.start[rows], slices.end[rows])[0])
     spent = covered(slices.start[rows], slices.end[rows])
     lead = f", and {duration(before)} before the first kernel, which is in no gap" if before else ""
