@@ -82,3 +82,11 @@ async def test_changes_of_a_comparison_are_filtered_by_columns(eager: SideName, 
         await keys(pilot, "F", *"family == gemm & b > 1s", "enter")
         assert app.listed("family") == []
         assert "No row fits" in app.view.panes.view.note
+
+
+async def test_the_keys_that_end_a_filter_are_not_said_to_work_elsewhere() -> None:
+    async with shown(training()) as (app, pilot):
+        await keys(pilot, "F", *"relu", "enter")
+        assert "works" not in app.text("#hints")
+        await keys(pilot, "F", *"relu", "escape")
+        assert "works" not in app.text("#hints")

@@ -17,6 +17,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tracetui.analysis import columns as col
+from tracetui.analysis.comparing.changes.change_rows import SAME
 from tracetui.analysis.comparing.comparison import Comparison
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.comparing.sides.traits import Traits, traits
@@ -39,6 +40,8 @@ TOLD = ("less", "more")
 """Changes that are believed."""
 FULL = 1000
 """Characters of a name where there is room."""
+MIN_SHOWN_US = 0.0005
+"""Minimum difference in µs that is printed as more than 0 ns."""
 HEAD = 2
 """Columns by which the lines of a sentence after its first are set in."""
 
@@ -68,10 +71,31 @@ class Shown:
         return len(self.table) - len(self.cut)
 
     @property
+    def read(self) -> Table:
+        """The rows that are read by eye: in a short list without those in which nothing changed, unless all are so."""
+        if not self.short or self.name == "totals":
+            return self.cut
+        changed = np.flatnonzero(~_is_unchanged(self.table))
+        kept = self.table.take(changed) if len(changed) else self.table
+        return kept if self.limit is None else kept.take(np.arange(min(self.limit, len(kept))))
+
+    @property
     def readable(self) -> Table:
         """What is told, for reading by eye; the statement has the notes of a short list."""
-        made = readable(self.name, self.cut)
+        made = readable(self.name, self.read)
         return replace(made, note="") if self.short and len(made) else made
+
+    @property
+    def unread(self) -> int:
+        """How many rows are not read by eye."""
+        return len(self.table) - len(self.read)
+
+
+def _is_unchanged(table: Table) -> np.ndarray:
+    """Mask of the rows of kernels or operators that took the same time to the nanosecond."""
+    saves = table["saves_us"].values.astype(np.float64)
+    mask: np.ndarray = table["mark"].equal(SAME) & (np.abs(saves) < MIN_SHOWN_US)
+    return mask
 
 
 def as_json(told: Comparison, tables: Iterable[Shown]) -> str:
@@ -115,7 +139,7 @@ def as_markdown(told: Comparison, tables: Sequence[Shown]) -> str:
     parts = [" · ".join(["**Comparison**, from A to B", *sides])]
     parts.append("\n".join(f"- {sentence(clean(line))}" for line in told.statement))
     for shown in _worth_showing(tables):
-        more = f" ({count(shown.left_out)} more)" if shown.left_out else ""
+        more = f" ({count(shown.unread)} more)" if shown.unread else ""
         parts.append("\n\n".join([f"**{TITLES[shown.name]}**{more}", *_markdown_table(shown)]))
     return "\n\n".join(parts) + "\n"
 
@@ -197,7 +221,7 @@ def wrapped(text: str, width: int, indent: int) -> list[str]:
 
 
 def _title(shown: Shown) -> str:
-    more = f" · {count(shown.left_out)} more: --show {shown.name}" if shown.left_out else ""
+    more = f" · {count(shown.unread)} more: --show {shown.name}" if shown.unread else ""
     return f"{TITLES[shown.name]}{more}"
 
 

@@ -17,6 +17,7 @@ from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.dom import DOMNode
 from textual.screen import Screen
+from textual.widgets import Input
 
 from tracetui.ui.base.keys import Key, shown_key, where_it_works
 
@@ -77,6 +78,9 @@ def commands_in_focus(screen: Screen[Any]) -> Iterator[tuple[DOMNode, list[Comma
 
 def reason_against(screen: Screen[Any], name: str, character: str | None) -> str:
     """A sentence about a key that does nothing on a screen right now, and where it does; empty for one that works."""
+    if isinstance(screen.focused, Input):
+        # What is typed is for the line, as the keys that end it are.
+        return ""
     start: DOMNode = screen.focused or screen
     reasons = []
     for node in start.ancestors_with_self:

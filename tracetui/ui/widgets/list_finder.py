@@ -110,7 +110,8 @@ class ListFinder:
             self._list_unfinished(table)
         else:
             self._list(text)
-            self.line.show_count(f"{len(self.panes.view.order):,} rows")
+            rows = len(self.panes.view.order)
+            self.line.show_count(f"{rows:,} row{'' if rows == 1 else 's'} ")
         return True
 
     def _list_unfinished(self, table: Table) -> None:
