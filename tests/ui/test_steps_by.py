@@ -14,6 +14,7 @@ from tracetui.opening import OpenOptions
 from tracetui.ui import app as app_module
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.widgets.bar_texts import step_parts
 
 
 def calls() -> Trace:
@@ -106,3 +107,8 @@ async def test_chosen_steps_are_compared_and_the_command_says_what_they_are() ->
         await settle(pilot)
         await keys(pilot, "Y")
         assert app.clipboard.endswith("'made.json#1' 'made.json#2' --steps-by train")
+
+
+def test_of_a_long_name_the_function_stays_on_the_line_of_the_steps() -> None:
+    parts = step_parts([1, 2], 1, 1_000, "vllm/v1/worker/gpu_model_runner.py(1000): execute_model")
+    assert "execute_model" in "".join(part.text for part in parts)

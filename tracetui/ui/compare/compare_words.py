@@ -10,6 +10,7 @@ from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, STEP, Side
 from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.drawing.format import shorten
+from tracetui.drawing.name_cutting import cut_name
 from tracetui.model.quantities import count, duration
 from tracetui.model.trace import GPU_WORK
 from tracetui.safe_text import clean
@@ -59,7 +60,7 @@ def part_parts(letter: str, shown: ShownPart, focused: bool, width: int, represe
     if side.part_kind == CAPTURE:
         parts.append(BarPart("whole capture", "strong"))
     else:
-        name = f"{shorten(clean(side.scope), 24)} " if side.part_kind in (RUN, RANGE) else "step "
+        name = f"{cut_name(clean(side.scope), 24)} " if side.part_kind in (RUN, RANGE) else "step "
         max_numbers = 7 if width >= WIDE_CELLS else 3
         parts += [BarPart(name), *switch_parts(side.number.tolist(), shown.part, max_numbers)]
     words = [duration(int(side.end[shown.part] - side.start[shown.part])), *_on_gpu(shown)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.linking.steps import steps
-from tracetui.drawing.format import shorten
+from tracetui.drawing.name_cutting import cut_name
 from tracetui.errors import UsageError
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.model.trace import Kind, Trace
@@ -84,6 +84,6 @@ def _runs(trace: Trace, selected: int) -> list[Offer]:
         indices = np.flatnonzero(runs == row)
         if len(runs) > 1 and len(indices):
             first = max(int(indices[0]), 1)
-            title = f"run {first} of {shorten(clean(name), 60)} with run {first + 1}"
+            title = f"run {first} of {cut_name(clean(name), 60)} with run {first + 1}"
             offers.append(Offer(title, (f"{name}[{first}]", f"{name}[{first + 1}]")))
     return offers

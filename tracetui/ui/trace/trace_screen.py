@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
-from tracetui.drawing.format import shorten
+from tracetui.drawing.name_cutting import cut_name
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
@@ -109,7 +109,7 @@ class TraceScreen(SizedScreen):
     def _change_steps(self, message: TraceView.StepsPicked) -> None:
         """Ask for other steps; what is selected stays, and the panes list the new steps."""
         view = self.view
-        view.notice(f"Taking the runs of {shorten(clean(message.name), 60)} as steps ...")
+        view.notice(f"Taking the runs of {cut_name(clean(message.name), 60)} as steps ...")
         here = replace(view.navigator.here, step=None, every_step=False, steps_by=message.name, pane="steps")
         marks = view.navigator.marks.without_steps()
         self.post_message(StepsAsked(self.path, self.trace, message.name, here, marks))
@@ -121,11 +121,11 @@ class TraceScreen(SizedScreen):
             self.view.notice("This is no step, function, module or annotation, and can be compared with nothing.")
         elif part in self.marked_parts:
             self.marked_parts.remove(part)
-            self.view.notice(f"No longer marked: {shorten(clean(part.title), 60)}.")
+            self.view.notice(f"No longer marked: {cut_name(clean(part.title), 60)}.")
         else:
             self.marked_parts = [*self.marked_parts[:1], part]
             names = [
-                f"{letter} {shorten(clean(each.title), 40)}"
+                f"{letter} {cut_name(clean(each.title), 40)}"
                 for letter, each in zip("AB", self.marked_parts, strict=False)
             ]
             then = "c compares" if len(names) > 1 else "space marks another one, c compares with what is current"

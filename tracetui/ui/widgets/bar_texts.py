@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from textual.dom import DOMNode
 
 from tracetui.drawing.format import shorten
+from tracetui.drawing.name_cutting import cut_name
 from tracetui.model.quantities import count, duration, rounded_percent
 from tracetui.model.table import DOUBTFUL, Table
 from tracetui.model.trace import Trace
@@ -92,7 +93,7 @@ def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int, steps_by: 
                 "dim",
             ),
         )
-    chosen = BarPart(f"   by {shorten(clean(steps_by), 40)}" if steps_by else "", "dim")
+    chosen = BarPart(f"   by {cut_name(clean(steps_by), 40)}" if steps_by else "", "dim")
     if step is None:
         parts = [
             BarPart("all steps ", "strong"),
