@@ -69,3 +69,23 @@ def test_what_another_rule_is_about_is_not_said_again():
     work = Work(align1, 400_000, dims=[[4097, 1024], [1024, 4097]])
     assert "far-from-roofline" not in ids(queued([work], [H100]))
     assert "far-from-roofline" in ids(queued([replace(work, name=align1.replace("align1", "align8"))], [H100]))
+
+
+@pytest.mark.parametrize(
+    ("kernel_name", "judged"),
+    [("void pytorch_flash::flash_fwd_kernel<A>(pytorch_flash::Flash_fwd_params)", False), (ADD.name, True)],
+)
+def test_attention_of_unknown_operations_is_not_judged_by_its_bytes(kernel_name, judged):
+    # The mask is an argument whose value was not recorded.
+    sizes = [[4, 32, 2048, 128]] * 3
+    work = Work(kernel_name, 400_000, "aten::_scaled_dot_product_flash_attention" if not judged else "aten::add", sizes)
+    assert ("far-from-roofline" in ids(queued([work] * 4, [H100]))) == judged
+
+
+def test_products_that_leave_the_device_empty_or_could_be_one_are_told_once():
+    few = Work("nvjet_tst_64x8_64x16_2x1_v_bz_TNT", 300_000, "aten::mm", [[64, 4096], [4096, 4096]], blocks=32)
+    alone = ids(queued([few] * 4, [H100]))
+    assert "low-waves" in alone
+    assert "far-from-roofline" not in alone
+    wide = replace(few, blocks=264)
+    assert {"low-waves", "far-from-roofline"} & set(ids(queued([wide] * 4, [H100]))) == {"far-from-roofline"}

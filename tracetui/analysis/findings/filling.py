@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,9 +17,11 @@ from tracetui.analysis.devices.residency import residency
 from tracetui.analysis.findings.calls import calls_of
 from tracetui.analysis.findings.finding import Finding
 from tracetui.analysis.findings.launches import kernel_time
+from tracetui.analysis.findings.products import batchable_rows
 from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.trace import Float64
 
 MIN_COVERAGE = 0.9
 """Minimum blocks per multiprocessor of a grid that covers the device."""
@@ -29,7 +32,7 @@ MIN_SHARE_OF_KERNEL_TIME = 0.1
 MAX_SPREAD = 1.5
 """Maximum duration of calls with one grid and unknown shapes, relative to the shortest, that may be equal work."""
 _PERSISTENT = re.compile(
-    r"persistent|stream_?k|cooperative|ping_?pong|warp_?specialized|deep_?gemm|FlashAttnFwdSm90|splitkv_mla",
+    r"persist|stream_?k|cooperative|ping_?pong|warp_?specialized|deep_?gemm|FlashAttnFwdSm90|splitkv_mla",
     re.IGNORECASE,
 )
 """Names of kernels whose blocks stay on the device and take one tile after another."""
@@ -37,20 +40,15 @@ _PERSISTENT = re.compile(
 
 def low_waves(scope: Scope) -> Iterator[Finding]:
     """Kernels whose grid has fewer blocks than the device has multiprocessors."""
-    trace, dur = scope.trace, scope.trace.slices.dur
-    rows = scope.computing[dur[scope.computing] >= MIN_KERNEL_NS]
-    setup = configuration(trace, rows)
-    coverage = residency(trace, rows, setup).blocks_per_unit
-    with np.errstate(invalid="ignore"):
-        low = (coverage < MIN_COVERAGE) & ~_persistent(scope, rows, setup)
-    rows, coverage, grid = rows[low], coverage[low], setup.grid[low]
+    trace, dur, found = scope.trace, scope.trace.slices.dur, underfilled(scope)
+    rows, coverage = found.rows, found.coverage
     spent = int(dur[rows].sum())
-    if spent < MIN_SHARE_OF_KERNEL_TIME * int(dur[scope.activities].sum()) or spent == 0:
+    if spent == 0:
         return
     lost = float((dur[rows] * (1 - coverage)).sum()) / spent
     example = longest(trace, rows)
     at = int(np.flatnonzero(rows == example)[0])
-    blocks = math.prod(setup.shapes[int(grid[at])])
+    blocks = int(found.blocks[at])
     units = "compute units" if generation(trace).vendor == AMD else "multiprocessors"
     yield from scope.priced(
         "low-waves",
@@ -63,6 +61,36 @@ def low_waves(scope: Scope) -> Iterator[Finding]:
         example,
         action="enlarge the batch or run independent work beside them",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Underfilled:
+    """Kernels whose grids leave multiprocessors empty; parallel arrays."""
+
+    rows: Int64
+    coverage: Float64
+    """Blocks per multiprocessor."""
+    blocks: Int64
+
+
+def underfilled(scope: Scope) -> Underfilled:
+    """Kernels with fewer blocks than the device has multiprocessors; none where they take little of the GPU time."""
+
+    def find() -> Underfilled:
+        trace, dur = scope.trace, scope.trace.slices.dur
+        # One batched product has the blocks of all products of a loop.
+        rows = scope.computing[dur[scope.computing] >= MIN_KERNEL_NS]
+        rows = rows[~np.isin(rows, batchable_rows(scope))]
+        setup = configuration(trace, rows)
+        coverage = residency(trace, rows, setup).blocks_per_unit
+        with np.errstate(invalid="ignore"):
+            low = (coverage < MIN_COVERAGE) & ~_persistent(scope, rows, setup)
+        if int(dur[rows[low]].sum()) < MIN_SHARE_OF_KERNEL_TIME * int(dur[scope.activities].sum()):
+            low = np.zeros(len(rows), bool)
+        blocks = np.array([math.prod(shape) for shape in setup.shapes] or [0], np.int64)
+        return Underfilled(rows[low], coverage[low], blocks[setup.grid[low]])
+
+    return scope.trace.remember(("underfilled", scope.step), find)
 
 
 def _persistent(scope: Scope, rows: Int64, setup: Configuration) -> Bool:

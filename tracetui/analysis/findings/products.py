@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -150,29 +151,55 @@ MAX_LOOP_PRODUCT_NS = 50_000
 
 def batchable_products(scope: Scope) -> Iterator[Finding]:
     """The same small product many times in a row, which one batched product could replace."""
-    trace, dur = scope.trace, scope.trace.slices.dur
-    calls = calls_of(scope, scope.computing)
-    calls = calls.take(np.append(True, calls.op[1:] != calls.op[:-1]) if len(calls.op) else np.empty(0, bool))
-    loops = _loops(scope, calls)
-    if len(loops) == 0:
+    trace, dur, found = scope.trace, scope.trace.slices.dur, _batchable(scope)
+    rows, index, example = found.rows, found.index, found.example
+    if len(rows) == 0:
         return
-    first, last = loops.T
-    index = np.repeat(np.arange(len(loops)), last - first)
-    at = np.arange(len(index)) - np.repeat(np.cumsum(last - first) - (last - first), last - first) + first[index]
-    rows = calls.kernel[at]
     kept, spent = float(dur[rows[group(index).largest(dur[rows])]].sum()), float(dur[rows].sum())
-    example = calls.take(first[[int(np.argmax(last - first))]])
     product = products_of(trace, example).of(0)
     yield from scope.priced(
         "batchable-products",
         int(scope.gpu_cost(rows) * (1 - kept / max(spent, 1))),
         "A loop of small matrix products could be one batched product",
-        f"{kernel_time(scope, rows)}, in {counted(len(loops), 'loop')} of up to {int((last - first).max()):,} equal "
-        f"products; the longest loop, {trace.name_of(int(example.op[0]))} of {product.text if product else ''}",
+        f"{kernel_time(scope, rows)}, in {counted(int(index[-1]) + 1, 'loop')} of up to "
+        f"{int(np.bincount(index).max()):,} equal products; the longest loop, {trace.name_of(int(example.op[0]))} "
+        f"of {product.text if product else ''}",
         "Stack the operands and multiply once: torch.bmm, torch.baddbmm or torch.einsum, or vmap over the loop.",
         int(example.kernel[0]),
         action="multiply them as one batch (torch.bmm)",
     )
+
+
+def batchable_rows(scope: Scope) -> Int64:
+    """The kernels of loops of small products that one batched product could replace, in order of start."""
+    return _batchable(scope).rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Batchable:
+    """Kernels of loops of small products; parallel arrays."""
+
+    rows: Int64
+    index: Int64
+    """Number of the loop of each."""
+    example: Calls
+    """The first call of the longest loop; none without loops."""
+
+
+def _batchable(scope: Scope) -> _Batchable:
+    def find() -> _Batchable:
+        calls = calls_of(scope, scope.computing)
+        calls = calls.take(np.append(True, calls.op[1:] != calls.op[:-1]) if len(calls.op) else np.empty(0, bool))
+        loops = _loops(scope, calls)
+        if len(loops) == 0:
+            none = np.empty(0, np.int64)
+            return _Batchable(none, none, calls.take(none))
+        first, last = loops.T
+        index = np.repeat(np.arange(len(loops)), last - first)
+        at = np.arange(len(index)) - np.repeat(np.cumsum(last - first) - (last - first), last - first) + first[index]
+        return _Batchable(calls.kernel[at], index, calls.take(first[[int(np.argmax(last - first))]]))
+
+    return scope.trace.remember(("batchable products", scope.step), find)
 
 
 def _loops(scope: Scope, calls: Calls) -> Int64:

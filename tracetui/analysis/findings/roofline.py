@@ -10,12 +10,13 @@ import numpy as np
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.findings.attention import unfused_attention
 from tracetui.analysis.findings.calls import calls_of
+from tracetui.analysis.findings.filling import underfilled
 from tracetui.analysis.findings.finding import Finding
 from tracetui.analysis.findings.gathers import gathered
 from tracetui.analysis.findings.layouts import conversions
 from tracetui.analysis.findings.optimizer import loop_of
 from tracetui.analysis.findings.precision import fp32_rows
-from tracetui.analysis.findings.products import misaligned_rows
+from tracetui.analysis.findings.products import batchable_rows, misaligned_rows
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.linking.links import links, names_of
 from tracetui.analysis.work.kernel_work import kernel_work
@@ -149,7 +150,8 @@ def _passes(trace: Trace, op: Int64) -> Float64:
 def _judged_elsewhere(scope: Scope) -> Int64:
     """Kernels that a more exact rule is about."""
     rules = [unfused_attention(scope).rows, misaligned_rows(scope), gathered(scope), loop_of(scope).kernels]
-    return np.unique(np.concatenate([*rules, conversions(scope), fp32_rows(scope)]))
+    loops = [batchable_rows(scope), underfilled(scope).rows]
+    return np.unique(np.concatenate([*rules, *loops, conversions(scope), fp32_rows(scope)]))
 
 
 def _price(scope: Scope, main: Int64, least: float) -> int:

@@ -13,12 +13,13 @@ import numpy as np
 
 from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import Groups, group
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.devices.descriptions import device_index, device_note
 from tracetui.analysis.devices.limits import peaks_of
 from tracetui.analysis.devices.peaks import Peaks
 from tracetui.analysis.linking.links import links, names_of, no_gpu
 from tracetui.analysis.linking.placement import within
-from tracetui.analysis.names import decode
+from tracetui.analysis.names import Family, decode
 from tracetui.analysis.work.kernel_work import KernelWork, kernel_work
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import duration
@@ -185,6 +186,8 @@ def _make(trace: Trace) -> Roofline:
         # Where operations are known but not their peak, nothing can be said.
         least[~np.isnan(work.flops) & np.isnan(peak)] = np.nan
         least[_moves_between_devices(trace, work)] = np.nan
+        # Products and attention whose operations are not known may take as long as these, whatever their bytes.
+        least[np.isnan(work.flops) & is_named(trace, work.rows, _multiplies)] = np.nan
         share = least / span
         bound = _bounds(compute_ns, memory_ns, least, span)
         fast = share > MAX_PEAK_RATIO
@@ -194,6 +197,10 @@ def _make(trace: Trace) -> Roofline:
         bound[fast & ~(compute_ns > MAX_PEAK_RATIO * span) & (beyond_cache <= MAX_PEAK_RATIO * span)] = CACHE
         share[fast] = np.nan
     return Roofline(tflops, gbps, least, share, bound, peak, bandwidth)
+
+
+def _multiplies(name: str) -> bool:
+    return decode(name).family in (Family.GEMM, Family.ATTENTION)
 
 
 def _bounds(compute_ns: Float64, memory_ns: Float64, least: Float64, span: Float64) -> Int64:
