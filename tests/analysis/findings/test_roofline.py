@@ -83,9 +83,10 @@ def test_attention_of_unknown_operations_is_not_judged_by_its_bytes(kernel_name,
 
 
 def test_products_that_leave_the_device_empty_or_could_be_one_are_told_once():
-    few = Work("nvjet_tst_64x8_64x16_2x1_v_bz_TNT", 300_000, "aten::mm", [[64, 4096], [4096, 4096]], blocks=32)
+    few = Work("nvjet_tst_64x8_64x16_2x1_v_bz_TNT", 300_000, "aten::mm", [[64, 4096], [4096, 4096]])
+    few = replace(few, args={"grid": [32, 1, 1], "block": [256, 1, 1]})
     alone = ids(queued([few] * 4, [H100]))
     assert "low-waves" in alone
     assert "far-from-roofline" not in alone
-    wide = replace(few, blocks=264)
+    wide = replace(few, args={"grid": [264, 1, 1], "block": [256, 1, 1]})
     assert {"low-waves", "far-from-roofline"} & set(ids(queued([wide] * 4, [H100]))) == {"far-from-roofline"}
