@@ -45,7 +45,7 @@ async def test_every_finding_is_read_in_full_and_the_verdict_is_on_the_first_scr
     async with shown(idle(), size) as (app, pilot):
         headline = app.view.query_one("#headline", SentenceBar)
         assert app.view.panes.headline.startswith("Launch overhead")
-        drawn = "".join(strip.text for strip in headline.render_lines(headline.size.region))
+        drawn = "".join(strip.text for strip in headline.render_lines(headline.outer_size.region))
         assert squeezed(drawn) == squeezed(app.view.panes.headline)
         await keys(pilot, "7")
         table = app.list.table
@@ -63,7 +63,7 @@ async def test_every_finding_is_read_in_full_and_the_verdict_is_on_the_first_scr
             for name in SENTENCES:
                 words = str(table[name].cell(row) or "").split()
                 assert all(squeezed(word) in said for word in words), (size, name)
-        await keys(pilot, "g")
+        await keys(pilot, "home")
         assert app.list.cursor == 0
 
 
@@ -107,7 +107,7 @@ async def test_the_cursor_moves_by_cards_and_its_card_is_on_screen() -> None:
             text = "\n".join(lines_of(app.view))
             assert f"▸{app.table['severity'].cell(index):<7}Finding {index} " in text
             assert text.split(f"Finding {index} ", 1)[1].count("→ Do less.") >= 1
-        await pilot.press("G", "g")
+        await pilot.press("end", "home")
         assert (app.view.cursor, app.view.scroll_offset.y) == (0, 0)
         await pilot.press("ctrl+d")
         assert 1 <= app.view.cursor < 8
@@ -118,7 +118,7 @@ async def test_the_cursor_moves_by_cards_and_its_card_is_on_screen() -> None:
 async def test_a_card_taller_than_the_list_is_scrolled_through() -> None:
     app = Cards(3)
     async with app.run_test(size=(40, 6)) as pilot:
-        await pilot.press("G")
+        await pilot.press("end")
         assert app.view.cursor == 2
         assert lines_of(app.view)[1].startswith("▸note   Finding 2 of")
         tops = [app.view.scroll_offset.y]
