@@ -88,6 +88,13 @@ def _barren(trace: Trace) -> Int64:
 _UNLINKED = (
     "kernels.step",
     "kernels.op",
+    "kernels.line",
+    "kernels.function",
+    "kernels.module",
+    "modules.gpu_us",
+    "modules.own_gpu_us",
+    "modules.idle_us",
+    "modules.activities",
     "kernels.annotation",
     "kernels.launch_start_us",
     "kernels.launch_delay_us",

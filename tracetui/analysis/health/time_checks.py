@@ -231,7 +231,10 @@ TIME_CHECKS = (
         stack_cost,
         "with_stack=True slows the CPU two- to fivefold: CPU times and a verdict of overhead-bound are exaggerated. "
         "Measure without it.",
-        ("ops.self_cpu_us", "ops.cpu_total_us", "views.self_cpu_us", "views.cpu_total_us", "steps.verdict"),
+        (
+            *("ops.self_cpu_us", "ops.cpu_total_us", "views.self_cpu_us", "views.cpu_total_us", "steps.verdict"),
+            *("modules.cpu_us", "modules.own_cpu_us"),
+        ),
     ),
     Check(
         "self time below 0",
