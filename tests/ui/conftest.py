@@ -11,6 +11,7 @@ from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
 from tests.support.waiting import PATIENCE
 from tracetui.opening import SideName
+from tracetui.ui.opening import trace_picker
 from tracetui.ui.recording import recording_screen, workload_picker
 from tracetui.ui.widgets import hints_bar
 from workloads import registry
@@ -62,8 +63,10 @@ def recordings(monkeypatch, folder):
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exports go to a folder of the test, and what the last line says stays until it is looked at."""
+    """Exports go to a folder of the test, and no trace is read for a list, and what the last line says stays."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(trace_picker, "is_cheap", lambda file: False)
     monkeypatch.delenv("TMUX", raising=False)
     monkeypatch.setattr(hints_bar, "NOTICE_SECONDS", PATIENCE)
 

@@ -74,6 +74,8 @@ class TraceApp(CrashSafeApp):
         super().__init__()
         self.paths = paths or ["."]
         self.options = options
+        self.marked_traces: list[str] = []
+        """Paths that are marked in the list of traces, A first."""
         self.part_sizes = PartSizes()
         """How large the parts of the screen were made."""
         self.failure: TracetuiError | None = None

@@ -43,7 +43,7 @@ TRACE = "in a trace"
 COMPARISON = "in a comparison"
 BOTH = "in a trace and in a comparison"
 TIMELINE = "for the timeline"
-LISTS = "in the lists of a trace and of a comparison"
+LISTS = "in lists"
 TRACES = "in the list of traces"
 
 

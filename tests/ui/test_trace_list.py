@@ -1,0 +1,184 @@
+"""The list of traces: facts that are read in the background and cached, sorting, marks of several."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.app import keys, settle
+from tests.support.paths import SAMPLES
+from tests.support.waiting import until
+from tracetui.ui.app import TraceApp
+from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.opening import trace_facts, trace_picker
+from tracetui.ui.opening.trace_facts import UNREADABLE, FactsCache, TraceFacts, facts_from, is_cheap, read_facts
+from tracetui.ui.opening.trace_files import TraceFile, trace_file
+from tracetui.ui.opening.trace_picker import TracePicker, sorted_rows
+from tracetui.ui.trace.trace_screen import TraceScreen
+from tracetui.ui.widgets.bar import Bar
+from tracetui.ui.widgets.table_view import TableView
+
+
+def files(*sizes: int) -> list[TraceFile]:
+    return [TraceFile(Path(f"/t/{chr(97 + i)}.json"), size, 1000.0 + i) for i, size in enumerate(sizes)]
+
+
+def test_facts_are_kept_until_the_file_changes(tmp_path):
+    where = tmp_path / "cache" / "facts.json"
+    (file,) = files(5)
+    facts = TraceFacts("H100", 3, 15, 38.0, "GPU-bound")
+    FactsCache(where).put(file, facts)
+    assert FactsCache(where).get(file) == facts
+    assert FactsCache(where).get(TraceFile(file.path, 6, file.modified)) is None
+    assert FactsCache(where).get(TraceFile(file.path, 5, file.modified + 1)) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"/t/a.json": 3}', '{"/t/a.json": [1, 2, []]}', "\x00"])
+def test_a_cache_that_is_damaged_is_empty(tmp_path, text):
+    (tmp_path / "facts.json").write_text(text)
+    assert FactsCache(tmp_path / "facts.json").get(files(5)[0]) is None
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path):
+    (tmp_path / "file").write_text("")
+    cache = FactsCache(tmp_path / "file" / "facts.json")
+    (file,) = files(5)
+    cache.put(file, UNREADABLE)
+    assert cache.get(file) == UNREADABLE
+
+
+def test_the_cache_forgets_the_oldest(tmp_path, monkeypatch):
+    monkeypatch.setattr(trace_facts, "MAX_CACHED_TRACES", 2)
+    cache = FactsCache(tmp_path / "facts.json")
+    several = files(1, 2, 3)
+    for file in several:
+        cache.put(file, UNREADABLE)
+    assert [cache.get(file) is not None for file in several] == [False, True, True]
+
+
+def test_values_of_a_wrong_type_are_left_out():
+    assert facts_from({"gpu": 3, "steps": "x", "kernels": True, "busy_pct": None, "verdict": ""}) == TraceFacts()
+
+
+def test_large_files_are_not_read():
+    assert is_cheap(TraceFile(Path("a.json.gz"), 1 << 20, 0.0))
+    assert not is_cheap(TraceFile(Path("a.json.gz"), 1 << 30, 0.0))
+    assert is_cheap(TraceFile(Path("a.json"), 100 << 20, 0.0))
+
+
+def test_rows_are_sorted_and_what_is_not_known_comes_last():
+    several = files(5, 50, 7)
+    facts = {"/t/b.json": TraceFacts("H100", 3, 2_000, 9.0, "x"), "/t/c.json": TraceFacts("A100", 20, 30, 80.0, "w")}
+    orders = {
+        ("changed", True): [2, 1, 0],
+        ("size", True): [1, 2, 0],
+        ("kernels", True): [1, 2, 0],
+        ("kernels", False): [2, 1, 0],
+        ("steps", True): [2, 1, 0],
+        ("gpu", False): [2, 1, 0],
+        ("busy", False): [1, 2, 0],
+        ("trace", False): [0, 1, 2],
+    }
+    assert {key: sorted_rows(several, facts, *key) for key in orders} == orders
+
+
+async def test_facts_of_a_trace_are_those_of_its_summary():
+    facts = await read_facts(SAMPLES / "mlp_eager_cpu.json.gz")
+    assert (facts.steps, facts.gpu, facts.busy_pct) == (3, None, None)
+
+
+async def test_a_file_that_is_no_trace_has_no_facts(tmp_path):
+    (tmp_path / "x.json").write_text("{")
+    assert await read_facts(tmp_path / "x.json") == UNREADABLE
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """A folder with three traces of one event, whose facts are told here."""
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    for number, name in enumerate(("one", "two", "three")):
+        path = folder / f"{name}.json"
+        path.write_text(json.dumps({"traceEvents": [{"ph": "X", "name": name, "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}))
+        os.utime(path, (1000 + number, 1000 + number))
+    asked = []
+
+    async def told(path: Path) -> TraceFacts:
+        asked.append(path.stem)
+        return TraceFacts("H100\x1b[31m", len(path.stem), 10 * len(path.stem), 50.0, "GPU-bound")
+
+    monkeypatch.setattr(trace_picker, "is_cheap", lambda file: True)
+    monkeypatch.setattr(trace_picker, "read_facts", told)
+    return folder, asked
+
+
+async def listed(pilot) -> TableView:
+    await until(pilot, lambda: isinstance(pilot.app.screen, TracePicker) and pilot.app.screen.choices, "no list")
+    await settle(pilot)
+    return pilot.app.screen.query_one(TableView)
+
+
+def column(view: TableView, name: str) -> list[str]:
+    assert view.table is not None
+    return [str(view.table[name].cell(int(row))) for row in view.order]
+
+
+@pytest.mark.parametrize("size", [(200, 50), (120, 40), (80, 24)])
+async def test_the_list_shows_and_sorts_facts_and_keeps_the_cursor(runs, size):
+    folder, asked = runs
+    async with TraceApp([str(folder)]).run_test(size=size) as pilot:
+        view = await listed(pilot)
+        assert asked == ["three", "two", "one"]
+        assert column(view, "verdict") == ["GPU-bound"] * 3
+        assert column(view, "kernels") == ["50", "30", "30"]
+        assert "\x1b" not in "".join(column(view, "gpu"))
+        assert {"trace", "verdict", "busy"} <= set(view.shown_columns)
+        await keys(pilot, "j")
+        current = view.row
+        await keys(pilot, *["o"] * 5)
+        assert column(view, "kernels") == ["50", "30", "30"] and view.row == current
+        await keys(pilot, "O")
+        assert column(view, "kernels") == ["30", "30", "50"] and view.row == current
+    async with TraceApp([str(folder)]).run_test(size=size) as pilot:
+        view = await listed(pilot)
+        assert len(asked) == 3, "the second time they are in the cache"
+        assert column(view, "verdict") == ["GPU-bound"] * 3
+
+
+async def test_several_traces_are_marked_and_stay_so(runs):
+    folder, _ = runs
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = await listed(pilot)
+        await keys(pilot, "c")
+        assert "Mark one trace" in app.screen.query_one("#title", Bar).text
+        await keys(pilot, "space", "j", "space", "j", "space")
+        assert column(view, "mark") == ["A", "B", "C"]
+        await keys(pilot, "c")
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen), "nothing is compared")
+        assert isinstance(app.screen, CompareScreen)
+        assert [trace.label for trace in app.screen.traces] == ["three.json", "one.json"]
+        await settle(pilot)
+        await keys(pilot, "escape")
+        view = await listed(pilot)
+        assert column(view, "mark") == ["A", "B", "C"]
+        await keys(pilot, "space")
+        assert column(view, "mark") == ["None", "A", "B"]
+
+
+async def test_the_enter_of_a_sorted_list_opens_the_trace_under_the_cursor(runs):
+    folder, _ = runs
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = await listed(pilot)
+        await keys(pilot, "o")
+        assert [Path(text).stem for text in column(view, "trace")] == ["one", "three", "two"]
+        await keys(pilot, "home", "enter")
+        await until(pilot, lambda: not isinstance(app.screen, TracePicker), "nothing is opened")
+        await settle(pilot)
+        assert trace_file(folder / "one.json") is not None
+        assert isinstance(app.screen, TraceScreen)
+        assert app.screen.traces[0].label == "one.json"
