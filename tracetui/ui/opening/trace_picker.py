@@ -50,9 +50,9 @@ class TracePicker(Picker["str | list[str]"]):
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.SPACE, "mark", "Mark the trace", "As A, B, C ...: A is compared with the others.", "mark"),
         command(keys.COMPARE, "compare", "Compare", "A, the first that was marked, with the current one.", "compare"),
+        command(keys.RECORD, "record", "Record a new trace", "Of a workload, on this machine.", "record"),
         command(keys.SORT, "sort", "Sort by the next column", "Numbers from the largest, the newest first.", "sort"),
         command(keys.REVERSE, "reverse", "Reverse the sort order"),
-        command(keys.RECORD, "record", "Record a new trace", "Of a workload, on this machine.", "record"),
     ]
 
     class Listed(Message):
