@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from tests.support.build import make_trace
 from tests.support.findings import one
-from tests.support.simulation import ADDITION, ALL_REDUCE, PRODUCT, V100, Simulation
+from tests.support.simulation import ADDITION, ALL_REDUCE, H100, PRODUCT, V100, Simulation
 from tracetui.analysis.findings import Severity, finding_list
 from tracetui.analysis.findings.scope import Scope
+from tracetui.model.trace import Kind, Trace
 
 Program = Callable[[], Simulation]
 
@@ -458,3 +461,47 @@ def test_operators_of_the_cpu_in_long_gaps_are_no_matter_of_launches():
     assert finding.title.startswith("The CPU launches late, busy with other work in gaps of a millisecond and more: ")
     assert "longest in aten::stack" in finding.evidence
     assert "torch.compile" not in finding.advice
+
+
+def ahead(program: Program, us: float) -> Trace:
+    """What is recorded of a program where the clock of the GPU is ahead of that of the CPU."""
+    made = program()
+    made.wait("cudaDeviceSynchronize")
+    on_gpu = (Kind.KERNEL, Kind.MEMCPY)
+    moved = [
+        replace(event, start=event.start + round(1000 * us)) if event.kind in on_gpu else event for event in made.events
+    ]
+    return make_trace(moved, [H100])
+
+
+@pytest.mark.parametrize("us", [-20.0, 20.0, 2_000.0])
+@pytest.mark.parametrize("program", [small_kernels, a_value_an_element, busy], ids=_name)
+def test_the_clock_of_the_gpu_moves_no_weight(program, us):
+    true = {each.id: each.severity for each in finding_list(program().trace())}
+    other = {each.id: each.severity for each in finding_list(ahead(program, us)) if each.id != "untrusted"}
+    assert other == true
+
+
+def without_launches(program: Program) -> Trace:
+    """What is recorded of a program where calls of the runtime are missing."""
+    made = program()
+    made.trace()
+    return make_trace([event for event in made.events if event.kind != Kind.RUNTIME], [V100])
+
+
+@pytest.mark.parametrize("pause", [False, True])
+def test_kernels_without_launch_record_cost_their_time_where_they_follow_at_once(pause):
+    def make() -> Simulation:
+        program = Simulation(V100)
+
+        def step(index: int) -> None:
+            for _ in range(20):
+                program.op("aten::mm", lambda: program.kernel("volta_sgemm_128x64_tn", 300.0))
+                if pause:
+                    program.wait()
+
+        program.steps(4, step)
+        return program
+
+    said = [finding.id for finding in finding_list(without_launches(make))]
+    assert ("fp32-math" in said) != pause

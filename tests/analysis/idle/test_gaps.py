@@ -150,7 +150,7 @@ def test_a_moment_goes_to_the_first_sort_that_covers_it() -> None:
         )
     )
     assert row["cause"] == "optimizer"
-    assert row["shares"] == "optimizer 67 %, memory management 22 %, launch latency 11 %"
+    assert row["shares"] == "optimizer 67 %, memory management 22 %, scheduling 11 %"
 
 
 def test_the_profilers_own_last_wait_is_no_host_sync() -> None:

@@ -45,8 +45,14 @@ class Scope:
 
     @cached_property
     def activities(self) -> Int64:
-        """GPU activities that the steps launched, in order of start; all of them in a trace without steps."""
-        return self.inside(links(self.trace).gpu)
+        """GPU activities that the steps launched, in order of start.
+
+        All of them in a trace without steps, and where it is not known of any what launched it.
+        """
+        every = links(self.trace).gpu
+        if self.step is None and (step_index(self.trace, every) < 0).all():
+            return every
+        return self.inside(every)
 
     @cached_property
     def kernels(self) -> Int64:
@@ -284,6 +290,10 @@ class Scope:
         return took
 
 
+MAX_QUEUED_PAUSE_NS = 5_000
+"""Maximum ns from one activity to the next that had been launched by then, where its launch was not recorded."""
+
+
 def _limiting(trace: Trace, order: Int64) -> tuple[Int64, Int64]:
     """The two parts of each activity in which it held the program up, first all of one kind, then of the other.
 
@@ -296,7 +306,14 @@ def _limiting(trace: Trace, order: Int64) -> tuple[Int64, Int64]:
         start, end = slices.start[order], slices.end[order]
         ready = np.where(launch >= 0, slices.start[launch], start)
         follows = np.append(device[1:] == device[:-1], False) if len(order) else np.empty(0, bool)
-        queued = np.where(follows, np.append(ready[1:], 0), start) if len(order) else start
+        # Where a launch was not recorded, what follows at once had been launched.
+        soon = (
+            np.append((launch[1:] < 0) & (start[1:] <= end[:-1] + MAX_QUEUED_PAUSE_NS), False)
+            if len(order)
+            else follows
+        )
+        ahead = np.where(soon, start, np.append(ready[1:], 0)) if len(order) else start
+        queued = np.where(follows, ahead, start)
         begin = np.minimum(np.maximum(start, queued), end)
         calls = np.concatenate([sync_calls(trace), _blocking(trace, order)])
         low, high = union(slices.start[calls], slices.end[calls])
