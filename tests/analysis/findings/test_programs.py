@@ -506,3 +506,15 @@ def test_kernels_without_launch_record_cost_their_time_where_they_follow_at_once
     weights = {finding.id: finding.severity for finding in finding_list(without_launches(make))}
     # The last kernel of all has none behind it.
     assert weights["fp32-math"] == (Severity.NOTE if pause else Severity.MAJOR)
+
+
+@pytest.mark.parametrize("lost", ["last", "first"])
+def test_kernels_that_the_recording_did_not_wait_for_are_a_note_and_lost_ones_are_not(lost):
+    made = busy()
+    made.wait("cudaDeviceSynchronize")
+    on_gpu = [event for event in made.events if event.kind in (Kind.KERNEL, Kind.MEMCPY)]
+    kept = on_gpu[:155] if lost == "last" else on_gpu[50:]
+    trace = make_trace([event for event in made.events if event not in on_gpu or event in kept], [H100])
+    finding = one(trace, "untrusted")
+    assert finding.severity == (Severity.NOTE if lost == "last" else Severity.MAJOR)
+    assert ("the recording ended before the kernels of 49 launches ran" in finding.evidence) == (lost == "last")

@@ -11,6 +11,7 @@ from tracetui.analysis.findings.finding import Finding, Severity, severity_of
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.health.health_table import doubtful, doubts
+from tracetui.analysis.health.link_checks import NO_ACTIVITY_CHECK, unfinished
 from tracetui.analysis.health.recording_checks import CLIPPED_CHECK
 from tracetui.analysis.health.time_checks import CLOCK_CHECK, LENGTH_CHECK
 from tracetui.analysis.idle.clock import clock_skew
@@ -61,6 +62,9 @@ def _problem(scope: Scope, check: Check) -> _Problem | None:
     if _is_clock(check):
         return _clock(scope, check, doubt)
     severity = Severity.MAJOR if doubt.of == 0 else severity_of(doubt.count / doubt.of)
+    if check.name == NO_ACTIVITY_CHECK and severity is not None and unfinished(scope.trace) == doubt.count:
+        words = f"the recording ended before the kernels of {counted(doubt.count, 'launch')} ran"
+        return _Problem(Severity.NOTE, words, check, doubt.row)
     if check.name in LENGTH_CHECKS:
         # One wrong duration spoils every sum that it is in.
         severity = max(severity or Severity.MINOR, Severity.MINOR)

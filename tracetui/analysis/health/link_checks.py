@@ -12,6 +12,9 @@ from tracetui.analysis.linking.placement import before_capture
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
+NO_ACTIVITY_CHECK = "launches without work"
+"""Name of the check for launches of which no GPU activity was recorded."""
+
 
 def without_launch(trace: Trace) -> Doubt | None:
     """GPU activities without the launch record that they should have."""
@@ -50,6 +53,12 @@ def lost_first(trace: Trace) -> Doubt | None:
     barren = _barren(trace)
     lost = barren[start[barren] < start[launches].min()]
     return Doubt(len(lost), len(launches), trace.name_of(int(lost[0])), int(lost[0])) if len(lost) else Doubt(0)
+
+
+def unfinished(trace: Trace) -> int:
+    """Number of launch calls without GPU activity behind every launch with one: the recording ended before they ran."""
+    launches, start = links(trace).launches, trace.slices.start
+    return int((start[_barren(trace)] > start[launches].max()).sum()) if len(launches) else 0
 
 
 def repeated_ids(trace: Trace) -> Doubt | None:
@@ -118,7 +127,7 @@ LINK_CHECKS = (
         "It was queued when the recording began: it is in no step and under no op, but in sums over the whole trace.",
     ),
     Check(
-        "launches without work",
+        NO_ACTIVITY_CHECK,
         CheckSeverity.WRONG,
         without_work,
         "The profiler lost their kernels or stopped before they ran: an op without GPU time may have had some.",
