@@ -33,7 +33,7 @@ def test_a_condition_is_typed_and_mended(start, size):
     tmux.press(*["BSpace"] * len("lightyears"))
     tmux.wait_until_gone("lightyears")
     tmux.type("ms & op ~ gelu")
-    tmux.wait_for(" 1 row ")
+    tmux.wait_for(" 1 row")
     tmux.press("Enter")
     tmux.wait_for("filter 'self_cpu_us", "aten::gelu")
     tmux.press("F")

@@ -90,3 +90,14 @@ async def test_the_keys_that_end_a_filter_are_not_said_to_work_elsewhere() -> No
         assert "works" not in app.text("#hints")
         await keys(pilot, "F", *"relu", "escape")
         assert "works" not in app.text("#hints")
+
+
+async def test_a_filter_of_thousands_of_characters_is_named_in_short() -> None:
+    async with shown(training()) as (app, pilot):
+        await keys(pilot, "F", *("名" + "x" * 300), "enter")
+        assert rows(app) == []
+        assert "No row contains '名xxx" in app.list.note and len(app.list.note) < 200
+        await keys(pilot, "F", *"relu")
+        # Both at once: escape is for what enter has ended.
+        await keys(pilot, "enter", "escape")
+        assert app.view.panes.arrangement.filter == ""

@@ -68,7 +68,7 @@ class TypedText(Input):
 
     def on_key(self, event: Key) -> None:
         """Note the key that ends it and keep what follows: a binding is carried out later than a letter is typed."""
-        if event.key in ("enter", "escape") and not self._ended:
+        if event.key in ("enter", "escape"):
             self._ended = True
         elif event.key == "tab" and self.complete is not None and not self._ended:
             self.value = self.complete(self.value)

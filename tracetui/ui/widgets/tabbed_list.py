@@ -35,6 +35,8 @@ from tracetui.ui.widgets.details import Details
 from tracetui.ui.widgets.split_bar import SplitBar
 from tracetui.ui.widgets.table_view import TableView
 
+MAX_SHOWN_FILTER = 60
+"""Maximum characters of a filter in a sentence about it."""
 WAITING_NOTE = "…"
 """Stands in the list while its table is being made."""
 
@@ -287,7 +289,7 @@ class TabbedList(Widget):
 
     def _arranged(self, table: Table) -> tuple[NDArray[np.int64], str]:
         """The rows to list, in order, and the note in their place where there are none."""
-        arrangement, wanted = self.arrangement, clean(self.arrangement.filter)
+        arrangement, wanted = self.arrangement, shorten(clean(self.arrangement.filter), MAX_SHOWN_FILTER)
         remedy = "F changes the filter, esc clears it."
         try:
             order = arrange(table, arrangement)
