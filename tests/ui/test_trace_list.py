@@ -16,7 +16,7 @@ from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.opening import trace_facts, trace_picker
 from tracetui.ui.opening.trace_facts import UNREADABLE, FactsCache, TraceFacts, facts_from, is_cheap, read_facts
 from tracetui.ui.opening.trace_files import TraceFile, trace_file
-from tracetui.ui.opening.trace_picker import TracePicker, sorted_rows
+from tracetui.ui.opening.trace_picker import TracePicker, names_of, sorted_rows
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.table_view import TableView
@@ -83,6 +83,12 @@ def test_rows_are_sorted_and_what_is_not_known_comes_last():
         ("trace", False): [0, 1, 2],
     }
     assert {key: sorted_rows(several, facts, *key) for key in orders} == orders
+
+
+def test_names_leave_out_the_folder_that_all_files_are_in():
+    several = [TraceFile(Path(path), 1, 0.0) for path in ("/a/b/c/x.json", "/a/b/y.json", "/a/b/d/z.json.gz")]
+    assert names_of(several) == ["c/x.json", "y.json", "d/z.json.gz"]
+    assert names_of(several[:1]) == ["/a/b/c/x.json"]
 
 
 async def test_facts_of_a_trace_are_those_of_its_summary():

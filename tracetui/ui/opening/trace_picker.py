@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -213,7 +214,7 @@ def files_table(files: Sequence[TraceFile], facts: Mapping[str, TraceFacts], mar
     return Table(
         (
             texts(_MARK, [letters.get(str(file.path)) for file in files]),
-            texts(_TRACE, [clean(home_path(file.path)) for file in files]),
+            texts(_TRACE, [clean(each) for each in names_of(files)]),
             texts(_VERDICT, [None if each.verdict is None else clean(each.verdict) for each in known]),
             texts(_BUSY, [None if each.busy_pct is None else rounded_percent(each.busy_pct) for each in known]),
             texts(_CHANGED, [age(now - file.modified) for file in files]),
@@ -223,6 +224,15 @@ def files_table(files: Sequence[TraceFile], facts: Mapping[str, TraceFacts], mar
             texts(_SIZE, [size(file.bytes) for file in files]),
         )
     )
+
+
+def names_of(files: Sequence[TraceFile]) -> list[str]:
+    """What files are called below the folder that all of them are in; one alone by its whole path."""
+    parents = {str(file.path.absolute().parent) for file in files}
+    if len(files) < 2:
+        return [home_path(file.path) for file in files]
+    common = os.path.commonpath(parents)
+    return [os.path.relpath(file.path.absolute(), common) for file in files]
 
 
 def sorted_rows(
