@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -332,6 +333,28 @@ def loses_first_nodes(us: float) -> Program:
     return make
 
 
+def loads_modules(call: str) -> Program:
+    """Every kernel of the first step needs a call that takes milliseconds."""
+
+    def make() -> Simulation:
+        program = Simulation()
+
+        def launch(number: int, is_first: bool) -> None:
+            if is_first:
+                program.call(call, 3_000.0)
+            program.kernel(f"{PRODUCT}{number}", 200.0)
+
+        def step(index: int) -> None:
+            for number in range(10):
+                program.op("aten::mm", partial(launch, number, index == 0))
+            program.wait()
+
+        program.steps(4, step)
+        return program
+
+    return make
+
+
 SAID: list[tuple[Program, dict[str, Severity]]] = [
     (a_value_an_element, {"host-sync": Severity.MAJOR}),
     (loads_in_process, {"data-loading": Severity.MAJOR}),
@@ -346,6 +369,7 @@ SAID: list[tuple[Program, dict[str, Severity]]] = [
     (replays(pause=400.0), {"unrecorded-graph-work": Severity.NOTE}),
     (gradients(beside=False), {"exposed-communication": Severity.MAJOR}),
     (evaluates(every=4), {"outlier-step": Severity.MAJOR}),
+    (loads_modules("cuModuleLoadData"), {"start-up": Severity.MAJOR}),
     (stacks_on_the_cpu, {"launch-overhead": Severity.MAJOR}),
     (loses_first_nodes(900.0), {"unrecorded-graph-work": Severity.NOTE}),
 ]
@@ -383,6 +407,7 @@ SILENT: list[tuple[Program, set[str]]] = [
     (gradients(beside=True), {"small-collectives", "low-waves", *IDLE}),
     (gradients(beside=False), {"small-collectives", "low-waves", *IDLE}),
     (evaluates(every=2), {"cold-step", *IDLE}),
+    (loads_modules("cuModuleLoadData"), IDLE - {"start-up"}),
     (evaluates(every=4), IDLE - {"outlier-step"}),
     (allocates_under_a_busy_gpu, {"cold-step", *IDLE}),
     (stacks_on_the_cpu, IDLE - {"launch-overhead"}),

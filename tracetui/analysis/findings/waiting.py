@@ -138,7 +138,8 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
         f"Copies {_direction(trace, rows)} the GPU use memory that is not pinned",
         f"{scope.per_step(len(rows), 'copy')}, {duration(spent)}"
         + (f", {size(total)} at {rate(total, spent)}" if total else "")
-        + f"; {duration(exposed)} of it with nothing else on the GPU, and {duration(idle)} of idle time in their calls",
+        + f"; {duration(exposed)} of it with nothing else on the GPU"
+        + (f", and {duration(idle)} of idle time in their calls" if idle else ""),
         "Such a copy goes through a staging buffer while the CPU waits. Allocate the buffers pinned (pin_memory=True "
         "in the DataLoader, or torch.empty(..., pin_memory=True)) and copy with non_blocking=True; to pin a tensor "
         "only for its copy may be slower.",

@@ -121,6 +121,7 @@ _PATTERNS: tuple[tuple[Cause, tuple[Kind, ...], str], ...] = (
     ),
     (Cause.DATA_LOADING, (Kind.PYTHON,), r"utils/data/dataloader\.py\(\d+\): (__next__|__iter__|_next_data|_get_data)"),
     (Cause.START_UP, (Kind.OVERHEAD,), r"(?i)module loading|lazy.*loading"),
+    (Cause.START_UP, (Kind.RUNTIME,), r"^(cu|cuda|hip)(Module|Library)Load"),
     (Cause.START_UP, (Kind.PYTHON,), r"<frozen importlib\._bootstrap|importlib/_bootstrap|: _lazy_init$"),
     (Cause.MEMORY, (Kind.RUNTIME,), r"^(cuda|hip)(Host|Ext)?(Malloc|Free|Alloc|Register|Unregister)"),
     (Cause.MEMORY, (Kind.RUNTIME,), r"^(cu|hip)Mem(Alloc|Free|Create|Map|Unmap|Release|Address|SetAccess|Host)"),
