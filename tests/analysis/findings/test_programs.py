@@ -12,7 +12,7 @@ import pytest
 from tests.support.build import make_trace
 from tests.support.findings import one
 from tests.support.simulation import ADDITION, ALL_REDUCE, H100, PRODUCT, V100, Simulation
-from tracetui.analysis.findings import Severity, finding_list
+from tracetui.analysis.findings import Severity, finding_list, findings
 from tracetui.analysis.findings.scope import Scope
 from tracetui.model.trace import Kind, Trace
 
@@ -543,3 +543,12 @@ def test_kernels_that_the_recording_did_not_wait_for_are_a_note_and_lost_ones_ar
     finding = one(trace, "untrusted")
     assert finding.severity == (Severity.NOTE if lost == "last" else Severity.MAJOR)
     assert ("the recording ended before the kernels of 49 launches ran" in finding.evidence) == (lost == "last")
+
+
+def test_idle_time_of_unknown_cause_comes_before_what_saves_less():
+    headline = findings(without_launches(small_kernels)).headline
+    assert headline is not None
+    assert headline.startswith("What the GPU waited for is not in the trace: idle 81 %")
+    headline = findings(small_kernels().trace()).headline
+    assert headline is not None
+    assert headline.startswith("Launch overhead: ")

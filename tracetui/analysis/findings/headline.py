@@ -15,13 +15,20 @@ def headline(scope: Scope, findings: Sequence[Finding]) -> str:
     """One sentence for the top of the list."""
     large = [finding for finding in findings if finding.severity > Severity.NOTE]
     doubt = f"{large.pop(0).title}; as recorded: " if len(large) > 1 and large[0].id == "untrusted" else ""
+    judged = verdict_on(scope.trace, scope.step)
+    unexplained = judged is not None and judged.idle_pct >= BUSY and judged.is_unexplained
+    # Half of the idle time at least is without a cause then.
+    if judged is not None and unexplained and all(2 * _share(scope, each) < judged.idle_pct for each in large):
+        return f"{doubt}What the GPU waited for is not in the trace: {judged.idle_text}."
     if large:
         return f"{doubt}{large[0].title}" + (f", so {large[0].action} first." if large[0].action else ".")
-    judged = verdict_on(scope.trace, scope.step)
     if judged is None:
         return f"{findings[0].title}." if findings else NO_FINDINGS
-    if judged.idle_pct >= BUSY and judged.is_unexplained:
-        return f"What the GPU waited for is not in the trace: {judged.idle_text}."
     if judged.level:
         return f"No rule explains the idle time: {judged.text}."
     return f"Nothing large to save: {judged.text}."
+
+
+def _share(scope: Scope, finding: Finding) -> float:
+    """What fixing it could save, in percent of the time; 100 for what has no price and is said in any case."""
+    return 100.0 if finding.cost is None else 100 * finding.cost / scope.time
