@@ -43,6 +43,8 @@ from tracetui.ui.widgets.columns import (
 )
 from tracetui.ui.widgets.scroller import Scroller
 
+MAX_KEPT_LAYOUTS = 16
+"""Maximum tables whose columns are not measured again when they are shown again."""
 MAX_HEADLINE_LINES = 2
 """Maximum lines of the sentence above the rows."""
 MIN_ROWS_BELOW_HEADLINE = 3
@@ -149,6 +151,7 @@ class TableView(Scroller, can_focus=True):
         self.note = ""
         """What is said in place of rows when there are none."""
         self._headline: list[str] = []
+        self._layouts: dict[tuple[int, str, str | None], tuple[Table, list[ShownColumn]]] = {}
         self._cards: CardRows | None = None
         """The rows where they are cards of several lines; None where a row is a line."""
         self._layout: list[ShownColumn] = []
@@ -173,7 +176,7 @@ class TableView(Scroller, can_focus=True):
         """Show rows of a table in the given order, the cursor on a place; without a table only the note."""
         self.states = states
         self.table, self.order, self.note, self._sort = table, order, note, sort
-        before, self._layout = self._layout, layout_of(pane, table, by) if table is not None else []
+        before, self._layout = self._layout, self._layout_of(pane, table, by) if table is not None else []
         if [shown.name for shown in before] != [shown.name for shown in self._layout]:
             self._skipped = 0
         self._fit()
@@ -182,6 +185,16 @@ class TableView(Scroller, can_focus=True):
             self.set_reactive(TableView.cursor, max(0, min(cursor, len(order) - 1)))
         self._reveal()
         self.refresh()
+
+    def _layout_of(self, pane: str, table: Table, by: str | None) -> list[ShownColumn]:
+        """The columns of a table; those of the tables shown last are kept, since measuring them takes a while."""
+        key = (id(table), pane, by)
+        if key not in self._layouts:
+            while len(self._layouts) >= MAX_KEPT_LAYOUTS:
+                self._layouts.pop(next(iter(self._layouts)))
+            # The table is kept with its layout, so that no other gets its id.
+            self._layouts[key] = table, layout_of(pane, table, by)
+        return self._layouts[key][1]
 
     @property
     def _above(self) -> int:
