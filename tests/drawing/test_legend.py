@@ -6,6 +6,7 @@ import pytest
 
 from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.kernel_names import Family
+from tracetui.drawing.timeline.idle_classes import IDLE_CLASS, IDLE_WORDS
 from tracetui.drawing.timeline.legend import FAMILY_WORDS, draw_legend, legend_entries, legend_lines
 from tracetui.drawing.timeline.palette import REVERSE, palette
 
@@ -48,4 +49,7 @@ def test_without_colours_letters_and_reverse_video_tell():
 
 
 def test_there_is_a_sample_for_every_class_of_causes():
-    assert len(palette().idle) == 3 < len(Cause)
+    assert len(palette().idle) == len(palette(16).idle) == len(IDLE_WORDS) < len(Cause)
+    assert len(set(palette().idle.tolist())) == len(set(palette(16).idle.tolist())) == len(IDLE_WORDS)
+    assert IDLE_CLASS.shape == (len(Cause),)
+    assert set(IDLE_CLASS.tolist()) == set(range(len(IDLE_WORDS)))

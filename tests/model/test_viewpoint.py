@@ -13,6 +13,7 @@ from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
         ("s3/k42@12us", Viewpoint(3, None, -1, 42, 12_000.0, None)),
         ("@1.5ms", Viewpoint(start_ns=1_500_000.0)),
         ("e7", Viewpoint(event=7)),
+        ("s2/gaps/g7", Viewpoint(2, "gaps", 7, is_gap=True)),
         ("", Viewpoint()),
         ("by=train/s2/ops", Viewpoint(2, "ops", steps_by="train")),
     ],
@@ -22,8 +23,9 @@ def test_a_view_string_names_a_place(text: str, viewpoint: Viewpoint) -> None:
 
 
 def test_a_place_survives_being_written() -> None:
-    viewpoint = Viewpoint(15, "views", 99, -1, 123_456.0, 2_000.0)
-    assert read_view_string(view_string(viewpoint)) == viewpoint
+    for is_gap in (False, True):
+        viewpoint = Viewpoint(15, "views", 99, -1, 123_456.0, 2_000.0, is_gap=is_gap)
+        assert read_view_string(view_string(viewpoint)) == viewpoint
 
 
 @pytest.mark.parametrize("text", ["s3/%", "s3@12", "s3/k4x@1us"])

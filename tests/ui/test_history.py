@@ -37,6 +37,14 @@ def test_a_second_mark_of_an_event_removes_the_first() -> None:
     assert marks.marks == []
 
 
+def test_the_gap_before_an_event_is_marked_beside_the_event() -> None:
+    marks = Marks()
+    assert marks.toggle(A, "gemm")
+    assert marks.toggle(Viewpoint(1, "gaps", 10, is_gap=True), "gap before gemm")
+    assert not marks.toggle(A, "gemm")
+    assert [mark.title for mark in marks.marks] == ["gap before gemm"]
+
+
 def test_stretches_of_time_are_marked_side_by_side() -> None:
     marks = Marks()
     assert marks.toggle(Viewpoint(start_ns=1.0), "a stretch")

@@ -2,9 +2,10 @@
 
 Jumping back, marks and view strings all keep viewpoints. As text a viewpoint is a *view string* such as
 `s3/kernels/e1234@12.5us+250us`: step 3, the pane, event 1234 of the file, and the window's start and length.
-Every part may be left out; `all` instead of `s3` lists the rows of every step, and `k42` instead of `e1234` means the
-42nd kernel of the step. `by=forward` in front says that the runs of `forward` are the steps; in such a name `%2F`
-stands for `/`, and likewise for what else has a meaning here.
+Every part may be left out; `all` instead of `s3` lists the rows of every step, `k42` instead of `e1234` means the
+42nd kernel of the step, and `g1234` the gap before event 1234, in which its device ran nothing. `by=forward` in front
+says that the runs of `forward` are the steps; in such a name `%2F` stands for `/`, and likewise for what else has a
+meaning here.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class Viewpoint:
     """Whether the rows of all steps are listed."""
     steps_by: str = ""
     """Name of what counts as a step; empty for the steps of the profiler."""
+    is_gap: bool = False
+    """Whether the gap before that event is selected, and not the event itself."""
 
 
 ALL = "all"
@@ -55,7 +58,7 @@ def view_string(viewpoint: Viewpoint) -> str:
     if viewpoint.pane:
         parts.append(viewpoint.pane)
     if viewpoint.event >= 0:
-        parts.append(f"e{viewpoint.event}")
+        parts.append(f"{'g' if viewpoint.is_gap else 'e'}{viewpoint.event}")
     text = "/".join(parts)
     if viewpoint.start_ns is None:
         return text
@@ -78,9 +81,10 @@ def read_view_string(text: str) -> Viewpoint:
     step: int | None = None
     pane: str | None = None
     event = kernel = -1
-    every_step, steps_by = False, ""
+    every_step = is_gap = False
+    steps_by = ""
     for part in filter(None, where.split("/")):
-        numbered = re.fullmatch(r"([sek])(\d{1,18})", part)
+        numbered = re.fullmatch(r"([segk])(\d{1,18})", part)
         if part == ALL:
             every_step = True
         elif part.startswith(_BY):
@@ -88,14 +92,16 @@ def read_view_string(text: str) -> Viewpoint:
         elif numbered is None and part.isalpha():
             pane = part
         elif numbered is None:
-            raise UsageError(f"the view {text!r} has a part {part!r}; expected s3, e120, k42, by=NAME or a pane's name")
+            raise UsageError(
+                f"the view {text!r} has a part {part!r}; expected s3, e120, g120, k42, by=NAME or a pane's name"
+            )
         elif numbered[1] == "s":
             step = int(numbered[2])
-        elif numbered[1] == "e":
-            event = int(numbered[2])
+        elif numbered[1] in "eg":
+            event, is_gap = int(numbered[2]), numbered[1] == "g"
         else:
             kernel = int(numbered[2])
-    return Viewpoint(step, pane, event, kernel, start, length, every_step, steps_by)
+    return Viewpoint(step, pane, event, kernel, start, length, every_step, steps_by, is_gap)
 
 
 def read_window(text: str, when: str) -> tuple[float, float | None]:

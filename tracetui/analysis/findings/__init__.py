@@ -129,7 +129,7 @@ def findings(trace: Trace, step: int | None = None, by: str | None = None) -> Ta
             texts(col.EVIDENCE, [finding.evidence for finding in every]),
             micros(col.COST_US, cost, null=unknown),
             texts(col.ADVICE, [finding.advice for finding in every]),
-            texts(col.JUMP, _jumps(trace, rows, number)),
+            texts(col.JUMP, _jumps(trace, every, number)),
         ),
         rows,
         headline=headline(Scope(trace, step), every),
@@ -144,12 +144,13 @@ def _step_numbers(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
     return [int(every.number[position]) if position >= 0 else NULL for position in index.tolist()]
 
 
-def _viewpoint(trace: Trace, row: int, step: int | None) -> Viewpoint:
-    return Viewpoint(step, event=int(trace.slices.event[row]), steps_by=trace.steps_by if step is not None else "")
+def _viewpoint(trace: Trace, finding: Finding, step: int | None) -> Viewpoint:
+    event, steps_by = int(trace.slices.event[finding.row]), trace.steps_by if step is not None else ""
+    return Viewpoint(step, event=event, steps_by=steps_by, is_gap=finding.at_gap)
 
 
-def _jumps(trace: Trace, rows: np.ndarray[tuple[int], np.dtype[np.int64]], number: list[int]) -> list[str | None]:
+def _jumps(trace: Trace, every: list[Finding], number: list[int]) -> list[str | None]:
     return [
-        view_string(_viewpoint(trace, row, None if step == NULL else step)) if row >= 0 else None
-        for row, step in zip(rows.tolist(), number, strict=True)
+        view_string(_viewpoint(trace, finding, None if step == NULL else step)) if finding.row >= 0 else None
+        for finding, step in zip(every, number, strict=True)
     ]

@@ -42,3 +42,5 @@ class Finding:
     """Time in ns that fixing it could save at most, over everything in scope; None where it has no price."""
     action: str = ""
     """What to do first, in a few words that follow "so": `give the DataLoader workers`."""
+    at_gap: bool = False
+    """Whether to look at the gap before that slice, in which its device ran nothing."""

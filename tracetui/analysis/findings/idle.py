@@ -65,6 +65,7 @@ def launch_overhead(scope: Scope) -> Iterator[Finding]:
         "; ".join(told),
         _SHORTEN if mostly_long else _launch_advice(scope.program),
         longest_part(scope, parts),
+        at_gap=True,
         action="shorten what the CPU does before it launches" if mostly_long else _launch_action(scope.program),
     )
 
@@ -142,6 +143,7 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
         "Python or other CPU work between operators: move it out of the loop, vectorise it, or give it to another "
         f"thread or process{_how_to_see(scope.program)}",
         longest_part(scope, parts),
+        at_gap=True,
         action="find what the CPU does there",
     )
 
@@ -208,6 +210,7 @@ def peer_wait(scope: Scope) -> Iterator[Finding]:
         "Compare the ranks: the one that comes last waits least. Use collectives of the GPU instead of those of the "
         "CPU, and take barriers out of the step.",
         longest_part(scope, parts),
+        at_gap=True,
         action="compare the ranks",
     )
 
@@ -230,4 +233,5 @@ def unrecorded_graph_work(scope: Scope) -> Iterator[Finding]:
         "Use a newer CUPTI (CUDA 12.8 and later record more kinds of nodes), or record one step without graphs to see "
         "what runs there. Idle time and verdict of these graphs mean little.",
         longest_part(scope, parts),
+        at_gap=True,
     )

@@ -36,6 +36,7 @@ def data_loading(scope: Scope) -> Iterator[Finding]:
         f"{duration(between)}{lead}",
         _advice(scope.program),
         row if row >= 0 else longest(trace, rows),
+        at_gap=row >= 0,
         action=_action(scope.program),
     )
 

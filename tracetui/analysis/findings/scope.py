@@ -183,6 +183,7 @@ class Scope:
         *,
         action: str = "",
         at_most: Severity = Severity.MAJOR,
+        at_gap: bool = False,
     ) -> Iterator[Finding]:
         """A finding with the saving in ns that it is about, none where that is not worth a sentence.
 
@@ -192,7 +193,7 @@ class Scope:
         severity = self.weigh(cost)
         if severity is not None:
             title = f"{statement}: {self.amount(cost)}"
-            yield Finding(id, min(severity, at_most), title, evidence, advice, row, cost, action)
+            yield Finding(id, min(severity, at_most), title, evidence, advice, row, cost, action, at_gap)
 
     def amount(self, cost: int) -> str:
         """A time in ns and its share in words: `287.6 ms, 27 % of the steps`."""

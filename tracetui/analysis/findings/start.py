@@ -54,6 +54,7 @@ def start_up(scope: Scope) -> Iterator[Finding]:
         "Run the program until everything has been used once, then record: schedule(wait=..., warmup=...). "
         "CUDA_MODULE_LOADING=EAGER tells whether lazy loading of modules is part of it.",
         longest(trace, calls) if len(calls) else longest_part(scope, parts),
+        at_gap=not len(calls),
         action="warm up before recording",
     )
 
@@ -96,6 +97,7 @@ def allocator(scope: Scope) -> Iterator[Finding]:
             "; ".join(told) + (f"; the GPU idle meanwhile for {duration(cost)}"),
             _memory_advice(len(taken), len(freed), len(pinned), flushed),
             longest_part(scope, parts),
+            at_gap=True,
             action="keep the memory" if flushed or not len(pinned) else "allocate pinned memory once",
         )
     if scope.weigh(cost) is None:

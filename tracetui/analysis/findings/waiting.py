@@ -55,6 +55,7 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
         f"{read}; afterwards the GPU was idle for {duration(cost)}",
         _READ_LESS if reads else _WAIT_LESS,
         longest_part(scope, parts),
+        at_gap=True,
         action="read values from the GPU less often" if reads else "leave out the waits that nothing needs",
     )
 
@@ -175,6 +176,7 @@ def dependency(scope: Scope) -> Iterator[Finding]:
             "See which event the stream waits for"
             + (", and record from an earlier moment on." if early else ", and start what records it earlier."),
             row,
+            at_gap=True,
             action="" if early else "start what the stream waits for earlier",
             at_most=Severity.NOTE if early else Severity.MAJOR,
         )

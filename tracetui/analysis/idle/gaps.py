@@ -179,7 +179,7 @@ def _waits(trace: Trace, rows: Int64) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, eq=False)
 class IdleBlocks:
-    """Gaps as blocks to draw; parallel arrays in order of start."""
+    """Gaps, or parts of them, as blocks to draw; parallel arrays, those of one device in order of start."""
 
     process: Int64
     """Number in `lane_numbers(trace).process` of the device's lanes."""
@@ -189,6 +189,12 @@ class IdleBlocks:
     """A `Cause`; `cause_words.WORDS` has the text."""
     after: Int64
     """The GPU activity that ends the gap."""
+
+
+def idle_part_blocks(trace: Trace) -> IdleBlocks:
+    """Every part of every gap as a block with its own cause, times in ns; of one device in order of start."""
+    idle, parts = idleness(trace), idle_parts(trace)
+    return IdleBlocks(idle.device[parts.gap], parts.start, parts.end, parts.cause, idle.after[parts.gap])
 
 
 def idle_blocks(trace: Trace) -> IdleBlocks:

@@ -20,9 +20,6 @@ FAMILY_WORDS = {
     Family.OVERHEAD: "profiler",
 }
 """What a family is called in the legend."""
-IDLE_WORDS = ("idle: the CPU was late", "idle: in the launch call", "idle: launched, waiting")
-"""The three sorts of idle time, in the order of the palette."""
-
 
 INK = 0.66
 """By this factor the lines of a hatching are darker on a light ground."""

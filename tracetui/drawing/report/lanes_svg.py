@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.idle.cause_words import WORDS, Cause
+from tracetui.analysis.idle.cause_words import WORDS
 from tracetui.analysis.idle.gaps import idle_blocks
 from tracetui.analysis.kernel_names import Family
 from tracetui.drawing.format import shorten
 from tracetui.drawing.report.arrangement import Arrangement, Blocks, Row, Stretch, arrange, blocks
-from tracetui.drawing.report.colours import FAMILY_WORDS, IDLE_WORDS, letter, slice_class
+from tracetui.drawing.report.colours import FAMILY_WORDS, letter, slice_class
 from tracetui.drawing.report.words import text
 from tracetui.drawing.timeline.axis import tick_label, tick_step
+from tracetui.drawing.timeline.idle_classes import IDLE_CLASS, IDLE_WORDS
 from tracetui.drawing.timeline.labels import SHORTEST
 from tracetui.drawing.timeline.palette import palette
 from tracetui.drawing.timeline.raster import Picture
@@ -176,7 +177,8 @@ class _Drawing:
             longest = int(np.argmax((end - start)[these])) + these.start
             why = int(cause[longest])
             left, width = float(made.left[i]), float(made.right[i] - made.left[i])
-            outlines.setdefault(_sort_of(why), []).append(f"M{left:.2f} {self.height + 2}h{width:.2f}v9h-{width:.2f}z")
+            outline = outlines.setdefault(int(IDLE_CLASS[why]), [])
+            outline.append(f"M{left:.2f} {self.height + 2}h{width:.2f}v9h-{width:.2f}z")
             said = f"idle {duration(int(end[longest] - start[longest]))}: {WORDS[why]}"
             if these.stop - these.start > 1:
                 said = f"{count(these.stop - these.start)} gaps, the longest {said}"
@@ -187,9 +189,9 @@ class _Drawing:
             if width >= GLYPH * (len(WORDS[why]) + 2):
                 at = f'x="{left + width / 2:.2f}" y="{self.height + 10:g}"'
                 self._words.append(f'<text class="cause" {at}>{text(WORDS[why])}</text>')
-        for sort, outline in outlines.items():
+        for sort, shapes in outlines.items():
             self.idle.add(sort)
-            self._shapes.append(self._hatching(f"{self.key}-gaps{number}-{sort}", sort, outline))
+            self._shapes.append(self._hatching(f"{self.key}-gaps{number}-{sort}", sort, shapes))
         self._shapes += told
         self.height += ROW
 
@@ -223,11 +225,6 @@ class _Drawing:
         self.height += ROW
         self._name(f"≤ {curve.limit}", quiet=True)
         self.height += ROW
-
-
-def _sort_of(cause: int) -> int:
-    """Whether the CPU was late (0), the launch call took long (1), or the work waited (2)."""
-    return 0 if cause < Cause.LAUNCH else 1 if cause < Cause.LATENCY else 2
 
 
 def _within_budget(picture: Picture, rows: tuple[Row, ...], stretch: Stretch) -> list[Blocks]:
@@ -269,7 +266,16 @@ def _beyond(stretch: Stretch, height: int, until_ns: int | None) -> str:
 
 def _patterns(key: str) -> str:
     """Hatchings that tell the sorts of idle time apart without colour."""
-    shapes = ("M-1 7L7 -1", "M0 2H6M0 5H6", "M1 1h1.5M4 4h1.5")
+    shapes = (
+        "M2 0V6M5 0V6",
+        "M0 3H6M3 0V6",
+        "M-1 -1L7 7",
+        "M-1 7L7 -1",
+        "M-1 7L7 -1M-1 -1L7 7",
+        "M0 2H6M0 5H6",
+        "M1 1h1.5M4 4h1.5",
+        "M3 3h1",
+    )
     return "".join(
         f'<pattern id="{key}-idle{number}" class="idle{number}" width="6" height="6" patternUnits="userSpaceOnUse">'
         f'<path d="{shape}" stroke="currentColor" stroke-width="1.6"/></pattern>'

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tracetui.analysis.kernel_names import Family
 from tracetui.drawing.timeline.cells import Frame
+from tracetui.drawing.timeline.idle_classes import IDLE_WORDS
 from tracetui.drawing.timeline.labels import codes
 from tracetui.drawing.timeline.palette import BOLD, GROUND, REVERSE, UNDERLINE, Palette
 
@@ -24,9 +25,6 @@ FAMILY_WORDS = {
     Family.OVERHEAD: "profiler",
 }
 """What slices of a family are called."""
-
-IDLE_WORDS = ("idle: late CPU", "idle: launch calls", "idle: waiting")
-"""What the colours of idle time stand for, in the order of `Palette.idle`."""
 
 SIGNS = (
     ("▂▅", "busy share of a cell"),

@@ -58,7 +58,7 @@ _SHADES_OF_16 = {
     Family.PYTHON: (8, 7),
     Family.OVERHEAD: (1, 9),
 }
-_IDLE, _IDLE_OF_16 = (208, 180, 110), (9, 3, 12)
+_IDLE, _IDLE_OF_16 = (175, 36, 178, 208, 32, 180, 110, 244), (13, 10, 11, 9, 14, 3, 12, 8)
 _LETTERS = "garpcnxoutyv" + "x" * VARIED
 _VARIED = ((109, 66), (139, 96), (144, 101), (108, 65), (174, 131), (110, 67), (180, 137))
 _VARIED_OF_16 = ((14, 6), (13, 5), (11, 3), (10, 2), (9, 1), (12, 4), (7, 8))
@@ -84,7 +84,7 @@ class Palette:
     quiet: int
     """Colour of ticks, rules and secondary words on the widget's own background."""
     idle: NDArray[np.int16]
-    """Colours of idle time of a device: for a late CPU, for launch calls, for waiting."""
+    """Colours of idle time of a device, by `idle_classes.IDLE_CLASS` of its cause."""
     letters: NDArray[np.uint32] | None
     """Code point of each family's letter, None where colours suffice."""
     colours: int

@@ -74,6 +74,15 @@ class Picture:
         """The track of a counter."""
         return self._slice_tracks + number
 
+    def band_of(self, row: int) -> int:
+        """The number of the band of idle time of the device of a GPU activity, -1 for none."""
+        process = int(lane_numbers(self.trace).process[self.trace.slices.lane[row]]) if row >= 0 else -1
+        return next((number for number, band in enumerate(self.idles) if band.process == process), -1)
+
+    def is_idle_track(self, track: int) -> bool:
+        """Whether a track is the idle time of a device."""
+        return track >= self.idle_track(0)
+
     def idle_track(self, number: int) -> int:
         """The track of the idle time of a device."""
         return self._slice_tracks + len(self.curves) + number

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.axis import axis
 from tracetui.drawing.timeline.cells import SPACE, Frame
+from tracetui.drawing.timeline.gap_shading import ShadedGap, shade
 from tracetui.drawing.timeline.labels import codes, single_width
 from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line
 from tracetui.drawing.timeline.outside_shading import Stretch, veil
@@ -42,6 +43,8 @@ class View:
     origin: str = ""
     """What that moment is called on the axis."""
     focused: bool = False
+    gap: ShadedGap | None = None
+    """The gap that is selected, and not the slice that ends it."""
     inside: tuple[Stretch, Stretch] | None = None
     """What the timeline is about, on threads and on devices, in ns; None for everything."""
 
@@ -100,7 +103,7 @@ class Scene:
             (line.track for line in lines),
             view.window,
             max(width, 0),
-            selected=view.selected,
+            selected=view.selected if view.gap is None else -1,
             lit=view.lit,
             colours=colours,
         )
@@ -108,8 +111,10 @@ class Scene:
             if view.inside is not None and line.lane >= 0:
                 on_device = self.picture.trace.lanes[line.lane].kind in ON_DEVICE
                 veil(tracks, i, view.inside[on_device], view.window, colours)
+            if view.gap is not None:
+                self._shade_gap(tracks, i, line, view, colours)
         before = self._point_at_lit(tracks, lines, view)
-        selected = self._tracks_of([view.selected] if view.selected >= 0 else [])
+        selected = self._selected_tracks(view)
         marked = selected | self._tracks_of(view.lit)
         if view.mark_ns is not None:
             _draw_mark(tracks, view.window.cell_of(view.mark_ns), colours)
@@ -147,6 +152,9 @@ class Scene:
         """
         moments = [] if view.mark_ns is None else [(view.mark_ns, "◆", GROUND)]
         trace, row = self.picture.trace, view.selected
+        if view.gap is not None:
+            launched = [] if view.gap.launch_ns is None else [(view.gap.launch_ns, "▽", colours.lit)]
+            return [*moments, *launched, (view.gap.on_device[0], "▼", colours.selected)]
         if row < 0:
             return moments
         start, kind = trace.slices.start, trace.slices.kind
@@ -164,7 +172,9 @@ class Scene:
             return f"{duration(view.window.ns_per_cell * width)} wide"
         if view.selected < 0:
             return "Δ –"
-        distance = int(self.picture.trace.slices.start[view.selected]) - view.mark_ns
+        slices = self.picture.trace.slices
+        moment = int(slices.start[view.selected]) if view.gap is None else view.gap.on_device[0]
+        distance = moment - view.mark_ns
         return f"Δ {'+' if distance > 0 else ''}{duration(distance)}"
 
     def _draw_label(self, frame: Frame, y: int, line: Line, left: int, colours: Palette) -> None:
@@ -188,6 +198,23 @@ class Scene:
             frame.write(y, 1, codes(shorten(line.note, left - 2)), quiet)
         elif line.number == 1 and lane.kind == LaneKind.CPU:
             frame.write(y, 1, codes(shorten(single_width(clean(lane.process)), left - 2)), quiet)
+
+    def _shade_gap(self, tracks: Frame, i: int, line: Line, view: View, colours: Palette) -> None:
+        """Shade the gap on a line, if that is one of its own."""
+        gap = view.gap
+        if gap is None:
+            return
+        if line.lane in gap.lanes:
+            on_device = self.picture.trace.lanes[line.lane].kind in ON_DEVICE
+            shade(tracks, i, gap.on_device if on_device else gap.on_threads, view.window, colours)
+        elif gap.idle_band >= 0 and line.track == self.picture.idle_track(gap.idle_band):
+            shade(tracks, i, gap.on_device, view.window, colours)
+
+    def _selected_tracks(self, view: View) -> set[int]:
+        """The track of the selected slice, or of the idle time with the selected gap."""
+        if view.gap is not None:
+            return {self.picture.idle_track(view.gap.idle_band)} if view.gap.idle_band >= 0 else set()
+        return self._tracks_of([view.selected] if view.selected >= 0 else [])
 
     def _tracks_of(self, rows: Iterable[int]) -> set[int]:
         """The tracks on which slices stand."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.gaps import IdleBlocks
 from tracetui.drawing.timeline.cells import FROM_BOTTOM, SPACE, Frame
+from tracetui.drawing.timeline.idle_classes import IDLE_CLASS
 from tracetui.drawing.timeline.labels import codes
 from tracetui.drawing.timeline.palette import GROUND, Palette
 from tracetui.model.intervals import Int64, covered_within
@@ -112,7 +113,7 @@ class IdleBand:
         frame.chars[row, some] = np.where(share[some] >= _FULL, DASH, FROM_BOTTOM[level])
         cause = self._causes(first[some], last[some])
         if not colours.mono:
-            frame.fg[row, some] = colours.idle[_CLASS[cause]]
+            frame.fg[row, some] = colours.idle[IDLE_CLASS[cause]]
         self._letter(frame, row, edges)
 
     def _touching(self, edges: Int64) -> tuple[Int64, Int64]:
@@ -141,5 +142,3 @@ class IdleBand:
 
 
 _SHORTEST = min(map(len, WORDS)) + 2
-_CLASS = np.array([0 if cause < Cause.LAUNCH else 1 if cause < Cause.LATENCY else 2 for cause in Cause], np.int64)
-"""Whether the CPU was late, the launch call took long, or the work waited."""

@@ -98,7 +98,9 @@ SUSPEND = Key("ctrl+z", "suspend; `fg` in the shell comes back")
 QUIT = Key("q", "quit; closes the help and lists to pick from")
 QUIT_ANYWHERE = Key("ctrl+c", "quit, also while typing")
 
-NEXT = Key("full_stop", "next: kernel; on the timeline slice of the row; in a comparison kernel of A", BOTH)
+NEXT = Key(
+    "full_stop", "next: kernel, in Gaps the gap; on the timeline slice of the row; in a comparison kernel of A", BOTH
+)
 PREVIOUS = Key("comma", "the one before", BOTH)
 NEXT_STEP = Key("right_square_bracket", "next step; in a comparison of both sides", BOTH)
 PREVIOUS_STEP = Key("left_square_bracket", "step before", BOTH)

@@ -24,6 +24,8 @@ class BrowsedTrace(Protocol):
     hints: HintsBar
     selected: int
     """Row of the selected slice, -1 for none."""
+    gap: int
+    """Index in `idleness(trace)` of the selected gap, -1 where a slice is selected."""
     window: Window | None
     """The stretch of time that the lanes show."""
     step: int | None
@@ -31,6 +33,9 @@ class BrowsedTrace(Protocol):
 
     def select(self, row: int, jump: bool = False) -> None:
         """Select a slice; a jump can be undone."""
+
+    def select_gap(self, gap: int, jump: bool = False) -> None:
+        """Select a gap and fit it with its neighbours in the window; a jump can be undone."""
 
     def show_step(self, number: int) -> None:
         """List a step, fit it in the window and select what it launched first."""

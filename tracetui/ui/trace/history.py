@@ -52,8 +52,13 @@ class Marks:
     def toggle(self, viewpoint: Viewpoint, title: str) -> bool:
         """Mark a viewpoint, or remove the mark of the same event (without one: the same viewpoint); True when set."""
         for index, mark in enumerate(self.marks):
-            if mark.viewpoint == viewpoint or mark.viewpoint.event == viewpoint.event >= 0:
+            if mark.viewpoint == viewpoint or _is_of_same_event(mark.viewpoint, viewpoint):
                 del self.marks[index]
                 return False
         self.marks.append(Mark(viewpoint, title))
         return True
+
+
+def _is_of_same_event(a: Viewpoint, b: Viewpoint) -> bool:
+    """Whether two viewpoints are of one slice, or of the gap before one."""
+    return a.event == b.event >= 0 and a.is_gap == b.is_gap

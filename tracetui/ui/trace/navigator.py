@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tracetui.analysis.idle.gap_context import gap_before
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.viewpoint import Viewpoint
@@ -37,7 +38,14 @@ class Navigator:
         event = int(view.trace.slices.event[view.selected]) if view.selected >= 0 else -1
         window = view.window
         every = view.step is None and bool(view.steps)
-        viewpoint = Viewpoint(view.step, view.panes.pane, event, every_step=every, steps_by=view.trace.steps_by)
+        viewpoint = Viewpoint(
+            view.step,
+            view.panes.pane,
+            event,
+            every_step=every,
+            steps_by=view.trace.steps_by,
+            is_gap=view.gap >= 0,
+        )
         if window is None:
             return viewpoint
         length = window.end_ns(view.lanes.cells) - window.start_ns
@@ -59,7 +67,10 @@ class Navigator:
         if viewpoint.pane is not None:
             view.panes.open_tab(viewpoint.pane)
         row = self._row_of(viewpoint)
-        if row >= 0:
+        gap = gap_before(view.trace, row) if viewpoint.is_gap else -1
+        if gap >= 0:
+            view.select_gap(gap)
+        elif row >= 0:
             view.select(row)
         if viewpoint.every_step:
             view.step = None
@@ -68,7 +79,7 @@ class Navigator:
         if viewpoint.start_ns is not None:
             length = viewpoint.length_ns or (viewpoint.start_ns - view.window.start_ns if view.window else 1000.0)
             view.window = Window.over(viewpoint.start_ns, max(length, 1.0), view.lanes.cells)
-        elif row >= 0:
+        elif row >= 0 and gap < 0:
             view.lanes.reveal(row)
 
     def open(self, viewpoint: Viewpoint) -> None:
@@ -97,11 +108,14 @@ class Navigator:
         elif (viewpoint.event >= 0 or viewpoint.kernel > 0) and self._row_of(viewpoint) < 0:
             named = f"event {viewpoint.event}" if viewpoint.event >= 0 else f"kernel {viewpoint.kernel} in this step"
             view.hints.notice(f"There is no {named} in this trace: the view string is of another trace.", warn=True)
+        elif viewpoint.is_gap and view.gap < 0:
+            view.hints.notice(f"There is no gap before event {viewpoint.event}: the event itself is shown.", warn=True)
 
     def mark(self) -> None:
         """Mark this viewpoint, or remove its mark."""
         view = self.view
         name = shorten(short_name(view.trace, view.selected), 60) if view.selected >= 0 else "a time range"
+        name = f"gap before {name}" if view.gap >= 0 else name
         was_set = self.marks.toggle(self.here, name)
         view.hints.notice(f"{'Marked' if was_set else 'No longer marked'}: {name}   (' lists the marks)")
 

@@ -82,6 +82,8 @@ TIMED_PANES = ("kernels", "launches", "gaps")
 """Panes whose rows are walked with the timeline in view: where these are short the timeline may be larger."""
 UNKNOWN_LENGTH = 1000
 """Stands for the length of a list that is not known yet: more rows than any screen has lines."""
+LONGEST_FIRST = ("dur_us", True)
+"""How gaps are sorted at first: column, and whether the largest comes first."""
 
 MAX_KEPT_TABLES = 100
 """Maximum tables kept; the oldest go first."""
@@ -122,6 +124,7 @@ class PaneList(TabbedList):
     def __init__(self, trace: Trace, *, id: str | None = None) -> None:
         super().__init__(TABS, id=id)
         self.trace = trace
+        self.arrangements["gaps"] = ListArrangement(*LONGEST_FIRST)
         if len(steps(trace)) == 0:
             self.arrangements["steps"] = ListArrangement(by="source")
         if not len(module_paths(trace).texts):
@@ -135,6 +138,8 @@ class PaneList(TabbedList):
         """Whether the first row is to be selected once it is listed."""
         self._followed_slices: Sequence[int] = ()
         self._followed_names: Sequence[str] = ()
+        self._follows_gap = False
+        """Whether the gap before the first followed slice is selected, and not that slice."""
 
     def start(self) -> None:
         """Build the tables, once it is known which step comes first."""
@@ -175,9 +180,12 @@ class PaneList(TabbedList):
         if self._is_started:
             self._build()
 
-    def follow(self, slices: Sequence[int], names: Sequence[str]) -> None:
-        """Put the cursor on the selection: the first of `slices`, or of `names` where those are listed."""
-        self._followed_slices, self._followed_names = slices, names
+    def follow(self, slices: Sequence[int], names: Sequence[str], is_gap: bool = False) -> None:
+        """Put the cursor on the selection: the first of `slices`, or of `names` where those are listed.
+
+        With `is_gap` it is the gap before the first slice that is selected.
+        """
+        self._followed_slices, self._followed_names, self._follows_gap = slices, names, is_gap
         self._place_cursor()
 
     def arrange_by(self, arrangement: ListArrangement, select_first: bool = False) -> None:
@@ -197,6 +205,19 @@ class PaneList(TabbedList):
             self.view.announce_row()
         else:
             self._show(0)
+
+    @property
+    def lists_gaps(self) -> bool:
+        """Whether the rows of the current pane are single gaps."""
+        return self.pane == "gaps" and self.arrangement.by is None
+
+    @property
+    def rows_are_gaps(self) -> bool:
+        """Whether the slice of a row stands for the gap before it."""
+        return self.pane == "gaps" and self.arrangement.by != "stream"
+
+    def _first_sort(self, by: str | None) -> tuple[str | None, bool]:
+        return LONGEST_FIRST if self.pane == "gaps" and by is None else (None, False)
 
     @property
     def row_tree(self) -> RowTree | None:
@@ -358,7 +379,8 @@ class PaneList(TabbedList):
         view, arrangement = self.view, self.arrangement
         wanted = DETAILED_COLUMNS.get(f"{self.pane} by {arrangement.by}" if arrangement.by else self.pane, ())
         sentences = []
-        if view.table is not None and view.row >= 0:
+        is_described = self.lists_gaps and self._follows_gap and view.located
+        if view.table is not None and view.row >= 0 and not is_described:
             for column in map(view.table.__getitem__, wanted):
                 text = column.cell(view.row)
                 if text:
@@ -380,6 +402,9 @@ class PaneList(TabbedList):
         elif self.groups_names:
             # Names are read from the top: the cursor stays, and only shows whether it is on the selection's name.
             view.located = view.text in self._followed_names
+        elif self.lists_gaps and not self._follows_gap and self.arrangement.sort == LONGEST_FIRST[0]:
+            # Kernels do not come in this order: the cursor stays on the longest, or where it was left.
+            view.located = False
         elif self._followed_slices:
             view.located = any(view.put_cursor_on_slice(row) for row in self._followed_slices)
             if not view.located and self.pane not in UNTIMED_PANES:

@@ -9,6 +9,7 @@ The commands of a trace view, each declared once; what they do is `TraceView.act
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from textual import on
@@ -18,7 +19,9 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from tracetui.analysis.idle.gaps import idle_blocks
+from tracetui.analysis.idle.gap_context import gap_before
+from tracetui.analysis.idle.gaps import doing, idle_part_blocks
+from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.linking.call_sites import SITES
 from tracetui.analysis.linking.chains import follow, follow_back
 from tracetui.analysis.panes import PANES
@@ -27,11 +30,13 @@ from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.table import Table
 from tracetui.model.trace import GPU_WORK, Trace
-from tracetui.model.viewpoint import Viewpoint, view_string
+from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.description.chain_lines import short_name
+from tracetui.ui.description.gap_description import describe_gap
 from tracetui.ui.trace.export_actions import export_pane, send_row, send_view
+from tracetui.ui.trace.gap_selection import gap_beside, lit_with_gap, shaded_gap, stretch_around
 from tracetui.ui.trace.history import Marks
 from tracetui.ui.trace.navigator import Navigator
 from tracetui.ui.trace.pane_list import TAB_KEYS, PaneList
@@ -119,6 +124,10 @@ class TraceView(SearchableView):
         self.finder = TraceFinder(self, self.navigator)
         self._opening = viewpoint or Viewpoint()
         self._summary: Table | None = None
+        self.gap = -1
+        """Index in `idleness(trace)` of the selected gap, -1 where a slice is selected; `selected` is what ends it."""
+        self._is_idle_explained = False
+        """Whether the causes of idle time are known."""
 
     def compose(self) -> ComposeResult:
         """The parts, from top to bottom."""
@@ -146,22 +155,53 @@ class TraceView(SearchableView):
             return
         if jump:
             self.navigator.leave()
-        self.selected = row
+        self._point_at(row)
         self.lanes.reveal(row)
+
+    def select_gap(self, gap: int, jump: bool = False) -> None:
+        """Select a gap and fit it with its neighbours in the window; a jump can be undone with backspace."""
+        if jump:
+            self.navigator.leave()
+        row = int(idleness(self.trace).after[gap])
+        self._point_at(row, gap)
+        if jump and self._is_idle_explained:
+            self.lanes.uncover(int(doing(self.trace)[gap]))
+        self.lanes.reveal(row)
+        self.window = Window.fit(*stretch_around(self.trace, gap), self.lanes.cells)
+
+    def _point_at(self, row: int, gap: int = -1) -> None:
+        """Make a slice the selected one, or the gap that it ends."""
+        is_other_kind = self.gap != gap and self.selected == row
+        self.gap = gap
+        self.selected = row
+        if is_other_kind:
+            self._show_selection()
 
     def watch_selected(self, row: int) -> None:
         """Everything follows the selection."""
-        trace = self.trace
+        if self.gap >= 0 and int(idleness(self.trace).after[self.gap]) != row:
+            self.gap = -1
+        self._show_selection()
+
+    def _show_selection(self) -> None:
+        trace, row, gap = self.trace, self.selected, self.gap
         chain = chain_of(trace, row)
-        lit = lit_with(trace, row)
+        self.lanes.gap = (
+            shaded_gap(trace, gap, self.picture.band_of(row), self._is_idle_explained) if gap >= 0 else None
+        )
+        lit = lit_with(trace, row) if gap < 0 else lit_with_gap(trace, gap, self._is_idle_explained)
         self.lanes.selected = row
         self.lanes.lit = lit
-        self.panes.details.show(trace, row, chain)
+        if gap >= 0:
+            self.panes.details.explain(partial(describe_gap, trace, gap, self._is_idle_explained, chain_of))
+        else:
+            self.panes.details.show(trace, row, chain)
         number = step_of(trace, row)
         if self.step is not None and number is not None:
             self.step = number
         near = [row, *sorted(lit)[:20], *reversed(chain)] if row >= 0 else []
-        self.panes.follow(near, [trace.name_of(each) for each in near])
+        near = [row] if gap >= 0 else near
+        self.panes.follow(near, [trace.name_of(each) for each in near], gap >= 0)
 
     def watch_window(self, window: Window | None) -> None:
         """Lanes and minimap show the window."""
@@ -221,6 +261,9 @@ class TraceView(SearchableView):
 
     def action_kernel(self, direction: int) -> None:
         """Select the kernel before or after, or without a GPU the slice of the lane; of a filtered list its next."""
+        if self.panes.lists_gaps and has_gpu(self.trace):
+            self._walk_gaps(direction)
+            return
         arrangement = self.panes.arrangement
         is_part = bool(arrangement.filter or arrangement.group) and not self.panes.groups_names
         if self.panes.pane == "kernels" and is_part:
@@ -234,6 +277,23 @@ class TraceView(SearchableView):
         if row < 0:
             self.notice(f"There is no {'kernel' if has_gpu(self.trace) else 'slice'} in that direction.")
         self.select(row)
+
+    def _walk_gaps(self, direction: int) -> None:
+        """Select the next gap of the list, or where gaps are not listed that of the device."""
+        view = self.panes.view
+        if not self.panes.lists_gaps:
+            gap = gap_beside(self.trace, self.gap, direction)
+        else:
+            index = view.cursor + (direction if self.gap >= 0 and view.located else 0)
+            is_listed = view.table is not None and view.table.slices is not None and 0 <= index < len(view.order)
+            gap = -1
+            if is_listed:
+                view.put_cursor(index)
+                gap = gap_before(self.trace, view.slice_row)
+        if gap < 0:
+            self.notice("There is no gap in that direction.")
+        else:
+            self.select_gap(gap)
 
     def action_step(self, direction: int) -> None:
         """Show the step before or after."""
@@ -250,7 +310,7 @@ class TraceView(SearchableView):
         start, end = stretch_of_step(self.trace, number)
         self.window = Window.fit(start, end, self.lanes.cells)
         self.step = number
-        self.selected = first_of_step(self.trace, number)
+        self._point_at(first_of_step(self.trace, number))
 
     def action_all_steps(self) -> None:
         """List all steps, or only that of the selection."""
@@ -311,7 +371,15 @@ class TraceView(SearchableView):
 
     @on(LanesView.Selected)
     def _select_in_lanes(self, message: LanesView.Selected) -> None:
-        self.selected = message.row
+        gap = gap_before(self.trace, message.row) if message.is_gap else -1
+        if gap >= 0:
+            self.select_gap(gap, jump=True)
+        else:
+            self._point_at(message.row)
+
+    @on(LanesView.GapAsked)
+    def _select_gap_beside(self, message: LanesView.GapAsked) -> None:
+        self._walk_gaps(message.direction)
 
     @on(LanesView.Jumping)
     def _remember(self) -> None:
@@ -350,7 +418,12 @@ class TraceView(SearchableView):
 
     @on(TableView.RowHighlighted)
     def _select_in_list(self, message: TableView.RowHighlighted) -> None:
-        if not isinstance(message, TableView.RowChosen):
+        if isinstance(message, TableView.RowChosen):
+            return
+        gap = self._gap_of(message)
+        if gap >= 0:
+            self.select_gap(gap)
+        else:
             self.select(message.slice_row)
 
     @on(TableView.RowChosen)
@@ -369,10 +442,23 @@ class TraceView(SearchableView):
         elif self.panes.pane == "steps":
             self.navigator.leave()
             self.show_step(int(str(table["step"].cell(message.row))))
+        elif (gap := self._gap_of(message)) >= 0:
+            self.select_gap(gap, jump=True)
+            self.lanes.focus()
         elif message.slice_row >= 0:
             self.select(message.slice_row, jump=True)
             self._fit(message.slice_row)
             self.give_keys(self.lanes)
+
+    def _gap_of(self, message: TableView.RowHighlighted) -> int:
+        """The gap that a row of the list stands for, -1 for none."""
+        table = message.table
+        if table is None or message.row < 0:
+            return -1
+        jump = table["jump"].cell(message.row) if self.panes.pane == "findings" and "jump" in table else None
+        if self.panes.rows_are_gaps or (jump and read_view_string(str(jump)).is_gap):
+            return gap_before(self.trace, message.slice_row)
+        return -1
 
     @on(Details.Chosen)
     def _jump(self, message: Details.Chosen) -> None:
@@ -394,8 +480,12 @@ class TraceView(SearchableView):
 
     @on(PaneList.Explained)
     def _draw_idle(self) -> None:
-        self.picture.show_idle(idle_blocks(self.trace))
+        self.picture.show_idle(idle_part_blocks(self.trace))
         self.lanes.changed()
+        if not self._is_idle_explained:
+            self._is_idle_explained = True
+            if self.gap >= 0:
+                self._show_selection()
 
     @on(Bar.Pressed, "#steps")
     def _press_step(self, message: Bar.Pressed) -> None:

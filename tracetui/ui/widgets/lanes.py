@@ -25,6 +25,7 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from tracetui.drawing.timeline.cells import Frame
+from tracetui.drawing.timeline.gap_shading import ShadedGap
 from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.outside_shading import Stretch
 from tracetui.drawing.timeline.raster import Picture, Window
@@ -92,6 +93,8 @@ class LanesView(Surface, can_focus=True):
     """The stretch of time on screen; None before anything is shown."""
     selected: reactive[int] = reactive(-1, repaint=False, init=False)
     """Row of the selected slice, -1 for none."""
+    gap: reactive[ShadedGap | None] = reactive(None, repaint=False, init=False)
+    """The gap that is selected, in which case `selected` is the slice that ends it."""
     lit: reactive[frozenset[int]] = reactive(frozenset(), repaint=False, init=False)
     """Rows of the slices that belong with the selected one."""
     mark_ns: reactive[int | None] = reactive(None, repaint=False, init=False)
@@ -107,11 +110,19 @@ class LanesView(Surface, can_focus=True):
 
         row: int
         lanes: LanesView
+        is_gap: bool = False
+        """Whether it is the gap before that slice."""
 
         @property
         def control(self) -> LanesView:
             """The lanes, for `@on` selectors."""
             return self.lanes
+
+    @dataclass
+    class GapAsked(Message):
+        """The user wants the gap after (1) or before (-1) the selected one."""
+
+        direction: int
 
     class Jumping(Message):
         """The user goes elsewhere by a key from which `backspace` is to lead back; posted before anything moved."""
@@ -148,7 +159,7 @@ class LanesView(Surface, can_focus=True):
     def show_scene(self, scene: Scene) -> None:
         """Show a trace as a scene arranges it."""
         self._scene = scene
-        self.selected, self.lit, self.mark_ns, self.window = -1, frozenset(), None, None
+        self.selected, self.lit, self.mark_ns, self.window, self.gap = -1, frozenset(), None, None, None
         self.changed()
 
     @property
@@ -176,13 +187,18 @@ class LanesView(Surface, can_focus=True):
         if self._scene.layout.reveal(row):
             self.changed()
 
+    def uncover(self, row: int) -> None:
+        """Unfold and scroll the lanes so that the row of a slice is on screen, without panning."""
+        if self._scene is not None and row >= 0 and self._scene.layout.reveal(row):
+            self.changed()
+
     def draw(self, last: Frame | None) -> Frame | None:
         """The whole grid, or a copy of the last one with the lines of the selection drawn anew."""
         if self._scene is None:
             return None
         width, height = self.size
         view = View(self._current(), self.selected, self.lit, self.mark_ns, self.origin_ns, self.origin, self.has_focus)
-        view = replace(view, inside=self._inside)
+        view = replace(view, inside=self._inside, gap=self.gap)
         marks = self.lit | {self.selected} if self.selected >= 0 else self.lit
         # The one that was selected may be highlighted still, in another colour.
         turned = {self._drawn_selected, self.selected} if self._drawn_selected != self.selected else set()
@@ -213,6 +229,10 @@ class LanesView(Surface, can_focus=True):
     def watch_selected(self) -> None:
         """Only the lines of the old and the new selection are drawn again."""
         self.changed(everything=False)
+
+    def watch_gap(self) -> None:
+        """The shade crosses lanes."""
+        self.changed()
 
     def watch_lit(self) -> None:
         """Scroll to the highlighted slices, as far as the selected one stays on screen."""
@@ -253,9 +273,7 @@ class LanesView(Surface, can_focus=True):
         """Show the selected slice with as much around it."""
         if self._scene is not None and self.selected >= 0:
             self.post_message(self.Jumping())
-            slices = self._scene.picture.trace.slices
-            begin, end = int(slices.start[self.selected]), int(slices.end[self.selected])
-            self._move(Window.fit(begin, end, self.cells, 0.5))
+            self._move(Window.fit(*self._selected_stretch(), self.cells, 0.5))
 
     def action_lane(self, direction: int) -> None:
         """Select the nearest slice on the next line that has one on screen."""
@@ -270,6 +288,9 @@ class LanesView(Surface, can_focus=True):
     def action_slice(self, direction: int) -> None:
         """Select the next or previous slice of the row or stream."""
         if self._scene is None:
+            return
+        if self.gap is not None:
+            self.post_message(self.GapAsked(direction))
             return
         if self.selected < 0:
             layout = self._scene.layout
@@ -294,7 +315,7 @@ class LanesView(Surface, can_focus=True):
         if self._scene is None or self.selected < 0:
             self.mark_ns = None
             return
-        moment = int(self._scene.picture.trace.slices.start[self.selected])
+        moment = self._selected_stretch()[0]
         self.mark_ns = None if self.mark_ns == moment else moment
 
     def action_fold(self) -> None:
@@ -370,7 +391,11 @@ class LanesView(Surface, can_focus=True):
             self._fold(lines[number].lane)
             return
         begin, end = self._current().pan(x - left).edges(1).tolist()
-        self._select(self._scene.picture.slice_at(lines[number].track, begin, end))
+        row = self._scene.picture.slice_at(lines[number].track, begin, end)
+        if row >= 0 and self._scene.picture.is_idle_track(lines[number].track):
+            self.post_message(self.Selected(row, self, is_gap=True))
+        else:
+            self._select(row)
 
     def _fold(self, lane: int) -> None:
         if self._scene is not None and lane >= 0:
@@ -382,6 +407,7 @@ class LanesView(Surface, can_focus=True):
         """Select a slice, bring it on screen and inform the parent; -1 leaves all as it is."""
         if row >= 0:
             self.post_before_redraw(self.Selected(row, self))
+            self.gap = None
             self.reveal(row)
             self.selected = row
 
@@ -422,12 +448,22 @@ class LanesView(Surface, can_focus=True):
     def _cursor_cell(self) -> float:
         """The cell of the selection's middle where that is on screen, else the middle of the screen."""
         if self._scene is not None and self.selected >= 0:
-            slices, window = self._scene.picture.trace.slices, self._current()
-            begin = max(float(slices.start[self.selected]), window.start_ns)
-            end = min(float(slices.end[self.selected]), window.end_ns(self.cells))
+            start, stop = self._selected_stretch()
+            window = self._current()
+            begin = max(float(start), window.start_ns)
+            end = min(float(stop), window.end_ns(self.cells))
             if begin <= end:
                 return window.position((begin + end) / 2) - 0.5
         return self.cells / 2
+
+    def _selected_stretch(self) -> Stretch:
+        """Start and end in ns of the selected slice or gap."""
+        if self.gap is not None:
+            return self.gap.on_device
+        if self._scene is None:
+            return 0, 1
+        slices = self._scene.picture.trace.slices
+        return int(slices.start[self.selected]), int(slices.end[self.selected])
 
     def _current(self) -> Window:
         """The window, or all of the trace while there is none."""

@@ -198,7 +198,9 @@ class TabbedList(Widget):
         group = replace(
             group, sort=arrangement.sort, descending=arrangement.descending, cursor=max(self.view.cursor, 0)
         )
-        self.arrange_by(replace(arrangement, by=None, sort=None, descending=False, group=group), select_first=True)
+        sort, descending = self._first_sort(None)
+        opened = replace(arrangement, by=None, sort=sort, descending=descending, group=group)
+        self.arrange_by(opened, select_first=True)
         return True
 
     def close_group(self) -> None:
@@ -210,6 +212,10 @@ class TabbedList(Widget):
             self.arrange_by(closed)
             self.view.put_cursor(group.cursor)
             self.view.announce_row()
+
+    def _first_sort(self, by: str | None) -> tuple[str | None, bool]:
+        """By what rows in a grouping are sorted at first, and whether the largest comes first."""
+        return None, False
 
     def _group_at(self, table: Table, row: int) -> OpenGroup | None:
         """The group at a row of the grouped table; None where its rows cannot be told."""
@@ -259,7 +265,8 @@ class TabbedList(Widget):
         groupings = (None, *self.groupings)
         if len(groupings) > 1:
             by = groupings[(groupings.index(self.arrangement.by) + 1) % len(groupings)]
-            self.arrange_by(replace(self.arrangement, by=by, sort=None, descending=False, group=None))
+            sort, descending = self._first_sort(by)
+            self.arrange_by(replace(self.arrangement, by=by, sort=sort, descending=descending, group=None))
 
     @on(TableView.HeaderClicked)
     def _sort_by_title(self, message: TableView.HeaderClicked) -> None:

@@ -1,0 +1,29 @@
+"""Questions about time that someone who read only the README answers in a few keys: the longest gap, and what filled it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.terminal.walks import left, opened
+
+SIZES = [(200, 50), (120, 40)]
+
+pytestmark = pytest.mark.full
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_longest_gap_and_what_the_cpu_did_in_it(start, size, shared_trace):
+    """Four keys: the pane Gaps, the longest gap, its details, and a page of them."""
+    tmux = opened(start, size, shared_trace("d06_h100_stack_mem.json.gz"))
+    tmux.press("6")
+    tmux.wait_for("duration▾", "126.05 ms", "data loading")
+    tmux.press("Enter")
+    screen = tmux.wait_for("Gap of 126.05 ms: GPU 0 ran nothing", "125.72 ms", "99.7 %")
+    width = int(screen[screen.index("ms wide") - 7 : screen.index("ms wide")].split(".")[0].split()[-1])
+    assert 126 < width < 160
+    tmux.press("Tab")
+    tmux.press("C-d")
+    screen = tmux.wait_for("CPU was in", "zoom_shift", "the CPU meanwhile")
+    assert "104.47 ms" in screen and "83 %" in screen
+    assert "_interpolation.py(739): zoom" in screen.replace("\n", "")
+    left(tmux)
