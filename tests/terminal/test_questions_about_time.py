@@ -1,4 +1,4 @@
-"""Questions about time that someone who read only the README answers in a few keys: the longest gap, and what filled it."""
+"""Questions about time that someone who read only the README answers in a few keys: the longest gap, and its cause."""
 
 from __future__ import annotations
 
