@@ -237,7 +237,8 @@ def stack_recording(scope: Scope) -> Iterator[Finding]:
     late = scope.lead_in + int(idle.cpu_late[scope.gaps].sum())
     if has_gpu and late < MIN_CPU_BOUND_SHARE * scope.time:
         return
-    waited = f"; the GPU waited for the CPU {scope.amount(late)}" if has_gpu else ""
+    before = f", {duration(scope.lead_in)} of it before its first activity" if scope.lead_in else ""
+    waited = f"; the GPU waited for the CPU {scope.amount(late)}{before}" if has_gpu else ""
     yield Finding(
         "stack-recording",
         Severity.NOTE,

@@ -276,7 +276,7 @@ class Verdict:
         if 2 * self.not_recorded > self.unused:
             line += ", mostly where nodes of graphs were not recorded"
         if 2 * self.before_capture > self.unused:
-            line += ", mostly before activities that were launched before the capture"
+            line += ", mostly before activities launched before the capture or as it began"
         if self.wait < MIN_GAP_NS:
             return line
         return f"{line}, {rounded_percent(self.unused_pct)} with the GPU wait of {duration(self.wait)} before it"
