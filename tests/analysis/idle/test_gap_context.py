@@ -73,6 +73,23 @@ def test_names_have_the_time_that_they_spent_themselves_within_the_gap() -> None
     assert [each.time for each in cpu_names_of(trace, 0, 2)] == [5 * MS, 3 * MS]
 
 
+def test_no_moment_counts_twice_where_slices_outlive_their_callers() -> None:
+    trace = make_trace(
+        [
+            launch(0, 1_000, 1),
+            kernel("a", 2_000, 8_000, correlation=1),
+            op("aten::outer", 10_000, 40_000),
+            op("aten::outlives", 20_000, 60_000),
+            op("aten::overlaps", 30_000, 60_000),
+            launch(95_000, 1_000, 2),
+            kernel("b", 100_000, 8_000, correlation=2),
+        ]
+    )
+    found = {trace.name_of(each.row): each.time for each in cpu_names_of(trace, 0, 10)}
+    assert sum(found.values()) <= 90_000
+    assert found["aten::overlaps"] == 60_000 and found["aten::outer"] == 10_000
+
+
 def test_slices_count_that_lie_mostly_in_the_gap() -> None:
     trace = waiting()
     names = {trace.name_of(row) for row in cpu_slices_of(trace, 0).tolist()}

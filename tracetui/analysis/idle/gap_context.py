@@ -12,6 +12,7 @@ import numpy as np
 from tracetui.analysis.common.groups import distinct, group
 from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.idle.clock import clock_skew
+from tracetui.analysis.idle.gaps import open_at
 from tracetui.analysis.idle.idle_parts import idle_contents
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.model.intervals import Int64
@@ -94,22 +95,25 @@ def cpu_slices_of(trace: Trace, gap: int) -> Int64:
 
 
 def cpu_names_of(trace: Trace, gap: int, most: int) -> list[CpuName]:
-    """The names in which the threads of a gap spent most of it, without what they called."""
+    """The names in which the threads of a gap spent most of it, without what they called.
+
+    Every moment of a thread counts once, for the innermost slice that was open.
+    """
     begin, end = on_cpu(trace, gap)
     slices = trace.slices
     rows = _touching(trace, gap, begin, end)
-    inside = np.clip(np.minimum(slices.end[rows], end) - np.maximum(slices.start[rows], begin), 0, None)
-    index = np.searchsorted(rows, slices.parent[rows])
-    known = (slices.parent[rows] >= 0) & (index < len(rows))
-    known[known] = rows[index[known]] == slices.parent[rows[known]]
-    own = inside.copy()
-    np.subtract.at(own, index[known], inside[known])
-    own = np.maximum(own, 0)
-    rows, own = rows[own > 0], own[own > 0]
-    names = group(slices.name[rows])
+    inner, spent = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for lane in distinct(slices.lane[rows].astype(np.int64)).tolist():
+        mine = rows[slices.lane[rows] == lane]
+        edges = np.unique(np.clip(np.concatenate([slices.start[mine], slices.end[mine]]), begin, end))
+        inner.append(open_at(trace, np.full(len(edges) - 1, lane), edges[:-1]))
+        spent.append(np.diff(edges))
+    row, time = np.concatenate(inner), np.concatenate(spent)
+    each = group(row[row >= 0])
+    own, names = each.sum(time[row >= 0]).astype(np.int64), group(slices.name[each.key])
     sums, largest = names.sum(own), names.largest(own)
     order = np.argsort(-sums, kind="stable")[:most].tolist()
-    return [CpuName(int(rows[largest[i]]), int(sums[i]), int(names.calls[i])) for i in order]
+    return [CpuName(int(each.key[largest[i]]), int(sums[i]), int(names.calls[i])) for i in order]
 
 
 def _touching(trace: Trace, gap: int, begin: int, end: int) -> Int64:

@@ -66,8 +66,10 @@ MIN_LIST_LINES = 14
 """Lines that the list keeps beside the details, with its titles, where lanes could use more than half."""
 
 TRACE_COMMANDS: list[BindingType] = [
-    command(keys.NEXT, "kernel(1)", "Next kernel", "In time order, over all streams.", "kernel"),
-    command(keys.PREVIOUS, "kernel(-1)", "Previous kernel", "In time order, over all streams.", "kernel"),
+    command(keys.NEXT, "kernel(1)", "Next kernel", "In time order, over all streams; in Gaps the next gap.", "kernel"),
+    command(
+        keys.PREVIOUS, "kernel(-1)", "Previous kernel", "In time order, over all streams; in Gaps a gap.", "kernel"
+    ),
     command(keys.PREVIOUS_STEP, "step(-1)", "Previous step", "Shows and lists that step.", "step"),
     command(keys.NEXT_STEP, "step(1)", "Next step", "Shows and lists that step.", "step"),
     command(keys.FOLLOW, "follow(1)", "Follow the link", "Kernel → launch → op → its forward op.", "follow"),

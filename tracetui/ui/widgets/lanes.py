@@ -83,8 +83,16 @@ class LanesView(Surface, can_focus=True):
         *timeline_commands("zoom", "fit", "same", "fold"),
         command(keys.DOWN, "lane(1)", "Row below", "The nearest slice on the next row that has one.", "row"),
         command(keys.UP, "lane(-1)", "Row above", "The nearest slice on the row above that has one.", "row"),
-        command(keys.NEXT, "slice(1)", "Next slice", "On this row of the thread or stream.", "slice"),
-        command(keys.PREVIOUS, "slice(-1)", "Previous slice", "On this row of the thread or stream.", "slice"),
+        command(
+            keys.NEXT, "slice(1)", "Next slice", "On this row of the thread or stream; of a gap the next one.", "slice"
+        ),
+        command(
+            keys.PREVIOUS,
+            "slice(-1)",
+            "Previous slice",
+            "On this row of the thread or stream; of a gap the one before.",
+            "slice",
+        ),
         command(keys.FIRST, "end_of_row(-1)", "First slice", "On this row of the thread or stream."),
         command(keys.LAST, "end_of_row(1)", "Last slice", "On this row of the thread or stream."),
     ]
