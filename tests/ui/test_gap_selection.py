@@ -142,8 +142,8 @@ async def test_a_finding_about_idle_time_goes_to_its_gap():
         table = app.list.table
         assert table is not None
         titles = [str(row["title"]) for row in table.rows()]
-        index = next(i for i, title in enumerate(titles) if "data loader" in title)
-        await keys(pilot, "home", *["j"] * index, "enter")
+        assert "data loader" in titles[0] and app.list.cursor == 0
+        await keys(pilot, "enter")
         assert gap_of(app) == (80, 380)
         assert shown_stretch(app)[1] >= 400 * US
 
@@ -168,6 +168,10 @@ async def test_the_gap_is_shaded_on_its_device_and_on_the_launching_thread(colou
             assert frame.bg[line, inside] == used.veil != frame.bg[line, outside]
         else:
             assert frame.chars[line, inside] == DOT != frame.chars[line, outside]
+        band = next(
+            i for i, each in enumerate(lanes._scene.layout.lines) if each.track == lanes._scene.picture.idle_track(0)
+        )
+        assert " data loading " in frame.text(band + lanes._scene.axis_lines)
         assert frame.text(0)[left + window.cell_of(80 * US)] == "▼"
         assert frame.text(0)[left + window.cell_of(370 * US)] == "▽"
 

@@ -207,7 +207,12 @@ class Scene:
         if line.lane in gap.lanes:
             on_device = self.picture.trace.lanes[line.lane].kind in ON_DEVICE
             shade(tracks, i, gap.on_device if on_device else gap.on_threads, view.window, colours)
-        elif gap.idle_band >= 0 and line.track == self.picture.idle_track(gap.idle_band):
+        elif (
+            colours.veil != GROUND
+            and not colours.mono
+            and gap.idle_band >= 0
+            and line.track == self.picture.idle_track(gap.idle_band)
+        ):
             shade(tracks, i, gap.on_device, view.window, colours)
 
     def _selected_tracks(self, view: View) -> set[int]:

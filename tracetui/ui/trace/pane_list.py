@@ -405,6 +405,9 @@ class PaneList(TabbedList):
         elif self.lists_gaps and not self._follows_gap and self.arrangement.sort == LONGEST_FIRST[0]:
             # Kernels do not come in this order: the cursor stays on the longest, or where it was left.
             view.located = False
+        elif self.pane == "findings":
+            # The most severe is on top: a finding that is about the selection by chance is no reason to leave it.
+            view.located = view.slice_row >= 0 and view.slice_row in self._followed_slices[:1]
         elif self._followed_slices:
             view.located = any(view.put_cursor_on_slice(row) for row in self._followed_slices)
             if not view.located and self.pane not in UNTIMED_PANES:

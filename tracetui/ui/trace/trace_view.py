@@ -166,8 +166,8 @@ class TraceView(SearchableView):
             self.navigator.leave()
         row = int(idleness(self.trace).after[gap])
         self._point_at(row, gap)
-        if jump and self._is_idle_explained:
-            self.lanes.uncover(int(doing(self.trace)[gap]))
+        if self._is_idle_explained:
+            self.lanes.uncover(int(doing(self.trace)[gap]), unfold=jump)
         self.lanes.reveal(row)
         self.window = Window.fit(*stretch_around(self.trace, gap), self.lanes.cells)
 

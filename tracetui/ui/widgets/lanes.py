@@ -195,9 +195,9 @@ class LanesView(Surface, can_focus=True):
         if self._scene.layout.reveal(row):
             self.changed()
 
-    def uncover(self, row: int) -> None:
-        """Unfold and scroll the lanes so that the row of a slice is on screen, without panning."""
-        if self._scene is not None and row >= 0 and self._scene.layout.reveal(row):
+    def uncover(self, row: int, unfold: bool) -> None:
+        """Scroll the lanes, and unfold them if wanted, so that the row of a slice is on screen, without panning."""
+        if self._scene is not None and row >= 0 and self._scene.layout.reveal(row, unfold):
             self.changed()
 
     def draw(self, last: Frame | None) -> Frame | None:
