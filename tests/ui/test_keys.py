@@ -238,6 +238,28 @@ async def test_a_key_that_does_nothing_here_says_where_it_does():
             assert app.text("#hints") == sentence
 
 
+@pytest.mark.parametrize("key", ["ctrl+d", "pageup", "enter"])
+async def test_a_key_of_other_parts_names_them_in_the_lanes(key):
+    async with shown(training()) as (app, pilot):
+        app.screen.set_focus(app.view.lanes)
+        await pilot.press(key)
+        assert app.text("#hints").endswith("works in the list and the details.")
+        app.screen.set_focus(app.list)
+        await pilot.press(key)
+        assert "works" not in app.text("#hints")
+
+
+async def test_backspace_after_a_jump_that_led_nowhere_says_that_there_is_none():
+    async with shown(training()) as (app, pilot):
+        await pilot.press("0", "backspace")
+        await pilot.press("f", "f", "backspace", "backspace", "f5")
+        assert app.text("#hints") == "F5 does nothing: ? lists the keys."
+        app.screen.set_focus(app.view.query_one(Details))
+        app.view.navigator.leave()
+        await pilot.press("backspace")
+        assert app.text("#hints") == "There is no jump to undo."
+
+
 async def test_a_trace_without_steps_says_so_to_the_keys_of_steps():
     events = [op("aten::mm", 0, 1000), launch(10, 5, 1), kernel("gemm", 100, 500, correlation=1)]
     async with shown(make_trace(events)) as (app, pilot):
@@ -264,16 +286,17 @@ async def test_a_notice_goes_with_the_next_key():
         assert app.text("#hints").startswith("Now at")
 
 
-@pytest.mark.parametrize("name", ["X", "f1", "P", "left"])
+@pytest.mark.parametrize("name", ["X", "f1", "P", "left", "ctrl+w"])
 def test_where_a_key_works_is_a_sentence(name):
     sentence = where_it_works(name, name if len(name) == 1 else None)
     assert (
         sentence
         == {
             "X": "X (swap A and B) works in a comparison.",
-            "f1": "",
+            "f1": "F1 does nothing: ? lists the keys.",
+            "ctrl+w": "",
             "P": "P does nothing: ? lists the keys.",
-            "left": "← (left) works everywhere.",
+            "left": "← (left) has no use here.",
         }[name]
     )
 

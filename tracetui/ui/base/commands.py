@@ -90,7 +90,13 @@ def reason_against(screen: Screen[Any], name: str, character: str | None) -> str
                 return ""
             explain = getattr(node, "reason", None)
             reasons.append(explain(action) if explain is not None else "")
-    return next(filter(None, reasons), "") if reasons else where_it_works(name, character)
+    return next(filter(None, reasons), "") if reasons else where_it_works(name, character, _parts_for(screen, name))
+
+
+def _parts_for(screen: Screen[Any], name: str) -> list[str]:
+    """Names of the parts of a screen that declare a command for a key."""
+    nodes = [node for node in screen.walk_children() if name in _commands_by_key(type(node))]
+    return list(dict.fromkeys(str(getattr(node, "HELP_WHERE", "")) for node in nodes if hasattr(node, "HELP_WHERE")))
 
 
 @cache

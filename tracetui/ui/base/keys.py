@@ -6,6 +6,8 @@ the timeline); its meaning does not. The tables of `docs/screen.md` are these de
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -37,6 +39,8 @@ DISPLAY = {
     "ctrl+right": "ctrl+→",
 }
 """What a person calls a key that Textual has a long name for."""
+
+_FUNCTION_KEY = re.compile(r"f\d+")
 
 EVERYWHERE = "everywhere"
 TRACE = "in a trace"
@@ -174,12 +178,18 @@ def declared_keys() -> dict[str, Key]:
     return {name: key for key in DECLARED for name in key.names.split(",")}
 
 
-def where_it_works(name: str, character: str | None) -> str:
-    """A sentence that says where a key does something; of a printed character that does nothing anywhere, that."""
+def where_it_works(name: str, character: str | None, parts: Sequence[str] = ()) -> str:
+    """A sentence that says where a key does something, or that it does nothing anywhere.
+
+    `parts` are the parts of the screen that have a use for the key.
+    """
     key = declared_keys().get(name)
     if key is not None:
-        meaning = key.meaning.partition(":")[0].partition(";")[0]
-        return f"{shown_key(name)} ({meaning}) works {key.where}."
-    if character is not None and character.isprintable():
-        return f"{character} does nothing: ? lists the keys."
-    return ""
+        what = f"{shown_key(name)} ({key.meaning.partition(':')[0].partition(';')[0]})"
+        if key.where != EVERYWHERE:
+            return f"{what} works {key.where}."
+        return (
+            f"{what} works in {' and '.join(f'the {part}' for part in parts)}." if parts else f"{what} has no use here."
+        )
+    shown = name.upper() if _FUNCTION_KEY.fullmatch(name) else character
+    return f"{shown} does nothing: ? lists the keys." if shown is not None and shown.isprintable() else ""

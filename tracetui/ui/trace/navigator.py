@@ -55,11 +55,12 @@ class Navigator:
         """Remember this viewpoint before a jump."""
         self.history.leave(self.here)
 
-    def back(self) -> None:
-        """Undo the last jump."""
+    def back(self) -> bool:
+        """Undo the last jump; False where none led away from here."""
         viewpoint = self.history.back(self.here)
         if viewpoint is not None:
             self.visit(viewpoint)
+        return viewpoint is not None
 
     def visit(self, viewpoint: Viewpoint) -> None:
         """Go to a viewpoint; fields that it leaves open stay as they are."""

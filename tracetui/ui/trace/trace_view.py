@@ -343,7 +343,9 @@ class TraceView(SearchableView):
 
     def action_back(self) -> None:
         """Undo the last jump."""
-        self.navigator.back()
+        if not self.navigator.back():
+            # What was left is where the user is: a key was pressed that went nowhere.
+            self.notice(self.reason("back"))
 
     def action_mark(self) -> None:
         """Mark this viewpoint, or unmark it."""
