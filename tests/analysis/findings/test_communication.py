@@ -47,7 +47,7 @@ def test_what_is_exposed_is_counted_moment_by_moment(items):
     events: list[Event] = []
     moments: dict[bool, set[int]] = {True: set(), False: set()}
     for number, (start, dur, communicates) in enumerate(items, 1):
-        name, stream = (NCCL, COMM) if communicates else ("gemm", f"stream {number}")
+        name, stream = NCCL if communicates else "gemm", f"stream {number}"
         events += [launch(0, 1, number), kernel(name, 10 + start, dur, stream, correlation=number)]
         moments[communicates] |= set(range(10 + start, 10 + start + dur))
     exposed = len(moments[True] - moments[False])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.support.build import annotation, kernel, launch, make_trace, op, step
-from tests.support.findings import ids
+from tests.support.findings import ids, one
 from tests.support.paths import SAMPLES
 from tracetui import load
-from tracetui.analysis.findings import finding_list, findings
+from tracetui.analysis.findings import Severity, finding_list, findings
 from tracetui.analysis.panes import PANES
-from tracetui.model.trace import Quality
+from tracetui.model.trace import Device, Quality
 from tracetui.model.viewpoint import read_view_string
 
 
@@ -104,3 +104,26 @@ def test_compiling_takes_the_views_of_a_linear_away():
         transposed = [row for row in PANES["ops"].build(trace).rows() if row["name"] == "aten::t"]
         calls[variant] = transposed[0]["calls"] if transposed else 0
     assert calls == {"eager": 3, "compile": 0}
+
+
+def test_the_note_says_how_long_a_hundred_percent_is():
+    work = [kernel("k", 100_000 * number + 50_000, 20_000, correlation=number + 1) for number in range(3)]
+    calls = [launch(100_000 * number + 40_000, 500, number + 1) for number in range(3)]
+    slices = [*(step(number, 100_000 * number, 100_000) for number in range(3)), *calls, *work]
+    assert PANES["findings"].build(make_trace(slices)).note.startswith("100 % is 300.0 µs: for each step the longer")
+    assert PANES["findings"].build(make_trace(slices), 1).note.startswith("100 % is 100.0 µs: for the step the longer")
+    alone = PANES["findings"].build(make_trace([*calls, *work])).note
+    assert alone == "100 % is 230.0 µs, from the first call or operator to the end of the last activity."
+    assert PANES["findings"].build(make_trace([op("aten::mm", 0, 10)])).note == ""
+
+
+def test_a_duration_that_cannot_be_is_no_cost_and_comes_first():
+    product = "ampere_sgemm_128x128_nn"
+    calls = [launch(10 * number, 5, number + 1) for number in range(6)]
+    work = [kernel(product, 1_000 + 20_000 * number, 15_000, correlation=number + 1) for number in range(6)]
+    device = Device(0, "NVIDIA A100-SXM4-40GB", {"computeMajor": 8, "computeMinor": 0, "numSms": 108})
+    assert one(make_trace([*calls, *work], [device]), "fp32-math").cost == 90_000
+    endless = [kernel(product, 1_000, 90_000_000, correlation=1), *work[1:]]
+    first, *others = finding_list(make_trace([*calls, *endless], [device]))
+    assert (first.id, first.severity) == ("untrusted", Severity.MAJOR)
+    assert all((finding.cost or 0) <= 75_000 for finding in others)

@@ -12,17 +12,24 @@ from tracetui.analysis.findings.scope import Scope
 from tracetui.model.trace import Kind
 
 
-def test_a_step_takes_the_longer_of_its_time_on_the_cpu_and_the_time_to_the_next_steps_first_kernel():
+def test_a_step_takes_the_longer_of_its_time_on_the_cpu_and_the_time_since_the_step_before_ended_on_the_gpu():
     calls = [launch(10, 5, 1), launch(110, 5, 2), launch(210, 5, 3)]
     work = [
         kernel("a", 20, 400, correlation=1),
         kernel("b", 500, 100, correlation=2),
         kernel("c", 900, 70, correlation=3),
     ]
-    trace = make_trace([step(0, 0, 100), step(1, 100, 100), step(2, 200, 300), *calls, *work])
-    # From the start of the first step to b, from b to c, and the CPU time of the last, which is longer than c.
-    assert Scope(trace, None).time == 500 + 400 + 300
-    assert [Scope(trace, number).time for number in (0, 1, 2)] == [500, 400, 300]
+    trace = make_trace([step(0, 0, 100), step(1, 100, 100), step(2, 200, 500), *calls, *work])
+    # From the start of the first step to the end of a, from there to the end of b, and the CPU time of the last step.
+    assert [Scope(trace, number).time for number in (0, 1, 2)] == [420, 180, 500]
+    assert Scope(trace, None).time == 420 + 180 + 500
+
+
+def test_the_wait_before_its_first_kernel_is_part_of_each_step():
+    calls = [launch(60, 5, 1), launch(160, 5, 2), launch(260, 5, 3)]
+    work = [kernel("k", at + 70, 30, correlation=number) for number, at in ((1, 0), (2, 100), (3, 200))]
+    trace = make_trace([*(step(number, 100 * number, 100) for number in range(3)), *calls, *work])
+    assert [Scope(trace, number).time for number in (0, 1, 2)] == [100, 100, 100]
 
 
 def test_the_wait_that_ends_the_capture_is_no_time_of_the_step():

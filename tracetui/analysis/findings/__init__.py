@@ -51,6 +51,7 @@ from tracetui.analysis.findings.unjudged import not_judged
 from tracetui.analysis.findings.waiting import dependency, host_sync, pageable_copy
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
+from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, view_string
@@ -132,7 +133,22 @@ def findings(trace: Trace, step: int | None = None, by: str | None = None) -> Ta
             texts(col.JUMP, _jumps(trace, every, number)),
         ),
         rows,
+        _whole(trace, step, every),
         headline=headline(Scope(trace, step), every),
+    )
+
+
+def _whole(trace: Trace, step: int | None, every: list[Finding]) -> str:
+    """What the shares in the findings are shares of, in a sentence; empty where none has one."""
+    if all(finding.cost is None for finding in every):
+        return ""
+    scope = Scope(trace, step)
+    if len(steps(trace)) == 0:
+        return f"100 % is {duration(scope.time)}, from the first call or operator to the end of the last activity."
+    each = "each step" if step is None else "the step"
+    return (
+        f"100 % is {duration(scope.time)}: for {each} the longer of its time on the CPU and the time from the end of "
+        "the step before on the GPU to its own."
     )
 
 

@@ -80,8 +80,9 @@ def _all_idle(scope: Scope) -> str:
     """All idle time, whatever the cause, with the shares that the verdict rests on."""
     judged = verdict_on(scope.trace, scope.step)
     share = judged.idle_text.removeprefix("idle ") if judged else "0 %"
+    wait = " and before it" if judged and judged.wait else ""
     devices = max(device_count(scope), 1)
-    return f"the GPU is idle for {duration(scope.idle // devices)} in all, {share}"
+    return f"the GPU is idle for {duration(scope.idle // devices)} in {scope.title}{wait}, {share}"
 
 
 def _each_device(scope: Scope) -> str:

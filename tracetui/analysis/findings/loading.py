@@ -26,14 +26,15 @@ def data_loading(scope: Scope) -> Iterator[Finding]:
     rows = inside if len(inside := scope.inside(every)) else every
     calls = len(union(slices.start[rows], slices.end[rows])[0])
     spent = covered(slices.start[rows], slices.end[rows])
-    lead = f", and {duration(before)} before the first kernel, which is in no gap" if before else ""
+    idle = [f"{duration(between)} between kernels"] if between else []
+    idle += [f"{duration(before)} before the first kernel, which is in no gap"] if before else []
     row = longest_part(scope, parts)
     yield from scope.priced(
         "data-loading",
         between + before,
         f"The GPU waits for the data loader{_where(scope.program)}",
         f"{scope.per_step(calls, 'call')}, {duration(spent)} of CPU time; the GPU idle meanwhile for "
-        f"{duration(between)}{lead}",
+        + ", and ".join(idle),
         _advice(scope.program),
         row if row >= 0 else longest(trace, rows),
         at_gap=row >= 0,

@@ -15,6 +15,7 @@ from tracetui.analysis.common.groups import distinct, group
 from tracetui.analysis.common.stretches import Axis, Stretches
 from tracetui.analysis.findings.finding import Finding, Severity, severity_of
 from tracetui.analysis.findings.program import Program, program
+from tracetui.analysis.health.time_checks import impossible_activities
 from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.idle.idleness import device_order, idleness
 from tracetui.analysis.idle.waits import flush, sync_calls
@@ -45,11 +46,12 @@ class Scope:
 
     @cached_property
     def activities(self) -> Int64:
-        """GPU activities that the steps launched, in order of start.
+        """GPU activities that the steps launched, in order of start, without those whose durations are impossible.
 
         All of them in a trace without steps, and where it is not known of any what launched it.
         """
         every = links(self.trace).gpu
+        every = every[~np.isin(every, impossible_activities(self.trace))]
         if self.step is None and (step_index(self.trace, every) < 0).all():
             return every
         return self.inside(every)
@@ -106,8 +108,9 @@ class Scope:
     def time(self) -> int:
         """Time in ns that the steps took.
 
-        That is for each step the longer of its time on the CPU and the time from its first GPU activity to that of the
-        next step; the first step counts from its start. Without steps it is the time from the first call or operator
+        That is for each step the longer of its time on the CPU and the time on the GPU from the end of the step before
+        to its own; the first step counts from its start. So the wait before its first GPU activity is part of each
+        step, as it is in the findings. Without steps it is the time from the first call or operator
         to the end of the last one or of the last GPU activity. The wait that ends the capture is left out. Steps of
         several threads that run side by side, as those of merged ranks do, count in the mean over the threads.
         """
@@ -230,7 +233,25 @@ class Scope:
     @cached_property
     def step_times(self) -> Int64:
         """What each step of the trace took, in ns, whichever is in scope; see `time`."""
-        return np.asarray(np.maximum(self._on_cpu, self._on_gpu + self._leads))
+        return np.asarray(np.maximum(self._on_cpu, self._periods))
+
+    @cached_property
+    def _periods(self) -> Int64:
+        """Time in ns from the end of the last GPU activity of the steps before each to that of its own, or from the
+        start of the first step of its thread; 0 for steps without GPU activity.
+        """
+        every, slices = steps(self.trace), self.trace.slices
+        rows = links(self.trace).gpu
+        index = step_index(self.trace, rows)
+        last = np.full(len(every), np.iinfo(np.int64).min)
+        np.maximum.at(last, index[index >= 0], slices.end[rows[index >= 0]])
+        took = np.zeros(len(every), np.int64)
+        for lane in distinct(every.lane).tolist():
+            on_lane = np.flatnonzero(every.lane == lane)
+            mine = on_lane[last[on_lane] > np.iinfo(np.int64).min]
+            ends = np.maximum.accumulate(np.append(every.start[on_lane[0]], last[mine]))
+            took[mine] = np.diff(ends)
+        return took
 
     @cached_property
     def step_views(self) -> tuple[tuple[Int64, Int64], ...]:

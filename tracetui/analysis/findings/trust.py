@@ -16,13 +16,14 @@ from tracetui.analysis.health.recording_checks import CLIPPED_CHECK
 from tracetui.analysis.health.time_checks import CLOCK_CHECK, LENGTH_CHECK
 from tracetui.analysis.idle.clock import clock_skew
 from tracetui.analysis.idle.idleness import idleness
+from tracetui.analysis.linking.links import links
 from tracetui.model.quantities import counted, duration
 
 MAX_NAMED_CHECKS = 4
 """Maximum checks named in a sentence, the heaviest first."""
 
 LENGTH_CHECKS = (CLIPPED_CHECK, LENGTH_CHECK)
-"""Checks of durations, which are weighed as minor at least."""
+"""Checks of durations, which are weighed by the share of the GPU time that is wrong, and as minor at least."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ def _problem(scope: Scope, check: Check) -> _Problem | None:
         return _Problem(Severity.NOTE, words, check, doubt.row)
     if check.name in LENGTH_CHECKS:
         # One wrong duration spoils every sum that it is in.
-        severity = max(severity or Severity.MINOR, Severity.MINOR)
+        spoilt = severity_of(doubt.size / max(int(scope.trace.slices.dur[links(scope.trace).gpu].sum()), 1))
+        severity = max(severity or Severity.MINOR, spoilt or Severity.MINOR, Severity.MINOR)
     return None if severity is None else _Problem(severity, f"{check.name} {doubt.count:,}", check, doubt.row)
 
 

@@ -57,19 +57,36 @@ def runs_past(trace: Trace) -> Doubt | None:
     rows, slices = _by_stream(trace), trace.slices
     if len(rows) == 0:
         return None
-    trace_links = links(trace)
-    index = np.searchsorted(trace_links.launches, trace_links.launch[rows])
-    in_graph = (trace_links.launch[rows] >= 0) & (np.append(trace_links.counts, 0)[index] > 1)
-    lane, axis = slices.lane[rows], Axis.around(slices.start[rows], slices.end[rows])
-    starts, ends = axis.position(lane, slices.start[rows]), axis.position(lane, slices.end[rows])
-    inside = np.searchsorted(starts, ends) - np.arange(len(rows)) - 1
-    bad = np.flatnonzero((inside >= MIN_CONTAINED_ACTIVITIES) & ~in_graph)
+    bad, inside = _past_others(trace)
     if len(bad) == 0:
         return Doubt(0)
-    worst = int(bad[np.argmax(inside[bad])])
-    row = int(rows[worst])
+    worst = int(np.argmax(inside))
+    row = int(bad[worst])
     words = f"{duration(int(slices.dur[row]))}, past {inside[worst]:,} later ones: {trace.name_of(row)}"
-    return Doubt(len(bad), len(rows), words, row)
+    return Doubt(len(bad), len(rows), words, row, int(slices.dur[bad].sum()))
+
+
+def impossible_activities(trace: Trace) -> Int64:
+    """GPU activities whose durations are wrong, because several later ones of their stream ran within them."""
+    return _past_others(trace)[0]
+
+
+def _past_others(trace: Trace) -> tuple[Int64, Int64]:
+    """Such activities, and how many later ones start and end within each."""
+
+    def find() -> tuple[Int64, Int64]:
+        rows, slices, trace_links = _by_stream(trace), trace.slices, links(trace)
+        if len(rows) == 0:
+            return rows, rows
+        index = np.searchsorted(trace_links.launches, trace_links.launch[rows])
+        in_graph = (trace_links.launch[rows] >= 0) & (np.append(trace_links.counts, 0)[index] > 1)
+        lane, axis = slices.lane[rows], Axis.around(slices.start[rows], slices.end[rows])
+        starts, ends = axis.position(lane, slices.start[rows]), axis.position(lane, slices.end[rows])
+        inside = np.searchsorted(starts, ends) - np.arange(len(rows)) - 1
+        bad = np.flatnonzero((inside >= MIN_CONTAINED_ACTIVITIES) & ~in_graph)
+        return rows[bad], inside[bad]
+
+    return trace.remember("activities past others", find)
 
 
 def graph_holes(trace: Trace) -> Doubt | None:
