@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.trace.history import History, Marks
 
@@ -21,6 +23,19 @@ def test_leaving_the_same_place_twice_counts_once() -> None:
     history.leave(A)
     history.leave(A)
     assert history.viewpoints == [A]
+
+
+def test_back_from_a_jump_to_another_part_alone_returns_to_the_part() -> None:
+    history = History()
+    from_list = replace(A, part="list")
+    history.leave(from_list)
+    history.leave(A)
+    assert history.viewpoints == [from_list]
+    assert history.back(replace(A, part="lanes")) == from_list
+    history.leave(from_list)
+    assert history.back(from_list) is None
+    history.leave(A)
+    assert history.back(replace(A, part="lanes")) is None
 
 
 def test_back_skips_where_one_already_is() -> None:

@@ -224,6 +224,26 @@ async def test_backspace_undoes(name):
         assert name == "a row" or (after.event, after.step) == (before.event, before.step)
 
 
+async def test_backspace_undoes_a_jump_with_its_focus():
+    async with shown(training()) as (app, pilot):
+        before = app.view.navigator.here
+        await keys(pilot, "enter")
+        assert app.view.lanes.has_focus
+        await keys(pilot, "backspace")
+        assert app.list.has_focus and app.view.navigator.here.start_ns == pytest.approx(before.start_ns)
+        await keys(pilot, "o")
+        assert "works" not in app.text("#hints") and app.view.panes.arrangement.sort is not None
+        # A jump that stays in its part leaves the focus where it was moved to since.
+        await keys(pilot, "f", "tab", "backspace")
+        assert app.view.lanes.has_focus
+        # What fits already is left for the lanes alone.
+        app.screen.set_focus(app.list)
+        await keys(pilot, "enter", "tab", "shift+tab")
+        app.screen.set_focus(app.list)
+        await keys(pilot, "enter", "backspace")
+        assert app.list.has_focus
+
+
 async def test_a_key_that_does_nothing_here_says_where_it_does():
     async with shown(training()) as (app, pilot):
         for key, sentence in {

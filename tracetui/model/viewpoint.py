@@ -36,6 +36,8 @@ class Viewpoint:
     """Name of what counts as a step; empty for the steps of the profiler."""
     is_gap: bool = False
     """Whether the gap before that event is selected, and not the event itself."""
+    part: str = ""
+    """Part of the screen that has the focus, where a jump leads to another part; never in a view string."""
 
 
 ALL = "all"

@@ -7,7 +7,7 @@ from typing import Protocol
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.trace import Trace
 from tracetui.ui.trace.pane_list import PaneList
-from tracetui.ui.widgets.hints_bar import HintsBar
+from tracetui.ui.widgets.hints_bar import FocusedPart, HintsBar
 from tracetui.ui.widgets.lanes import LanesView
 from tracetui.ui.widgets.search_line import SearchLine
 
@@ -39,3 +39,9 @@ class BrowsedTrace(Protocol):
 
     def show_step(self, number: int) -> None:
         """List a step, fit it in the window and select what it launched first."""
+
+    def focused_part(self) -> FocusedPart:
+        """The part of the screen that has the focus, and its name."""
+
+    def focus_part(self, name: str) -> None:
+        """Give the focus to the part of a name."""

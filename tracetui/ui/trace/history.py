@@ -18,15 +18,19 @@ class History:
 
     def leave(self, viewpoint: Viewpoint) -> None:
         """Remember a viewpoint before jumping away; the same one twice in a row counts once."""
-        if not self.viewpoints or self.viewpoints[-1] != viewpoint:
+        last = self.viewpoints[-1] if self.viewpoints else None
+        if last is None or viewpoint not in (last, replace(last, part="")):
             self.viewpoints.append(viewpoint)
             del self.viewpoints[:-MAX_JUMPS]
 
     def back(self, current: Viewpoint) -> Viewpoint | None:
-        """Forget and return the last viewpoint that differs from the current one, None when there is none."""
+        """Forget and return the last viewpoint that differs from the current one, None when there is none.
+
+        The part with the focus counts where the jump led to another part.
+        """
         while self.viewpoints:
             viewpoint = self.viewpoints.pop()
-            if viewpoint != current:
+            if viewpoint != (current if viewpoint.part else replace(current, part="")):
                 return viewpoint
         return None
 

@@ -51,15 +51,18 @@ class Navigator:
         length = window.end_ns(view.lanes.cells) - window.start_ns
         return replace(viewpoint, start_ns=window.start_ns, length_ns=length)
 
-    def leave(self) -> None:
-        """Remember this viewpoint before a jump."""
-        self.history.leave(self.here)
+    def leave(self, to_part: bool = False) -> None:
+        """Remember this viewpoint before a jump, and the focus before one to another part of the screen."""
+        part = self.view.focused_part()[1] if to_part else ""
+        self.history.leave(replace(self.here, part=part))
 
     def back(self) -> bool:
         """Undo the last jump; False where none led away from here."""
-        viewpoint = self.history.back(self.here)
+        viewpoint = self.history.back(replace(self.here, part=self.view.focused_part()[1]))
         if viewpoint is not None:
             self.visit(viewpoint)
+            if viewpoint.part:
+                self.view.focus_part(viewpoint.part)
         return viewpoint is not None
 
     def visit(self, viewpoint: Viewpoint) -> None:

@@ -223,6 +223,10 @@ class TraceView(SearchableView):
             return self.lanes, "lanes"
         return self, "details" if self.panes.details.has_focus else "list"
 
+    def focus_part(self, name: str) -> None:
+        """Give the focus to the part of a name."""
+        self.give_keys({"lanes": self.lanes, "details": self.panes.details}.get(name, self.panes.view))
+
     def on_resize(self) -> None:
         """Fit lines and lanes to the new size."""
         self.share_height()
@@ -323,7 +327,7 @@ class TraceView(SearchableView):
 
     def action_steps_by(self) -> None:
         """List what can count as a step."""
-        self.navigator.leave()
+        self.navigator.leave(to_part=True)
         self.panes.open_tab("steps")
         self.panes.arrange_by(replace(self.panes.arrangement, by="source", sort=None, filter=""))
         self.give_keys(self.panes.view)
@@ -447,10 +451,12 @@ class TraceView(SearchableView):
             self.navigator.leave()
             self.show_step(int(str(table["step"].cell(message.row))))
         elif (gap := self._gap_of(message)) >= 0:
+            self.navigator.leave(to_part=True)
             self.select_gap(gap, jump=True)
-            self.lanes.focus()
+            self.give_keys(self.lanes)
         elif message.slice_row >= 0:
-            self.select(message.slice_row, jump=True)
+            self.navigator.leave(to_part=True)
+            self.select(message.slice_row)
             self._fit(message.slice_row)
             self.give_keys(self.lanes)
 
