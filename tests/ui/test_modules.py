@@ -78,6 +78,18 @@ async def test_the_cursor_follows_the_selection_to_the_innermost_listed_row() ->
         assert listed(app) == ["▸ Net_0", "▸ Net_0"] and app.list.cursor == 1
 
 
+async def test_a_selection_outside_all_modules_leaves_the_cursor_on_the_first_row() -> None:
+    outside = [op("aten::copy_", 10, 500), launch(20, 5, 900), kernel("copy", 100, 200, correlation=900)]
+    async with shown(make_trace([*outside, *_events(net())]), (160, 45)) as (app, pilot):
+        await keys(pilot, "home")
+        assert app.selected == "copy"
+        await keys(pilot, "C")
+        assert listed(app) == ["▸ Net_0", "  (outside)"] and app.list.cursor == 0 and not app.list.located
+        # Moved to, the row is that of the selection.
+        await keys(pilot, "j")
+        assert app.list.cursor == 1 and app.list.located
+
+
 async def test_a_filter_or_a_sort_lists_rows_of_all_levels() -> None:
     async with shown(net(), (160, 45)) as (app, pilot):
         await keys(pilot, "C")

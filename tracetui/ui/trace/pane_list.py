@@ -424,6 +424,10 @@ class PaneList(TabbedList):
             else:
                 rows = np.flatnonzero(paths.equal(path or None))
             index = np.flatnonzero(np.isin(view.order, rows))
+            if frame < 0:
+                # What lies in nothing is no reason to leave the top for the row of all the rest.
+                view.located = view.row in rows
+                return
             if len(index):
                 view.put_cursor(int(index[0]))
                 view.located = True
