@@ -32,6 +32,23 @@ async def test_rows_stay_until_a_condition_is_whole_and_the_mistake_is_pointed_a
         assert app.view.search_line.below.text == ""
 
 
+async def test_a_mistyped_column_keeps_the_rows_of_the_condition_before_it() -> None:
+    async with shown(training()) as (app, pilot):
+        await keys(pilot, "F", *"dur > 100us & ")
+        kept, tab = rows(app), "filter 'dur > 100us'"
+        assert kept
+        for letter in "opp ~ mm":
+            await keys(pilot, letter)
+            assert rows(app) == kept
+        assert tab in app.view.panes._bar.text
+        assert "no column 'opp'" in app.view.search_line.below.text
+        await keys(pilot, "enter")
+        assert rows(app) == kept and tab in app.view.panes._bar.text
+        await keys(pilot, *["backspace"] * len("opp ~ mm"), *"zzz", "enter")
+        # A word that is accepted is a text, which no row contains.
+        assert rows(app) == [] and "No row fits" in app.list.note
+
+
 async def test_enter_does_not_accept_what_is_not_understood() -> None:
     async with shown(training()) as (app, pilot):
         await keys(pilot, "F", *"colour == red", "enter")

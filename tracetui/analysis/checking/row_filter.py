@@ -57,6 +57,11 @@ def is_condition(table: Table, text: str) -> bool:
     return any(_columns_meant(table, match[1]) for match in _COMPARED_NAME.finditer(text))
 
 
+def ends_in_word(table: Table, text: str) -> bool:
+    """Whether a condition ends in a word of its own, which may become the column of a comparison."""
+    return is_condition(table, text) and _TYPED_NAME.search(text.rstrip()) is not None
+
+
 def completions(table: Table, text: str) -> list[str]:
     """Names of the columns that the last word of a filter can become; none where no name is expected."""
     if (match := _TYPED_NAME.search(text.rstrip())) is None:

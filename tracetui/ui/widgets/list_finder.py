@@ -8,8 +8,7 @@ import numpy as np
 from textual.widget import Widget
 
 from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.row_filter import completed, completions, is_condition, kept_rows
-from tracetui.model.table import Table
+from tracetui.analysis.checking.row_filter import completed, completions, ends_in_word, is_condition, kept_rows
 from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.search_line import Search, SearchLine
 from tracetui.ui.widgets.tabbed_list import TabbedList
@@ -21,12 +20,16 @@ class ListFinder:
     def __init__(self, panes: TabbedList, line: SearchLine, hints: HintsBar) -> None:
         self.panes, self.line, self.hints = panes, line, hints
         self.search = Search()
+        self._settled = ""
+        """The last condition that was whole: the filter while the next one is typed."""
 
     def open(self, purpose: str) -> None:
         """Start to type a search or a filter of the list."""
         if purpose == "search":
             self.search = self._new_search()
         if purpose == "filter":
+            table, known = self.panes.table, self.panes.arrangement.filter
+            self._settled = known if table is not None and is_condition(table, known) else ""
             self.line.open(purpose, "list", self.panes.arrangement.filter, self._completed)
             self._suggest(self.panes.arrangement.filter)
         else:
@@ -98,26 +101,27 @@ class ListFinder:
         if table is None:
             return True
         self._suggest(text)
-        is_unfinished = bool(completions(table, text)) and not accepted
+        may_go_on = not accepted and (bool(completions(table, text)) or ends_in_word(table, text))
         try:
-            is_unfinished &= not kept_rows(table, text).any()
+            is_unfinished = not kept_rows(table, text).any() and may_go_on
         except Mistake as mistake:
-            self._list_unfinished(table)
-            if not is_unfinished:
+            self._list_settled()
+            if accepted or not completions(table, text):
                 self.line.show_mistake(str(mistake), mistake.at)
             return False
         if is_unfinished:
-            self._list_unfinished(table)
-        else:
-            self._list(text)
-            rows = len(self.panes.view.order)
-            self.line.show_count(f"{rows:,} row{'' if rows == 1 else 's'} ")
+            self._list_settled()
+            return True
+        if not ends_in_word(table, text) or accepted:
+            self._settled = text if is_condition(table, text) else ""
+        self._list(text)
+        rows = len(self.panes.view.order)
+        self.line.show_count(f"{rows:,} row{'' if rows == 1 else 's'} ")
         return True
 
-    def _list_unfinished(self, table: Table) -> None:
-        """Let the rows stay while a condition is typed, but for those that its beginning kept as a text."""
-        if not is_condition(table, self.panes.arrangement.filter):
-            self._list("")
+    def _list_settled(self) -> None:
+        """List what the last whole condition keeps while the next one is unfinished or wrong."""
+        self._list(self._settled)
         self.line.show_count("")
 
     def _list(self, text: str) -> None:
