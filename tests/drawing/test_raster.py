@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -341,3 +342,21 @@ def test_many_lit_slices_are_found_as_few_are() -> None:
     assert picture._places(rows) == one_by_one
     # The frame stands on the full track alone, the operators on both.
     assert len(one_by_one) > len(rows)
+
+
+@pytest.mark.parametrize("origin_ns", [0, 130, 777])
+def test_labels_of_the_axis_make_room_for_marks(origin_ns):
+    window, width = Window(0, 10), 100
+
+    def labels(marked: set[int]) -> list[tuple[int, str]]:
+        text = "".join(map(chr, axis(window, width, origin_ns, "step 3", marked)))
+        assert all(text[each] in " │" for each in marked)
+        return [(match.start(), match[1]) for match in re.finditer(r"│ *([^│]*?) *(?=│|$)", text)]
+
+    plain = labels(set())
+    assert any(label for _, label in plain)
+    for at in range(width):
+        # Ticks stay where they are, and labels whole: where there is no space for one it is left out.
+        for (tick, label), (before, whole) in zip(labels({at}), plain, strict=True):
+            assert tick == before and label in (whole, "")
+            assert label or not whole or tick < at <= tick + len(whole)

@@ -138,9 +138,10 @@ class Scene:
         quiet = GROUND if colours.mono else colours.quiet
         frame.write(0, 0, codes(shorten(self._reading(view, width - left), left - 1).ljust(left)))
         frame.attributes[0, :left] = BOLD if view.focused else 0
-        frame.write(0, left, axis(view.window, width - left, view.origin_ns, view.origin), quiet)
-        for moment, sign, colour in self._moments(view, colours):
-            at = view.window.cell_of(moment)
+        moments = [(view.window.cell_of(moment), sign, ink) for moment, sign, ink in self._moments(view, colours)]
+        marked = {at for at, _, _ in moments}
+        frame.write(0, left, axis(view.window, width - left, view.origin_ns, view.origin, marked), quiet)
+        for at, sign, colour in moments:
             if 0 <= at < width - left:
                 frame.write(0, left + at, codes(sign), GROUND if colours.mono else colour, BOLD)
 
