@@ -50,3 +50,11 @@ async def test_a_second_search_takes_letters_again():
         burst(app, "slash", *"view", "enter", "n", "n")
         await settle(pilot)
         assert (view.finder.search.text, view.finder.search.index) == ("view", 1)
+
+
+async def test_an_escape_right_behind_enter_clears_what_enter_accepted():
+    async with shown(training()) as (app, pilot):
+        burst(app, "F", *"gemm", "enter", "escape")
+        await settle(pilot)
+        assert not app.view.finder.is_set
+        assert app.focused is app.list

@@ -68,17 +68,17 @@ class TypedText(Input):
 
     def on_key(self, event: Key) -> None:
         """Note the key that ends it and keep what follows: a binding is carried out later than a letter is typed."""
-        if event.key in ("enter", "escape"):
-            self._ended = True
-        elif event.key == "tab" and self.complete is not None and not self._ended:
+        if self._ended:
+            # An escape right behind enter is one of them: it clears what enter accepts.
+            self._early.append(Key(event.key, event.character))
+        elif event.key == "tab" and self.complete is not None:
             self.value = self.complete(self.value)
             self.cursor_position = len(self.value)
-            event.prevent_default()
-            event.stop()
-        elif self._ended:
-            self._early.append(Key(event.key, event.character))
-            event.prevent_default()
-            event.stop()
+        else:
+            self._ended = event.key in ("enter", "escape")
+            return
+        event.prevent_default()
+        event.stop()
 
     def pass_on(self) -> None:
         """Give the keys that came early to what has the focus now."""
