@@ -12,6 +12,8 @@ import pytest
 from tracetui.errors import TracetuiError
 from tracetui.importers.load import load
 
+pytestmark = pytest.mark.full
+
 LAST = b'{"ph":"X","ts":1,"dur":1}'
 MB = 1 << 20
 SHAPES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.widgets import Input, Static
 
 from tests.support.app import settle
@@ -14,6 +15,8 @@ from tracetui.ui.recording.recording_form import RecordingForm
 from tracetui.ui.recording.recording_screen import RecordingScreen
 from workloads.recording.failures import Failure
 from workloads.recording.launcher import Outcome
+
+pytestmark = pytest.mark.full
 
 
 async def test_variants_that_do_not_exist_are_refused_in_the_form(recordings, folder):

@@ -20,6 +20,8 @@ from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.details import Details
 
+pytestmark = pytest.mark.full
+
 
 @pytest.fixture(autouse=True)
 def _long_folder(_own_folder: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ from workloads import registry
 from workloads.recording.failures import Failure
 from workloads.recording.launcher import Options, Outcome
 
+pytestmark = pytest.mark.full
+
 SIZES = [(120, 40), (60, 12)]
 
 

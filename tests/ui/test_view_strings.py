@@ -14,6 +14,8 @@ from tracetui.importers.load import load
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
 
+pytestmark = pytest.mark.full
+
 Walks = Sequence[tuple[str, ...]]
 
 STEPPED = ("right_square_bracket", "full_stop", "full_stop")
