@@ -2,7 +2,7 @@
 PYTHON ?= python
 TEST ?= $(PYTHON) -m pytest
 
-.PHONY: check format-check lint types layers test test-rest test-all nightly format bench bench-gpu findings gpu fuzz mutants audit \
+.PHONY: scanner check format-check lint types layers test test-rest test-all nightly format bench bench-gpu findings gpu fuzz mutants audit \
 	pins pictures reliability
 
 check: format-check lint types layers test
@@ -38,8 +38,9 @@ format:
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
+# A quarter of an hour, with the tables of docs/performance.md written at its end.
 bench:
-	$(PYTHON) -m tests.benchmarks
+	$(PYTHON) -m tests.benchmarks --page docs/performance.md
 
 bench-gpu:
 	$(PYTHON) -m tests.benchmarks.gpu_mlp
@@ -55,7 +56,14 @@ gpu:
 fuzz:
 	$(PYTHON) -m tests.fuzz opening --minutes 10
 	$(PYTHON) -m tests.fuzz panes --minutes 10
+	$(PYTHON) -m tests.fuzz packets --minutes 10
 	$(PYTHON) -m tests.fuzz.mutations --count 3000
+	$(PYTHON) -m tests.fuzz.scanner --minutes 10
+	$(PYTHON) -m tests.fuzz.nesting --minutes 2
+
+# After a change of scanner.c or nesting.c; installing does the same.
+scanner:
+	$(PYTHON) hatch_build.py
 
 # By night: pip install -e '.[mutants]' first. The share of small changes to the pure modules that their tests notice.
 mutants:
@@ -71,7 +79,7 @@ pins:
 	$(PYTHON) -m tests.support.pins > tests/constraints.new
 	mv tests/constraints.new tests/constraints.txt
 
-# The pictures of the screen in docs/, out of sample traces.
+# The pictures of the screen in docs/, of the sample traces and of a simulated one: two minutes.
 pictures:
 	$(PYTHON) docs/pictures.py
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from hatch_build import compiler
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.pins import lowest, project
+from tests.support.wheel_check import faults
 
 pytestmark = pytest.mark.full
 SAMPLE = SAMPLES / "mlp_train_cpu.json.gz"
@@ -58,9 +62,15 @@ def version_of(python: str) -> tuple[int, int]:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     """The project as a wheel."""
-    folder = tmp_path_factory.mktemp("wheel")
-    words = ["wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "-w", str(folder), str(ROOT)]
-    said = subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True)
+    return made_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+def made_wheel(folder: Path, root: Path = ROOT, **environment: str) -> Path:
+    """Build the project into a folder."""
+    words = ["wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "-w", str(folder), str(root)]
+    said = subprocess.run(
+        [sys.executable, "-m", "pip", *words], capture_output=True, text=True, env={**os.environ, **environment}
+    )
     if said.returncode and re.search("connection|resolve|No matching distribution", said.stderr, re.IGNORECASE):
         pytest.skip(f"needs a package index: {said.stderr.strip().splitlines()[-1]}")
     assert said.returncode == 0, said.stderr
@@ -89,10 +99,70 @@ def test_every_dependency_says_from_which_version_on():
     assert len(lowest()) == len(project()["dependencies"])
 
 
+def test_a_wheel_has_the_libraries_where_there_is_a_compiler(wheel):
+    """One wheel serves every Python on a platform; without a compiler it is pure and serves every platform."""
+    assert ("-py3-none-any." in wheel.name) == (compiler() is None)
+    assert faults(wheel) == []
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    """A copy of the checkout, for what is built takes the libraries out of it."""
+    folder = tmp_path_factory.mktemp("copied") / "source"
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".git", "__pycache__", ".*_cache", "sample_traces"))
+    return folder
+
+
+@pytest.mark.parametrize("environment", [{"CC": "no-such-compiler"}, {"TRACETUI_PURE": "1"}], ids=["none", "pure"])
+def test_without_a_compiler_the_wheel_is_pure(source, tmp_path, environment):
+    pure = made_wheel(tmp_path / "wheel", root=source, **environment)
+    assert pure.name.endswith("-py3-none-any.whl")
+    assert faults(pure) == []
+    unpacked = Unpacked(pure, tmp_path)
+    assert "Events are read in Python, as tracetui was installed without a C compiler" in unpacked("--version")
+    assert "aten::mm" in unpacked("show", "ops", str(SAMPLE), "--format", "md")
+
+
+def test_a_wheel_of_another_platform_reads_in_python_and_says_why(source, tmp_path):
+    if compiler() is None:
+        pytest.skip("needs a C compiler")
+    made = made_wheel(tmp_path / "wheel", root=source, TRACETUI_PLATFORM="manylinux_2_17_s390x")
+    assert made.name.endswith("-py3-none-manylinux_2_17_s390x.whl")
+    assert faults(made) and all("is for another machine" in fault for fault in faults(made))
+    unpacked = Unpacked(made, tmp_path)
+    unpacked.make_foreign()
+    assert "Events are read in Python, as _scanner.so cannot be loaded" in unpacked("--version")
+    assert "aten::mm" in unpacked("show", "ops", str(SAMPLE), "--format", "md")
+
+
+class Unpacked:
+    """Runs what is in a wheel with the packages that are installed here."""
+
+    def __init__(self, wheel: Path, folder: Path) -> None:
+        self._folder = folder / "unpacked"
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(self._folder)
+
+    def make_foreign(self) -> None:
+        """Say in the header of every library that it is for s390x."""
+        for library in self._folder.rglob("*.so"):
+            data = bytearray(library.read_bytes())
+            data[18:20] = (22).to_bytes(2, "little")
+            library.write_bytes(data)
+
+    def __call__(self, *words: str) -> str:
+        """What a command prints; it must succeed."""
+        env = {key: value for key, value in os.environ.items() if key not in ("TRACETUI_PURE", "PYTHONPATH")}
+        command = [sys.executable, "-m", "tracetui", *words]
+        said = subprocess.run(command, cwd=self._folder, env=env, capture_output=True, text=True)
+        assert said.returncode == 0, said.stderr
+        return said.stdout
+
+
 @pytest.mark.parametrize("which", ["oldest packages", "newest Python"])
 def test_the_wheel_alone_is_the_whole_tool(installed, which):
     run = installed[which]
-    assert run("-m", "tracetui", "--version").strip() == f"tracetui {project()['version']}"
+    assert run("-m", "tracetui", "--version").splitlines()[0] == f"tracetui {project()['version']}"
     assert "aten::mm" in run("-m", "tracetui", "show", "ops", str(SAMPLE), "--format", "md")
     assert "mlp" in run("-m", "tracetui", "workloads")
     assert run("-c", WALK, str(SAMPLE)).strip() == "left with 0"

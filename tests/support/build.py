@@ -39,8 +39,10 @@ CATEGORIES = {
     Kind.SYNC: "cuda_sync",
     Kind.OVERHEAD: "overhead",
     Kind.BOOKKEEPING: "Trace",
+    Kind.GRAPH_EVENT: "graph_event_node",
+    Kind.GRAPH_HOST: "graph_host_node",
 }
-ON_GPU = {Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET}
+ON_GPU = {Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET, Kind.GRAPH_EVENT, Kind.GRAPH_HOST}
 
 
 @dataclass(frozen=True)
