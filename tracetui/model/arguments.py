@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.model.native_nesting import insertion_index
 from tracetui.model.table import NULL
 
 Int64 = NDArray[np.int64]
@@ -54,5 +55,7 @@ class Arguments:
     def _looked_up(self, values: NDArray[np.integer] | None, events: NDArray[np.integer], absent: int) -> Int64:
         if values is None or len(values) == 0:
             return np.full(len(events), absent, np.int64)
-        index = np.minimum(np.searchsorted(self.event, events), len(self.event) - 1)
+        # The events of a lane mostly ascend.
+        index = insertion_index(self.event.astype(np.int64), events.astype(np.int64))
+        np.minimum(index, len(self.event) - 1, out=index)
         return np.where(self.event[index] == events, values[index], absent).astype(np.int64)

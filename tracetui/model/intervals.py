@@ -2,7 +2,8 @@
 
 Intervals come in *groups* (lanes): `group` ascends, and within a group rows are sorted by start, longest first,
 then file order (R1.8), which is what `sorted_order` gives. Only where intervals of a group overlap without
-containing each other are they walked one by one; everything else is done on whole columns.
+containing each other are they walked one by one; everything else is done on whole columns. Where `nesting.c` was
+compiled it walks all of them, with the same results.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.model import native_nesting
+
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 TOLERANCE = 2_000
 """A child may outlast its parent by this many ns: rounding of integer-microsecond traces (R1.10a)."""
+
+MAX_DEPTH = np.iinfo(np.int16).max
+"""Largest depth and row that slices have."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,12 @@ def nest(group: NDArray[np.integer], start: Int64, end: Int64, tolerance: int = 
     then on top is its parent, and its own end is clipped to the parent's. Orderly stretches are solved by counting,
     all at once; a stretch in which anything outlasts its parent is walked.
     """
+    columns = native_nesting.nest(*_stretches(group), start, end - start, tolerance)
+    return _counted(group, start, end, tolerance) if columns is None else Nesting(*columns)
+
+
+def _counted(group: NDArray[np.integer], start: Int64, end: Int64, tolerance: int) -> Nesting:
+    """The same in Python."""
     close = end.copy()
     cut_by = np.full(len(start), -1, np.int64)
     if len(start) == 0:
@@ -79,9 +91,46 @@ def nest(group: NDArray[np.integer], start: Int64, end: Int64, tolerance: int = 
     parent = _count_parents(opens, closes)
     for first, last in _disorderly(opens, closes, parent):
         _walk(first, last, start, end, parent, close, cut_by, tolerance)
-    depth = tree_depth(parent)
-    row = depth if (cut_by < 0).all() else tree_depth(_above(parent, cut_by))
+    depth = _counted_depth(parent)
+    row = depth if (cut_by < 0).all() else _counted_depth(_above(parent, cut_by))
     return Nesting(parent, depth, row, close, cut_by)
+
+
+@dataclass(frozen=True)
+class NestedSlices:
+    """What slices keep of their nesting; all arrays have one entry per slice."""
+
+    parent: NDArray[np.int32]
+    depth: NDArray[np.int16]
+    row: NDArray[np.int16]
+    """The depth and the row are at most `MAX_DEPTH`."""
+    self_time: Int64
+    overlaps: int
+    """How many of them start inside another and outlast it by more than the tolerance."""
+
+
+def nest_slices(heads: Int64, tails: Int64, start: Int64, dur: Int64) -> NestedSlices:
+    """Nest the rows of stretches [head, tail), which are apart and ascend; all other rows nest in nothing."""
+    columns = native_nesting.nest_slices(heads, tails, start, dur, TOLERANCE)
+    return _nest_slices(heads, tails, start, dur) if columns is None else NestedSlices(*columns)
+
+
+def _nest_slices(heads: Int64, tails: Int64, start: Int64, dur: Int64) -> NestedSlices:
+    """The same in Python."""
+    count = len(start)
+    parent, depth = np.full(count, -1, np.int32), np.zeros(count, np.int16)
+    row, own = np.zeros(count, np.int16), dur.copy()
+    sizes = tails - heads
+    group = np.repeat(np.arange(len(heads)), sizes)
+    rows = np.arange(len(group)) + np.repeat(heads - (np.cumsum(sizes) - sizes), sizes)
+    begin, end = start[rows], start[rows] + dur[rows]
+    nesting = _counted(group, begin, end, TOLERANCE)
+    if len(rows):
+        parent[rows] = np.where(nesting.parent >= 0, rows[nesting.parent], -1)
+    depth[rows] = np.minimum(nesting.depth, MAX_DEPTH)
+    row[rows] = np.minimum(nesting.row, MAX_DEPTH)
+    own[rows] = self_time(nesting, begin, end)
+    return NestedSlices(parent, depth, row, own, nesting.overlaps)
 
 
 def self_time(nesting: Nesting, start: Int64, end: Int64) -> Int64:
@@ -94,13 +143,18 @@ def self_time(nesting: Nesting, start: Int64, end: Int64) -> Int64:
     together = (cut_by[child] >= 0) & (cut_by[child] == cut_by[owner])
     whole = np.minimum(end[child], end[owner]) - start[child]
     covered = np.where(together, whole, covered)
-    spent = np.bincount(owner, covered, len(start)).astype(np.int64)
-    result: Int64 = np.maximum(end - start - spent, 0)
-    return result
+    result: Int64 = end - start
+    np.subtract.at(result, owner, covered)
+    return np.maximum(result, 0, out=result)
 
 
 def tree_depth(parent: Int64) -> Int64:
     """Number of ancestors of every node of a forest given by parent indices (-1 for roots)."""
+    depth = native_nesting.depths(parent)
+    return _counted_depth(parent) if depth is None else depth
+
+
+def _counted_depth(parent: Int64) -> Int64:
     depth = (parent >= 0).astype(np.int64)
     jump = parent.copy()
     rows = np.flatnonzero(jump >= 0)
@@ -155,7 +209,7 @@ def covered_within(starts: Int64, ends: Int64, low: Int64, high: Int64) -> Int64
     total = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
 
     def before(moment: Int64) -> Int64:
-        index = np.searchsorted(starts, moment, side="right")
+        index = native_nesting.insertion_index(starts, moment, side="right")
         last = np.maximum(index - 1, 0)
         if len(starts) == 0:
             return np.zeros(len(moment), np.int64)
@@ -163,6 +217,12 @@ def covered_within(starts: Int64, ends: Int64, low: Int64, high: Int64) -> Int64
         return total[index] - overshoot
 
     return before(np.asarray(high, np.int64)) - before(np.asarray(low, np.int64))
+
+
+def _stretches(group: NDArray[np.integer]) -> tuple[Int64, Int64]:
+    """First row of each group, and the row behind its last one."""
+    heads = np.flatnonzero(np.append(len(group) > 0, group[1:] != group[:-1]))
+    return heads, np.append(heads[1:], len(group))[: len(heads)]
 
 
 def _on_a_line(group: NDArray[np.integer], start: Int64, end: Int64) -> tuple[Int64, Int64]:

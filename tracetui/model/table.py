@@ -198,9 +198,15 @@ def texts(column: ColumnSpec | str, values: Sequence[str | None], help: str = ""
     return Column(_spec(column, "", help), ids, strings)
 
 
-def coded(column: ColumnSpec | str, ids: NDArray[np.integer], strings: Sequence[str], help: str = "") -> Column:
-    """A text column from ids into `strings`; -1 is null."""
-    return Column(_spec(column, "", help), np.asarray(ids, np.int32), strings)
+def coded(
+    column: ColumnSpec | str,
+    ids: NDArray[np.integer],
+    strings: Sequence[str],
+    help: str = "",
+    doubtful: NDArray[np.bool_] | None = None,
+) -> Column:
+    """A text column from ids into `strings`; -1 is null, `doubtful` masks marked texts."""
+    return Column(_spec(column, "", help), np.asarray(ids, np.int32), strings, doubtful)
 
 
 def missing(column: ColumnSpec | str, rows: int, unit: str = "", help: str = "") -> Column:

@@ -18,6 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.model.arguments import Arguments
+from tracetui.model.graph_recording import GraphRecording, GraphScopes
+from tracetui.model.interruption import check_interruption
+from tracetui.model.losses import Loss
+from tracetui.model.membership import is_among
 from tracetui.model.strings import Strings
 
 Int64 = NDArray[np.int64]
@@ -48,10 +52,16 @@ class Kind(IntEnum):
     """The profiler's own cost."""
     BOOKKEEPING = 11
     """The profiler's own span over the capture; never work (R2.2)."""
+    GRAPH_EVENT = 12
+    """A node of a CUDA graph that records an event: an end of dependencies, no GPU activity (R2.13)."""
+    GRAPH_HOST = 13
+    """A node of a CUDA graph that calls a function on the host, likewise."""
 
 
 GPU_WORK = (Kind.KERNEL, Kind.MEMCPY, Kind.MEMSET)
 """The kinds that occupy a device."""
+GRAPH_NODES = (Kind.GRAPH_EVENT, Kind.GRAPH_HOST)
+"""The kinds that stand on a stream's lane and occupy nothing: in no count of kernels, no busy time and no gap."""
 
 
 class LaneKind(IntEnum):
@@ -144,7 +154,7 @@ class Slices:
 
     def of_kind(self, *kinds: Kind) -> Int64:
         """Rows of the given kinds, ascending."""
-        return np.flatnonzero(np.isin(self.kind, kinds))
+        return np.flatnonzero(is_among(self.kind, kinds))
 
     @property
     def nbytes(self) -> int:
@@ -197,11 +207,15 @@ class Counter:
     time: Int64
     value: Float64
     unit: str = ""
-    """`bytes`, or nothing where the file does not say."""
+    """`bytes`, `%`, `MHz` and the like, or nothing where the file does not say."""
     pid: str = ""
     """The process's id, as in `Lane`."""
     event: Int32 = field(default_factory=lambda: np.empty(0, np.int32))
     """Which event of the file each sample is; empty where it was worked out from something else."""
+    gpu: int = -1
+    """Number of the GPU whose hardware it measures, -1 for a counter of a program."""
+    is_derived: bool = False
+    """Whether the profiler computed the values from something else, so that they are no measurement."""
 
 
 @dataclass(slots=True)
@@ -237,6 +251,16 @@ class Quality:
     """Slices that start inside another slice of a nesting lane and outlast it."""
     skipped_phases: dict[str, int] = field(default_factory=dict)
     """Phases that have no picture here, by letter."""
+    packets: int = 0
+    """Packets of a protobuf file; 0 for every other format."""
+    not_shown: dict[str, int] = field(default_factory=dict)
+    """Packets that hold something else than what is shown here, by the name of their kind."""
+    losses: int = 0
+    """Places at which the writer of a protobuf file says that it lost packets."""
+    lost_names: int = 0
+    """Events whose name stood in a packet that is not in the file."""
+    format_losses: frozenset[Loss] = frozenset()
+    """What the format of the file cannot hold."""
     notes: list[str] = field(default_factory=list)
     """Sentences for the user, most important first."""
     examples: list[tuple[int, str]] = field(default_factory=list)
@@ -321,6 +345,14 @@ class ChosenSteps:
     """End of each step in ns."""
     name: str
     """The name by which they were chosen."""
+    found_by: str = ""
+    """How they were found, for the column of this name."""
+    words: str = ""
+    """What they are, in a sentence without a full stop."""
+    is_guess: bool = False
+    """Whether a step may begin elsewhere."""
+    is_served: bool = False
+    """Whether they are the steps of an inference server, of which some may be idle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,6 +391,10 @@ class Trace:
     quality: Quality
     chosen_steps: ChosenSteps | None = None
     """What the user chose as steps; None for the steps of the profiler."""
+    graph_recordings: tuple[GraphRecording, ...] = ()
+    """What other files say about the capture of the graphs that are replayed here."""
+    graph_scopes: tuple[GraphScopes, ...] = ()
+    """What other files call the nodes of these graphs."""
     op_args: Arguments = field(default_factory=Arguments)
     """Shapes, types and sequence numbers of operators."""
     work_args: Arguments = field(default_factory=Arguments)
@@ -398,6 +434,7 @@ class Trace:
         cache = self.cache
         result: Any = cache.get(key, _MISSING)
         if result is _MISSING:
+            check_interruption()
             result = cache[key] = make()
             for old in [each for each in list(cache) if isinstance(each, tuple)][:-VIEWS_KEPT]:
                 cache.pop(old, None)

@@ -5,7 +5,7 @@ Jumping back, marks and view strings all keep viewpoints. As text a viewpoint is
 Every part may be left out; `all` instead of `s3` lists the rows of every step, `k42` instead of `e1234` means the
 42nd kernel of the step, and `g1234` the gap before event 1234, in which its device ran nothing. `by=forward` in front
 says that the runs of `forward` are the steps; in such a name `%2F` stands for `/`, and likewise for what else has a
-meaning here.
+meaning here. `range=12us+250us` is a range of time whose rows are listed, or with `s3` or `all` one that is only shown.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from tracetui.errors import UsageError
+from tracetui.model.time_range import TIME, UNITS, TimeRange, microseconds, read_time_range
 
 
 @dataclass(frozen=True)
@@ -36,18 +37,24 @@ class Viewpoint:
     """Name of what counts as a step; empty for the steps of the profiler."""
     is_gap: bool = False
     """Whether the gap before that event is selected, and not the event itself."""
+    time_range: TimeRange | None = None
+    """A range of time; its rows are listed unless `step` or `every_step` says otherwise."""
     part: str = ""
     """Part of the screen that has the focus, where a jump leads to another part; never in a view string."""
+
+    @property
+    def lists_range(self) -> bool:
+        """Whether the rows of the range are listed, and not those of a step or of all steps."""
+        return self.time_range is not None and self.step is None and not self.every_step
 
 
 ALL = "all"
 """Stands for every step."""
 _BY = "by="
+_RANGE = "range="
 _PLAIN = "#:()[],.<>*+-_="
 """Characters that stand for themselves in a name, beside letters and digits."""
-_UNITS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
-_TIME = r"(-?\d+(?:\.\d+)?)(ns|us|µs|ms|s)"
-_WINDOW = re.compile(rf"{_TIME}(?:\+{_TIME})?\Z")
+_WINDOW = re.compile(rf"{TIME}(?:\+{TIME})?\Z")
 
 
 def view_string(viewpoint: Viewpoint) -> str:
@@ -57,6 +64,8 @@ def view_string(viewpoint: Viewpoint) -> str:
         parts.append(ALL)
     elif viewpoint.step is not None:
         parts.append(f"s{viewpoint.step}")
+    if viewpoint.time_range is not None:
+        parts.append(_RANGE + viewpoint.time_range.text)
     if viewpoint.pane:
         parts.append(viewpoint.pane)
     if viewpoint.event >= 0:
@@ -64,13 +73,8 @@ def view_string(viewpoint: Viewpoint) -> str:
     text = "/".join(parts)
     if viewpoint.start_ns is None:
         return text
-    text += f"@{_us(viewpoint.start_ns)}us"
-    return text if viewpoint.length_ns is None else f"{text}+{_us(viewpoint.length_ns)}us"
-
-
-def _us(nanoseconds: float) -> str:
-    """Microseconds to the nanosecond, without needless zeros."""
-    return f"{nanoseconds / 1000:.3f}".rstrip("0").rstrip(".")
+    text += f"@{microseconds(viewpoint.start_ns)}us"
+    return text if viewpoint.length_ns is None else f"{text}+{microseconds(viewpoint.length_ns)}us"
 
 
 def read_view_string(text: str) -> Viewpoint:
@@ -85,17 +89,21 @@ def read_view_string(text: str) -> Viewpoint:
     event = kernel = -1
     every_step = is_gap = False
     steps_by = ""
+    time_range: TimeRange | None = None
     for part in filter(None, where.split("/")):
         numbered = re.fullmatch(r"([segk])(\d{1,18})", part)
         if part == ALL:
             every_step = True
         elif part.startswith(_BY):
             steps_by = unquote(part.removeprefix(_BY))
+        elif part.startswith(_RANGE):
+            time_range = read_time_range(part.removeprefix(_RANGE))
         elif numbered is None and part.isalpha():
             pane = part
         elif numbered is None:
             raise UsageError(
-                f"the view {text!r} has a part {part!r}; expected s3, e120, g120, k42, by=NAME or a pane's name"
+                f"the view {text!r} has a part {part!r}; expected s3, e120, g120, k42, by=NAME, "
+                "range=12us+250us or a pane's name"
             )
         elif numbered[1] == "s":
             step = int(numbered[2])
@@ -103,7 +111,7 @@ def read_view_string(text: str) -> Viewpoint:
             event, is_gap = int(numbered[2]), numbered[1] == "g"
         else:
             kernel = int(numbered[2])
-    return Viewpoint(step, pane, event, kernel, start, length, every_step, steps_by, is_gap)
+    return Viewpoint(step, pane, event, kernel, start, length, every_step, steps_by, is_gap, time_range)
 
 
 def read_window(text: str, when: str) -> tuple[float, float | None]:
@@ -114,5 +122,5 @@ def read_window(text: str, when: str) -> tuple[float, float | None]:
     found = _WINDOW.match(when)
     if found is None:
         raise UsageError(f"the view {text!r} has no time after @ such as 12.5us or 1.2ms+250us")
-    start = float(found[1]) * _UNITS[found[2]]
-    return start, float(found[3]) * _UNITS[found[4]] if found[3] else None
+    start = float(found[1]) * UNITS[found[2]]
+    return start, float(found[3]) * UNITS[found[4]] if found[3] else None

@@ -1,0 +1,146 @@
+"""Calls `nesting.c`, where it was compiled; what it does is done in Python elsewhere, to which its results are held."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.native_library import is_pure, native_library
+
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+Int16 = NDArray[np.int16]
+
+NAME = "_nesting.so"
+"""File of the library, beside this one."""
+SOURCE = "nesting.c"
+"""File that it is compiled of, beside it."""
+
+
+@cache
+def nesting_library() -> ctypes.CDLL | None:
+    """The library, None where intervals are nested in Python."""
+    if is_pure():
+        return None
+    path = Path(__file__).with_name(NAME)
+    library = native_library(path, path.with_name(SOURCE))
+    if library is not None:
+        for name in ("nest", "depths", "nearest", "nearest_row", "subtree_sums", "search"):
+            getattr(library, f"tracetui_{name}").restype = ctypes.c_int32
+        library.tracetui_nest_slices.restype = ctypes.c_int64
+    return library
+
+
+def nest(heads: Int64, tails: Int64, start: Int64, dur: Int64, tolerance: int) -> tuple[Int64, ...] | None:
+    """Parent, depth, row, end for nesting, and what cut it, of every row of some stretches [head, tail).
+
+    None where that is to be found in Python.
+    """
+    columns = tuple(np.empty(len(start), np.int64) for _ in range(5))
+    failed = _nest("nest", heads, tails, start, dur, tolerance, columns)
+    return None if failed else columns
+
+
+def nest_slices(
+    heads: Int64, tails: Int64, start: Int64, dur: Int64, tolerance: int
+) -> tuple[Int32, Int16, Int16, Int64, int] | None:
+    """Parent, depth, row and self time, in the types of `Slices`, and the number of overlaps; None likewise.
+
+    Rows outside of the stretches nest in nothing.
+    """
+    count = len(start)
+    parent, depth, row = np.full(count, -1, np.int32), np.zeros(count, np.int16), np.zeros(count, np.int16)
+    self_time = dur.astype(np.int64)
+    overlaps = _nest("nest_slices", heads, tails, start, dur, tolerance, (parent, depth, row, self_time))
+    return None if overlaps < 0 else (parent, depth, row, self_time, overlaps)
+
+
+def _nest(
+    name: str, heads: Int64, tails: Int64, start: Int64, dur: Int64, tolerance: int, columns: Sequence[NDArray[Any]]
+) -> int:
+    library = nesting_library()
+    if library is None:
+        return -1
+    given = [_plain(column) for column in (heads, tails, start, dur)]
+    made: int = getattr(library, f"tracetui_{name}")(
+        ctypes.c_int64(len(start)),
+        ctypes.c_int64(len(heads)),
+        *map(_address, given),
+        ctypes.c_uint64(tolerance),
+        *map(_address, columns),
+    )
+    return made
+
+
+def depths(parent: Int64) -> Int64 | None:
+    """Number of ancestors of every node; None where that is to be found in Python."""
+    return _of_forest("depths", parent)
+
+
+def nearest(parent: NDArray[np.integer], wanted: NDArray[np.bool_]) -> Int64 | None:
+    """The closest proper ancestor of every node that is wanted, -1 for none; None likewise."""
+    return _of_forest("nearest", parent, np.ascontiguousarray(wanted, np.bool_)) if len(wanted) == len(parent) else None
+
+
+def nearest_row(parent: Int32, wanted: NDArray[np.bool_]) -> Int32 | None:
+    """The same for a parent in each row, with numbers of 32 bits."""
+    library = nesting_library()
+    if library is None or len(wanted) != len(parent):
+        return None
+    columns = np.ascontiguousarray(parent, np.int32), np.ascontiguousarray(wanted, np.bool_), np.empty_like(parent)
+    failed = library.tracetui_nearest_row(ctypes.c_int64(len(parent)), *map(_address, columns))
+    return None if failed else columns[2]
+
+
+def subtree_sums(parent: Int64, values: NDArray[np.number]) -> NDArray[np.float64] | None:
+    """For every node the sum of its value and those of all below it; None likewise."""
+    library = nesting_library()
+    if library is None or len(values) != len(parent):
+        return None
+    parent, totals = _plain(parent), np.array(values, np.float64)
+    failed = library.tracetui_subtree_sums(ctypes.c_int64(len(parent)), _address(parent), _address(totals))
+    return None if failed else totals
+
+
+def insertion_index(
+    ascending: NDArray[np.integer], values: NDArray[np.integer], side: Literal["left", "right"] = "left"
+) -> Int64:
+    """What `numpy.searchsorted` returns; far faster where values that follow one another lie close together."""
+    library = nesting_library()
+    if library is None or ascending.dtype != np.int64 or values.dtype != np.int64:
+        return np.searchsorted(ascending, values, side)
+    ascending, values = np.ascontiguousarray(ascending), np.ascontiguousarray(values)
+    index = np.empty(len(values), np.int64)
+    library.tracetui_search(
+        ctypes.c_int64(len(ascending)),
+        _address(ascending),
+        ctypes.c_int64(len(values)),
+        _address(values),
+        ctypes.c_int32(side == "right"),
+        _address(index),
+    )
+    return index
+
+
+def _of_forest(name: str, parent: NDArray[np.integer], *more: NDArray[Any]) -> Int64 | None:
+    library = nesting_library()
+    if library is None:
+        return None
+    parent = _plain(parent)
+    result = np.empty(len(parent), np.int64)
+    columns = map(_address, (parent, *more, result))
+    return None if getattr(library, f"tracetui_{name}")(ctypes.c_int64(len(parent)), *columns) else result
+
+
+def _plain(column: NDArray[np.integer]) -> Int64:
+    return np.ascontiguousarray(column, np.int64)
+
+
+def _address(column: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(column.ctypes.data)

@@ -1,0 +1,76 @@
+"""What a trace says of the rank that recorded it: the keys around its events, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+HEADER_KEYS = ("distributedInfo", "host_name", "baseTimeNanoseconds", "traceName")
+"""Keys beside the events that tell which rank of which run recorded a file."""
+
+
+@dataclass(frozen=True)
+class GroupRecord:
+    """A process group as `distributedInfo` lists it."""
+
+    name: str
+    description: str
+    size: int
+    ranks: tuple[int, ...]
+    """Global ranks of its members, empty where the file does not list them."""
+
+
+@dataclass(frozen=True)
+class RankHeader:
+    """What the head and the tail of a file say; what they do not say is None."""
+
+    path: str
+    size_bytes: int
+    rank: int | None = None
+    world_size: int | None = None
+    backend: str = ""
+    groups: tuple[GroupRecord, ...] = ()
+    host: str | None = None
+    base_ns: int | None = None
+    trace_name: str = ""
+    begin_ns: int | None = None
+    """Time of the first timed event in ns, with the base where there is one."""
+    is_whole: bool | None = None
+    """Whether the file ends as a trace does; None where its end was not read."""
+
+
+def header_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a header that the keys around the events give; what is malformed counts as absent."""
+    info = metadata.get("distributedInfo")
+    info = info if isinstance(info, Mapping) else {}
+    host, name = metadata.get("host_name"), metadata.get("traceName")
+    return {
+        "rank": _whole(info.get("rank")),
+        "world_size": _whole(info.get("world_size")) or None,
+        "backend": str(info.get("backend", "")),
+        "groups": _groups(info.get("pg_config")),
+        "host": host if isinstance(host, str) and host else None,
+        "base_ns": _whole(metadata.get("baseTimeNanoseconds")),
+        "trace_name": name if isinstance(name, str) else "",
+    }
+
+
+def _groups(config: object) -> tuple[GroupRecord, ...]:
+    entries = [entry for entry in config if isinstance(entry, Mapping)] if isinstance(config, list) else []
+    return tuple(_group(entry) for entry in entries)
+
+
+def _group(entry: Mapping[str, Any]) -> GroupRecord:
+    listed = entry.get("ranks")
+    ranks = [_whole(each) for each in listed] if isinstance(listed, list) else []
+    members = tuple(each for each in ranks if each is not None)
+    size = _whole(entry.get("pg_size")) or len(members)
+    return GroupRecord(str(entry.get("pg_name", "")), str(entry.get("pg_desc", "")), size, members)
+
+
+def _whole(value: object) -> int | None:
+    """A number that is not negative, None for anything else."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
