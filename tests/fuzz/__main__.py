@@ -16,7 +16,9 @@ import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TARGETS = ("opening", "panes")
+TARGETS = ("opening", "panes", "packets")
+DICTIONARIES = {"packets": "packets.dict"}
+SEEDS = {"packets": "*.pftrace"}
 LONGEST = 4096
 """Bytes of an input."""
 
@@ -30,7 +32,9 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tracetui-fuzz-") as folder:
         work = Path(folder) / "corpus"
-        shutil.copytree(HERE / "corpus", work)
+        work.mkdir()
+        for seed in (HERE / "corpus").glob(SEEDS.get(options.target, "*")):
+            shutil.copy(seed, work)
         with zipfile.ZipFile(HERE / f"{options.target}.zip") as kept:
             kept.extractall(work)
         seconds = max(round(60 * options.minutes), 1)
@@ -46,7 +50,13 @@ def _fuzz(target: str, *flags: str) -> int:
         itself = Path(folder) / "target"
         itself.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.fuzz.target {target} "$@"\n')
         itself.chmod(0o700)
-        words = [str(itself), *flags, f"-max_len={LONGEST}", f"-dict={HERE / 'json.dict'}", "-print_final_stats=1"]
+        words = [
+            str(itself),
+            *flags,
+            f"-max_len={LONGEST}",
+            f"-dict={HERE / DICTIONARIES.get(target, 'json.dict')}",
+            "-print_final_stats=1",
+        ]
         environment = {**os.environ, "TRACETUI_FUZZ_TARGET": str(itself)}
         return subprocess.run(words, check=False, env=environment).returncode
 

@@ -26,8 +26,11 @@ from tracetui.drawing.text import export
 from tracetui.errors import TraceError, UsageError
 from tracetui.importers import load as loading
 from tracetui.importers.blocks import BlockReader
+from tracetui.importers.perfetto import load as loading_packets
+from tracetui.importers.perfetto.packets import PacketReader
 from tracetui.model.trace import Trace
-from tracetui.writing.repair import Repair
+from tracetui.writing.formats import is_protobuf, part_of, repair_of
+from tracetui.writing.selection import Wanted
 
 SMALL = 64
 """Bytes of a block, so that a short input is cut in many places."""
@@ -56,7 +59,10 @@ def _read(path: str, block: int | None) -> Trace | None:
     try:
         if block is None:
             return loading.load(path)
-        with mock.patch.object(loading, "BlockReader", partial(BlockReader, block=block)):
+        with (
+            mock.patch.object(loading, "BlockReader", partial(BlockReader, block=block)),
+            mock.patch.object(loading_packets, "PacketReader", partial(PacketReader, block=block)),
+        ):
             return loading.load(path)
     except TraceError as error:
         if not str(error) or "\n" in str(error):
@@ -76,13 +82,16 @@ def check_opening(data: bytes) -> None:
 
 
 def check_repaired(trace: Trace) -> None:
-    """Written anew it is plain JSON, needs no repair and has the same slices.
+    """Written anew it is plain JSON, or protobuf as it was; it needs no repair and has the same slices.
 
     Raises: Broken.
     """
     written = io.BytesIO()
-    Repair(trace).write(written)
+    repair_of(trace).write(written)
     data = written.getvalue()
+    if is_protobuf(trace):
+        check_packets_again(trace, data)
+        return
     json.loads(data.decode())
     with opened(data) as again:
         if again is None:
@@ -90,6 +99,54 @@ def check_repaired(trace: Trace) -> None:
         compare(trace, again)
         if again.quality.dropped > trace.quality.dropped or again.quality.repaired or again.quality.truncated_at:
             raise Broken(f"what was repaired needs repair: {again.quality}")
+
+
+def check_packets_again(trace: Trace, data: bytes) -> None:
+    """What was written of a protobuf file opens as the file did, where every packet of that could be read.
+
+    Raises: Broken.
+    """
+    with opened(data) as again:
+        if trace.quality.unreadable or trace.quality.is_part:
+            # Packets on which others rest may have been among those that are left out.
+            return
+        if again is None:
+            raise Broken("what was repaired does not open")
+        compare(trace, again)
+        if again.quality.dropped > trace.quality.dropped or again.quality.truncated_at is not None:
+            raise Broken(f"what was repaired needs repair: {again.quality}")
+
+
+def check_packets(data: bytes) -> None:
+    """Open a protobuf file in one block and in many, read its arguments, write it anew, and cut it.
+
+    Raises: Broken.
+    """
+    with opened(data) as whole, opened(data, SMALL) as pieces:
+        if whole is None:
+            return
+        if is_protobuf(whole) and pieces is not None and not whole.quality.unreadable:
+            compare(whole, pieces)
+        for row in range(len(whole.slices)):
+            whole.event_of(row)
+        check_repaired(whole)
+        if is_protobuf(whole):
+            check_cut(whole)
+
+
+def check_cut(trace: Trace) -> None:
+    """A part of a protobuf file opens, and has no slice that the file has not.
+
+    Raises: Broken.
+    """
+    written = io.BytesIO()
+    try:
+        part_of(trace, Wanted(window=(None, (trace.window[0] + trace.window[1]) / 2))).write(written)
+    except UsageError:
+        return
+    with opened(written.getvalue()) as part:
+        if part is not None and len(part.slices) > len(trace.slices):
+            raise Broken(f"{len(part.slices)} slices in a part of {len(trace.slices)}")
 
 
 def check_readings(data: bytes, whole: Trace | None, pieces: Trace | None) -> None:

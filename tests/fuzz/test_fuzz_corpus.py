@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,22 +29,33 @@ def test_a_seed_opens_and_every_pane_of_it_can_be_made(path):
         properties.check_every_pane(trace)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("target", ["opening", "panes"])
-def test_all_that_was_kept_opens_or_is_refused(target):
-    inputs = kept(target)
-    assert len(inputs) > 200
+def check_each(check: Callable[[bytes], None], inputs: dict[str, bytes], target: str) -> None:
+    """Check each of some inputs.
+
+    Raises: AssertionError with the name of the first that breaks a property.
+    """
     for name, data in inputs.items():
         try:
-            properties.check_opening(data)
+            check(data)
         except Exception as error:
             raise AssertionError(f"{name} of {target}.zip: {error!r}") from error
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("target", ["opening", "panes"])
+def test_all_that_was_kept_opens_or_is_refused(target):
+    inputs = kept(target)
+    assert len(inputs) > 200
+    check_each(properties.check_opening, inputs, target)
+
+
+@pytest.mark.full
+def test_all_that_was_kept_of_protobuf_opens_or_is_refused():
+    inputs = kept("packets")
+    assert len(inputs) > 200
+    check_each(properties.check_packets, inputs, "packets")
+
+
+@pytest.mark.full
 def test_every_pane_of_what_was_kept_can_be_made():
-    for name, data in kept("panes").items():
-        try:
-            properties.check_panes(data)
-        except Exception as error:
-            raise AssertionError(f"{name} of panes.zip: {error!r}") from error
+    check_each(properties.check_panes, kept("panes"), "panes")

@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.support.blocks import decoded_blocks, objects_of
 from tracetui.errors import NotATrace
 from tracetui.importers import blocks
 from tracetui.importers.blocks import Block, BlockReader
@@ -37,13 +38,13 @@ def read(tmp_path):
         path.write_bytes(data.encode() if isinstance(data, str) else data)
         with closing(open_source(str(path))) as source:
             reader = BlockReader(source, block)
-            return list(reader), reader.layout
+            return decoded_blocks(reader), reader.layout
 
     return read_blocks
 
 
 def times(found: list[Block]) -> list[float]:
-    return [float(str(each.ts)) - 100 for block in found for each in block.events]
+    return [float(str(each.ts)) - 100 for block in found for each in objects_of(block)]
 
 
 def test_an_event_is_as_long_as_is_counted_here():
@@ -174,7 +175,7 @@ def test_a_cancelled_reading_ends(tmp_path):
     path.write_text("[" + ",".join(EVENTS) + "]")
     answers = iter([False, False, True])
     with closing(open_source(str(path))) as source:
-        found = list(BlockReader(source, 64, lambda: next(answers, True)))
+        found = decoded_blocks(BlockReader(source, 64, lambda: next(answers, True)))
     assert 0 < len(times(found)) < 20
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.blocks import decoded_blocks, objects_of
 from tracetui.errors import NotATrace
 from tracetui.importers import blocks, tolerant
 from tracetui.importers.blocks import BlockReader
@@ -33,7 +34,9 @@ def read(path, block=blocks.BLOCK):
     """Names and times of all events, and what was found beside them."""
     with closing(open_source(str(path))) as source:
         reader = BlockReader(source, block)
-        return [(event.name, event.ts) for piece in reader for event in piece.events], reader.layout
+        return [
+            (event.name, event.ts) for piece in decoded_blocks(reader) for event in objects_of(piece)
+        ], reader.layout
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

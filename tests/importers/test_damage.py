@@ -86,6 +86,15 @@ def test_a_key_that_is_not_utf8_in_an_event_that_is_read_twice(read):
     assert trace.lanes[0].process.startswith("python")
 
 
+def test_the_name_of_a_field_is_not_utf8_where_events_are_looked_for(read):
+    first = b'{"n\xffme":"x","ph":"X","name":"first","pid":1,"tid":1,"ts":1,"dur":1},'
+    for start in (b'\xff{"traceEvents":[', b'\xff{"deviceProperties":[{"n\xffme":"x"}],"traceEvents":['):
+        trace = read(start + first + json.dumps(EVENT).encode() + b"]}")
+        assert trace.events == 2
+        assert list(trace.names) == ["first", EVENT["name"]]
+        assert "unreadable" in trace.quality.examples[0][1]
+
+
 def test_half_a_character_in_the_arguments_of_a_damaged_event(read):
     damaged = rb'{"ph":"X","cat":"cpu_op","name":"\ud800 a","pid":1,"tid":1,"ts":1,"dur":N/A,'
     damaged += rb'"args":{"Input type":["\udc00"]}}'

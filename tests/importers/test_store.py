@@ -13,6 +13,7 @@ import pytest
 import zstandard
 
 from tracetui.errors import NotFound, TraceError
+from tracetui.importers import decode
 from tracetui.importers.load import load
 
 EVENTS = [
@@ -112,3 +113,24 @@ def test_an_end_lends_its_arguments_to_the_slice(tmp_path):
 def test_what_cannot_be_read_is_said(tmp_path, name):
     with pytest.raises(NotFound):
         load(str(tmp_path / name))
+
+
+BLOCKS = [
+    b'[{"name": "a", "ts": 1, "args": {"x": 1}}, 7, {"name": "b\xff"}, {"big": 1e999, "deep": [[1, {"k": null}]]}]',
+    b'[{"a": 1}, {"a": [1, 2}, {"b": 2}]',
+    b"[]",
+]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("is_tolerant", [False, True])
+def test_an_event_read_alone_is_the_one_of_its_block(block, is_tolerant):
+    try:
+        objects = decode.decode_objects(block, is_tolerant)
+    except TraceError:
+        with pytest.raises(TraceError):
+            decode.EventReader(block, is_tolerant)
+        return
+    reader = decode.EventReader(block, is_tolerant)
+    assert [reader.event(row) for row in range(len(objects))] == objects
+    assert reader.event(len(objects)) == {}

@@ -11,6 +11,7 @@ An array of events is not the end of a file: `top_level` finds where events go o
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -21,9 +22,16 @@ import orjson
 
 from tracetui.importers import tolerant
 from tracetui.importers.beginning import MAX_HEADER, find_events
-from tracetui.importers.decode import Event, Malformed, decode_strict, straighten
+from tracetui.importers.chunks import ChunkReader
+from tracetui.importers.decode import Malformed, decode_strict, straighten
+from tracetui.importers.decoded_events import DecodedEvents
 from tracetui.importers.layout import FileLayout
 from tracetui.importers.oddities import Found, Oddity
+from tracetui.importers.scan_ahead import MIN_CHUNKS, ScanAhead
+from tracetui.importers.scanner.block_scanner import BlockScanner
+from tracetui.importers.scanner.scanned_events import ScannedBlocks
+from tracetui.importers.scanner.scanning_threads import scanning_threads
+from tracetui.importers.separators import Separators
 from tracetui.importers.source import Source
 from tracetui.importers.top_level import Stop, TopLevel
 from tracetui.importers.window import ByteWindow, Stopped
@@ -37,7 +45,6 @@ MAX_DAMAGED = 8
 FEW = 1 << 14
 """Bytes of events: where a stray bracket stands behind fewer, the tolerant path reads on beyond it."""
 
-_SEPARATOR = re.compile(rb"\}\s*,\s*\{")
 _LOOSE_SEPARATOR = re.compile(rb'\}\s*(?:,\s*)?\{\s*"')
 _UNSEPARATED = re.compile(rb'\}\s*\{\s*"')
 _COMMA = re.compile(rb"\s*,")
@@ -53,7 +60,7 @@ _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class Block:
     """Some consecutive events and where they stand."""
 
-    events: list[Event]
+    events: DecodedEvents
     data: bytes
     """`[` event, ... `]`."""
     offset: int
@@ -61,11 +68,14 @@ class Block:
     is_tolerant: bool = False
 
 
+AnyBlock = Block | ScannedBlocks
+
+
 @dataclass(slots=True)
 class CutBlock:
     """A block, and where to go on in the buffer."""
 
-    block: Block
+    block: AnyBlock
     end: int
     """Index of the byte for the bracket of the next block; behind the closing bracket where the array ended."""
     has_ended: bool = False
@@ -74,17 +84,26 @@ class CutBlock:
 class BlockReader:
     """Iterates over the blocks of a source; `layout` is complete when the iteration is.
 
-    Once `cancelled` answers true, the iteration ends.
+    Once `cancelled` answers true, the iteration ends. What a `scanner` has read of a block is valid until the next one.
     """
 
-    def __init__(self, source: Source, block: int = BLOCK, cancelled: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        source: Source,
+        block: int = BLOCK,
+        cancelled: Callable[[], bool] = lambda: False,
+        scanner: BlockScanner | None = None,
+        threads: int | None = None,
+    ) -> None:
         self.layout = FileLayout()
         self._source = source
         self._block = block
         self._window = ByteWindow(source, block, cancelled)
-        self._separator = b""
+        self._separators = Separators()
+        self._scanner = scanner
+        self._threads = scanning_threads() if threads is None else threads
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Generator[AnyBlock, None, None]:
         try:
             start: int | None = find_events(self._window, self.layout, self._source)
             read = self._read_lines if self.layout.container == "lines" else self._read_array
@@ -95,17 +114,62 @@ class BlockReader:
         except Stopped:
             return
 
-    def _read_array(self, start: int) -> Generator[Block, None, int | None]:
+    def _read_array(self, start: int) -> Generator[AnyBlock, None, int | None]:
         """The blocks of an array; returns the index behind its bracket, None where the file ends in it."""
+        pause, alone = 0, 1
         while (cut := self._next(start)) is not None:
             yield cut.block
             if cut.has_ended:
                 return cut.end
             self._window.move_up(cut.end)
+            pause -= 1
+            if pause < 0 and self._may_scan_ahead():
+                yield from self._scan_ahead()
+                # What stands there is read block by block; where it is damage, there may be more of it.
+                pause, alone = alone, 2 * alone
             start, self._window.data[0] = 0, _OPEN
         return (yield from self._salvage(start))
 
-    def _read_lines(self, start: int) -> Generator[Block, None, int | None]:
+    def _may_scan_ahead(self) -> bool:
+        """Whether whole blocks can be expected behind the beginning of the window, in a file."""
+        return self._scanner is not None and self._bytes_left() > 2 * len(self._window.data)
+
+    def _bytes_left(self) -> float:
+        """How many bytes of a plain file stand behind the beginning of the window; of an inflated one nobody knows."""
+        if self._source.is_long:
+            return math.inf
+        return (self._source.size or 0) - self._window.base if self._source.rereadable else 0
+
+    def _scan_ahead(self) -> Iterator[AnyBlock]:
+        """The blocks from the beginning of the window on, which then begins with the first that is read by itself."""
+        window = self._window
+        # The bracket of the block that ended there was put on the comma.
+        window.data[0] = ord(",")
+        begun = bytes(window.data[: window.fill])
+        chunks = ChunkReader(self._source, self._separators, begun, window.base, len(window.data))
+        window.fill = 0
+        threads = self._threads if self._bytes_left() > MIN_CHUNKS * chunks.size else 1
+        ahead = ScanAhead(chunks, threads, window.check)
+        try:
+            for scanned in ahead:
+                window.check()
+                if scanned.scanned is not None:
+                    yield scanned.scanned
+                chunk = scanned.chunk
+                for index in range(scanned.count, len(chunk.separators)):
+                    try:
+                        block = self._read(chunk.block(index), chunk.offset + chunk.bounds[index])
+                    except Malformed:
+                        ahead.close()
+                        self._separators.usual = chunk.separators[index]
+                        window.restart(ahead.bytes_since(scanned, index), chunk.offset + chunk.bounds[index])
+                        return
+                    yield block
+        finally:
+            ahead.close()
+        window.restart(chunks.rest, chunks.offset)
+
+    def _read_lines(self, start: int) -> Generator[AnyBlock, None, int | None]:
         """The same where every object stands on a line, without an array around them."""
         while True:
             self._window.move_up(start)
@@ -235,20 +299,7 @@ class BlockReader:
         return size < MAX_EVENT and _HALF.search(self._window.data, start, self._window.fill) is None
 
     def _commas(self, start: int) -> Iterator[int]:
-        """Indices of commas between events, last first: a few by the usual separator, then by any."""
-        index = self._window.fill
-        for _ in range(3 if self._separator else 0):
-            index = self._window.data.rfind(self._separator, start, index)
-            if index < 0:
-                break
-            yield self._window.data.index(b",", index)
-        for low in (max(start, self._window.fill - (1 << 16)), start):
-            matches = [match.span() for match in _SEPARATOR.finditer(self._window.data, low, self._window.fill)]
-            for begin, end in reversed(matches[-8:]):
-                self._separator = bytes(self._window.data[begin:end])
-                yield self._window.data.index(b",", begin)
-            if matches:
-                return
+        return self._separators.commas(self._window.data, start, self._window.fill)
 
     def _lacks_commas(self, start: int) -> bool:
         """Whether the first event is whole and the next one follows it without a comma, as where each is a line."""
@@ -259,14 +310,21 @@ class BlockReader:
                 continue
         return False
 
-    def _strict(self, start: int, end: int) -> Block:
+    def _strict(self, start: int, end: int) -> AnyBlock:
         # A copy, for some arguments of the events are views of it and the buffer moves on.
         with memoryview(self._window.data) as view:
             data = bytes(view[start:end])
-        events = decode_strict(data)
+        return self._read(data, self._window.base + start)
+
+    def _read(self, data: bytes, offset: int) -> AnyBlock:
+        """The block of which these are the bytes. Raises: Malformed."""
+        scanned = None if self._scanner is None else self._scanner.scan(data, offset)
+        if scanned is not None:
+            return scanned
+        events = DecodedEvents(decode_strict(data), data, is_tolerant=False)
         if tolerant.has_bare_paths(data):
-            return self._noted(tolerant.parse(data, self._window.check), data, start)
-        return Block(events, data.rstrip(), self._window.base + start)
+            return self._noted(tolerant.parse(data, self._window.check), data, offset)
+        return Block(events, data.rstrip(), offset)
 
     def _cut_loosely(self, start: int) -> CutBlock | None:
         """What the tolerant path makes of the events that are whole in the buffer."""
@@ -318,20 +376,21 @@ class BlockReader:
             parsed.dropped += 1
             beginning = data[parsed.open_at : parsed.open_at + BEGINNING].decode(errors="replace")
             parsed.examples.append((parsed.open_at, f"{UNREADABLE}: {beginning}"))
-        return self._noted(parsed, data, start)
+        return self._noted(parsed, data, self._window.base + start)
 
-    def _noted(self, parsed: tolerant.Parsed, data: bytes, start: int) -> Block:
-        """The block, once what was wrong in it is taken note of."""
-        layout, offset = self.layout, self._window.base + start
+    def _noted(self, parsed: tolerant.Parsed, data: bytes, offset: int) -> Block:
+        """The block at an offset of the stream, once what was wrong in it is taken note of."""
+        layout = self.layout
         layout.dropped += parsed.dropped
         layout.repaired += parsed.repaired
         layout.examples += [(offset + at, what) for at, what in parsed.examples]
         for bracket in parsed.brackets:
             assert bracket.kind is not None
             layout.note(Found(offset + bracket.start, bracket.kind))
-        return Block([straighten(item) for item in parsed.events], data, offset, is_tolerant=True)
+        events = DecodedEvents([straighten(item) for item in parsed.events], data, is_tolerant=True)
+        return Block(events, data, offset, is_tolerant=True)
 
-    def _salvage(self, start: int) -> Generator[Block, None, int | None]:
+    def _salvage(self, start: int) -> Generator[AnyBlock, None, int | None]:
         """The end of a file that stops in the middle: whole events strictly, the rest as far as it goes."""
         for comma in self._commas(start):
             self._window.data[comma] = _CLOSE
@@ -346,9 +405,9 @@ class BlockReader:
         parsed = tolerant.parse(data, self._window.check)
         if parsed.ended_at is not None:
             end = start + parsed.ended_at + 1
-            yield self._noted(parsed, data[: end - start], start)
+            yield self._noted(parsed, data[: end - start], self._window.base + start)
             return end
-        yield self._noted(parsed, data, start)
+        yield self._noted(parsed, data, self._window.base + start)
         layout = self.layout
         layout.is_closed = layout.container == "lines" and parsed.open_at is None
         layout.is_within_event = parsed.open_at is not None

@@ -18,14 +18,16 @@ from tracetui.importers.columns import Collector
 from tracetui.importers.decode import NO_NAME
 from tracetui.importers.keys import Keys
 from tracetui.importers.lanes import Naming
-from tracetui.importers.spans import SPAN_COLUMNS, Columns, Spans
+from tracetui.importers.source import Source
+from tracetui.importers.spans import Columns, Spans
 from tracetui.model import intervals
 from tracetui.model.intervals import Int64
 from tracetui.model.strings import Strings
-from tracetui.model.trace import Counter, Flows, Instants, Kind, Lane, LaneKind, Quality, Slices
+from tracetui.model.trace import Counter, EventStore, Flows, Instants, Kind, Lane, LaneKind, Quality, Slices, Trace
 
 _PACKED = (LaneKind.GPU, LaneKind.GPU_ANNOTATION, LaneKind.SYNC, LaneKind.ASYNC)
-_DEEPEST = np.iinfo(np.int16).max
+_MAX_TABLE = 1 << 20
+"""Maximum entries of a table that is longer than the columns that it is used on."""
 LONGEST_NAME = 50_000
 """Maximum characters of a name; the longest of real kernels have a few thousand."""
 
@@ -70,6 +72,7 @@ def assemble(
     rank[order] = np.arange(len(order))
     for part in (columns, flows, instants):
         part["lane"] = rank[part["lane"]]
+    columns["category"] = keys.category_of(columns.pop("key"))
     slices = _slices(columns, keys, order, quality, stage)
     return TraceParts(
         names=_texts(collector.names, quality),
@@ -83,6 +86,35 @@ def assemble(
         window=window,
         is_torch=torch.is_torch([Kind(kind) for kind in np.unique(slices.kind)], metadata),
         ends=spans.ends(),
+    )
+
+
+def trace_of(source: Source, collector: Collector, parts: TraceParts, store: EventStore, form: str) -> Trace:
+    """The trace of a file; `form` says what wrote it and how. Its origin is the file's own, its metadata are empty."""
+    return Trace(
+        label=source.label,
+        path=source.path,
+        format=form if source.wrapping == "plain" else f"{form}, {source.wrapping}",
+        size_bytes=source.consumed if source.size is None else source.size,
+        events=collector.events,
+        is_torch=parts.is_torch,
+        names=parts.names,
+        categories=parts.categories,
+        slices=parts.slices,
+        lanes=parts.lanes,
+        instants=parts.instants,
+        flows=parts.flows,
+        counters=parts.counters,
+        devices=(),
+        metadata={},
+        origin_us=parts.origin / 1000,
+        origin_ns=parts.origin,
+        window=parts.window,
+        quality=collector.quality,
+        op_args=collector.arguments.ops.arguments(),
+        work_args=collector.arguments.work.arguments(),
+        memory_args=collector.arguments.memory.arguments(),
+        store=store,
     )
 
 
@@ -110,9 +142,11 @@ def _instant_columns(collector: Collector, keys: Keys, moments: Columns) -> Colu
         "lane": keys.nearest_lane(key),
         "event": gathered.take("event", "i4"),
     }
-    for name in columns:
-        columns[name] = np.concatenate([columns[name], moments[name].astype(columns[name].dtype)])
-    columns["scope"] = np.concatenate([gathered.take("scope", "u1"), np.zeros(len(moments["time"]), np.uint8)])
+    columns["scope"] = gathered.take("scope", "u1")
+    if len(moments["time"]):
+        moments = moments | {"scope": np.zeros(len(moments["time"]), np.uint8)}
+        for name in columns:
+            columns[name] = np.concatenate([columns[name], moments[name].astype(columns[name].dtype)])
     return columns
 
 
@@ -120,26 +154,24 @@ def _slices(columns: Columns, keys: Keys, order: list[int], quality: Quality, st
     """Sort the columns by lane and time, and find parents and rows."""
     stage("sorting")
     order_in_lanes = intervals.sorted_order(columns["lane"], columns["start"], columns["dur"])
-    for name in (*SPAN_COLUMNS, "kind"):
+    for name in columns:
         columns[name] = columns[name][order_in_lanes]
     del order_in_lanes
     stage("nesting")
     lane, start, dur = columns["lane"], columns["start"], columns["dur"]
-    kinds = np.array([keys.lanes.keys[number][2] for number in order], np.uint8)
-    parent, depth, row, self_time = _arrange(
-        lane, start, dur, np.isin(kinds[lane], _PACKED) if len(lane) else np.empty(0, bool), quality
-    )
+    is_packed = [keys.lanes.keys[number][2] in _PACKED and number not in keys.nesting for number in order]
+    nested = _arrange(lane, start, dur, np.array(is_packed, bool), quality)
     return Slices(
         start=start,
         dur=dur,
         name=columns["name"],
-        category=keys.category_of(columns.pop("key")),
+        category=columns["category"],
         kind=columns["kind"],
         lane=lane,
-        parent=parent,
-        depth=depth,
-        row=row,
-        self_time=self_time,
+        parent=nested.parent,
+        depth=nested.depth,
+        row=nested.row,
+        self_time=nested.self_time,
         correlation=columns["correlation"],
         external=columns["external"],
         event=columns["event"],
@@ -148,27 +180,22 @@ def _slices(columns: Columns, keys: Keys, order: list[int], quality: Quality, st
 
 def _arrange(
     lane: NDArray[Any], start: Int64, dur: Int64, packed: NDArray[np.bool_], quality: Quality
-) -> tuple[NDArray[np.int32], NDArray[np.int16], NDArray[np.int16], Int64]:
-    """Parent, depth, row and self time: threads nest, streams are packed."""
-    count = len(start)
-    parent, depth = np.full(count, -1, np.int32), np.zeros(count, np.int16)
-    row, self_time = np.zeros(count, np.int16), dur.copy()
-    rows = np.flatnonzero(packed)
-    row[rows] = np.minimum(intervals.pack(lane[rows], start[rows], start[rows] + dur[rows]), _DEEPEST)
-    rows = np.flatnonzero(~packed)
-    begin, end = start[rows], start[rows] + dur[rows]
-    nesting = intervals.nest(lane[rows], begin, end)
-    quality.overlaps += nesting.overlaps
-    if len(rows):
-        parent[rows] = np.where(nesting.parent >= 0, rows[nesting.parent], -1)
-    depth[rows] = np.minimum(nesting.depth, _DEEPEST)
-    row[rows] = np.minimum(nesting.row, _DEEPEST)
-    self_time[rows] = intervals.self_time(nesting, begin, end)
-    return parent, depth, row, self_time
+) -> intervals.NestedSlices:
+    """Parent, depth, row and self time: threads nest, streams are packed. `packed` has an entry per lane."""
+    bounds = np.searchsorted(lane, np.arange(len(packed) + 1, dtype=lane.dtype)).astype(np.int64)
+    nested = intervals.nest_slices(bounds[:-1][~packed], bounds[1:][~packed], start, dur)
+    quality.overlaps += nested.overlaps
+    # Lanes in a row that are all packed are packed at once: there may be thousands with a few slices each.
+    edges = np.flatnonzero(np.diff(packed, prepend=False, append=False))
+    for first, last in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        rows = slice(bounds[first], bounds[last])
+        packing = intervals.pack(lane[rows], start[rows], start[rows] + dur[rows])
+        nested.row[rows] = np.minimum(packing, intervals.MAX_DEPTH)
+    return nested
 
 
 def _lanes(order: list[int], keys: Keys, naming: Naming, slices: Slices) -> tuple[Lane, ...]:
-    bounds = np.searchsorted(slices.lane, np.arange(len(order) + 1)).tolist()
+    bounds = np.searchsorted(slices.lane, np.arange(len(order) + 1, dtype=np.int32)).tolist()
     lanes = []
     for number, first, last in zip(order, bounds, bounds[1:], strict=False):
         key = keys.lanes.keys[number]
@@ -190,17 +217,31 @@ def _instants(columns: Columns, keys: Keys) -> Instants:
 
 
 def _flows(columns: Columns, keys: Keys) -> Flows:
-    key = columns["key"]
-    phase = 2 * keys.phase_is(key, "f").astype(np.uint8) + keys.phase_is(key, "t")
-    _, joined = np.unique(keys.category_of(key).astype(np.int64) << 32 | columns["name"], return_inverse=True)
+    key = columns.pop("key")
+    phase = keys.phase_is(key, "f").astype(np.uint8)
+    phase *= 2
+    phase += keys.phase_is(key, "t")
     return Flows(
         time=columns["time"],
         lane=columns["lane"],
-        phase=phase.astype(np.uint8),
-        key=joined.astype(np.int32),
+        phase=phase,
+        key=numbered_pairs(keys.category_of(key), columns["name"]),
         id=columns["id"],
         event=columns["event"],
     )
+
+
+def numbered_pairs(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int32]:
+    """The rank of each pair among the distinct pairs of two columns of small numbers from 0."""
+    width = int(second.max(initial=0)) + 1
+    size = (int(first.max(initial=0)) + 1) * width
+    code = first.astype(np.int64) * width + second
+    if size > max(len(code), _MAX_TABLE):
+        return np.unique(code, return_inverse=True)[1].astype(np.int32)
+    used = np.zeros(size, bool)
+    used[code] = True
+    rank = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    return np.asarray(rank[code])
 
 
 def _texts(names: Iterable[str | None], quality: Quality) -> Strings:

@@ -10,6 +10,8 @@ from tracetui.model.trace import GPU_WORK, Kind, Quality
 
 _ABSURD = 10
 """GPU activity that ends this many times later than nearly all other slices cannot be true."""
+_NEARLY_ALL = 0.999
+"""Share of all slices that is nearly all of them."""
 _DAY = 86_400 * 10**9
 """Any other slice must last longer than this: a frame around a whole program may outlast all that was recorded."""
 _FAR_FROM_ZERO = 10**15
@@ -30,14 +32,44 @@ def settle_times(columns: Columns, moments: list[int], quality: Quality) -> tupl
     `moments` are the times of what is not a slice; they count when there is no slice.
     """
     _drop_unplaced(columns, quality)
-    work = np.flatnonzero(columns["kind"] != Kind.BOOKKEEPING)
-    start = columns["start"][work]
-    if len(start) == 0:
+    origin, last = _first_and_last(columns)
+    if origin is None:
         origin = min(moments, default=0)
         return origin, (0, max(moments, default=0) - origin)
+    if last is None:
+        last = _clip_absurd(columns, origin, quality)
+    return origin, (0, last)
+
+
+def _first_and_last(columns: Columns) -> tuple[int | None, int | None]:
+    """The first start of all work, None where there is none, and the last end from there.
+
+    The end is None where it has to be asked whether it can be true: fewer than a thousandth of all end that late.
+    """
+    aside = np.flatnonzero(columns["kind"] == Kind.BOOKKEEPING)
+    work = len(columns["kind"]) - len(aside)
+    if work == 0:
+        return None, None
+    start = columns["start"]
+    if len(aside):
+        # Without a copy of all columns: the few rows that do not count stand where they change nothing.
+        start = start.copy()
+        start[aside] = start[int(np.argmax(columns["kind"] != Kind.BOOKKEEPING))]
     origin = int(start.min())
-    end = start + columns["dur"][work] - origin
-    nearly_all = int(len(end) * 0.999)
+    end = start + columns["dur"]
+    end -= origin
+    end[aside] = 0
+    last = int(end.max())
+    # Then the end behind which a thousandth of all lie is late enough for the last one.
+    late = int(np.count_nonzero(end >= -(-last // _ABSURD))) - (len(aside) if last <= 0 else 0)
+    return origin, last if late >= work - int(work * _NEARLY_ALL) else None
+
+
+def _clip_absurd(columns: Columns, origin: int, quality: Quality) -> int:
+    """Cut what ends so late that it cannot be true; the last end of what is left, in ns from the origin."""
+    work = np.flatnonzero(columns["kind"] != Kind.BOOKKEEPING)
+    end = columns["start"][work] + columns["dur"][work] - origin
+    nearly_all = int(len(end) * _NEARLY_ALL)
     absurd = end > _ABSURD * max(int(np.partition(end, nearly_all)[nearly_all]), 1)
     absurd &= np.isin(columns["kind"][work], GPU_WORK) | (columns["dur"][work] > _DAY)
     if absurd.any():
@@ -45,11 +77,14 @@ def settle_times(columns: Columns, moments: list[int], quality: Quality) -> tupl
         limit = origin + int(end[~absurd].max())
         rows = work[absurd]
         columns["dur"][rows] = np.maximum(limit - columns["start"][rows], 0)
-    return origin, (0, int(end[~absurd].max()))
+    return int(end[~absurd].max())
 
 
 def _drop_unplaced(columns: Columns, quality: Quality) -> None:
     """Drop slices whose time cannot be true: at 0 of a clock far from it (kineto#109), or far from all others."""
+    everything = columns["start"]
+    if len(everything) == 0 or int(everything.max()) - int(everything.min()) < _DAY:
+        return
     own = np.flatnonzero(columns["kind"] != Kind.BOOKKEEPING)
     start = columns["start"][own]
     if len(start) == 0 or int(start.max()) - int(start.min()) < _DAY:

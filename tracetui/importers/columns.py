@@ -6,9 +6,7 @@ process, thread) is one interned key, so that lanes and kinds are worked out onc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,64 +14,62 @@ from numpy.typing import NDArray
 from tracetui.errors import NotATrace
 from tracetui.importers import torch
 from tracetui.importers.arguments import ArgumentTables, Part
-from tracetui.importers.blocks import Block
+from tracetui.importers.blocks import AnyBlock, Block
 from tracetui.importers.counters import CounterSamples
-from tracetui.importers.decode import MAX_TIME_US, Event, decode_some, exact_times, is_empty, located, settle
+from tracetui.importers.decode import NO_NAME, located, sample_values
+from tracetui.importers.decoded_events import DecodedEvents
+from tracetui.importers.event_columns import MAX_TIME_US, NO_TIME, Ids, RareFields
+from tracetui.importers.gathered import Gathered
 from tracetui.importers.lanes import Naming, lane_text
-from tracetui.model.intervals import Int64
+from tracetui.importers.phases import ASYNC, COUNTER, FLOW, IGNORED, INSTANT, META, PAIR, SLICE, UNKNOWN, class_of
+from tracetui.importers.scanner.scanned_columns import NEGATIVE_DURATION
+from tracetui.importers.scanner.scanned_events import ScannedBlocks
+from tracetui.model.hardware_counters import gpu_of_process
+from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import ENDLESS, EXAMPLES, NEGATIVE, UNTIMED, Quality
 
-SLICE, FLOW, INSTANT, PAIR, ASYNC, COUNTER, META, IGNORED, UNKNOWN = range(9)
-_CLASS_OF_PHASE = (
-    {"X": SLICE, "C": COUNTER, "M": META}
-    | dict.fromkeys("stf", FLOW)
-    | dict.fromkeys("iIRPNOD", INSTANT)
-    | dict.fromkeys("BE", PAIR)
-    | dict.fromkeys("bneSTpF", ASYNC)
-    | dict.fromkeys("Vvc()", IGNORED)
-)
-_SCOPES = {"g": 2, "p": 1}
-
-_RELATIVE_LIMIT_US = 9e12
-"""Below this a float64 of microseconds still tells nanoseconds apart (R0.2)."""
 MEMORY_INSTANTS = ("[memory]", "[OutOfMemory]")
 """Names under which the allocator's events stand."""
 NO_DUR = -1
 """Stands for a duration that is not in the file."""
+MIN_SAMPLES = 32
+"""Minimum samples of GPUs' counters in a block that are read at once, for which its args are decoded once more."""
 MAX_KEYS = 200_000
 """Combinations of phase, category, process and thread; a trace of a thousand ranks has half as many."""
 NO_GROUP = -1
 """Stands for the group of an asynchronous event that marks a moment."""
 
-_ts, _dur, _name, _args = attrgetter("ts"), attrgetter("dur"), attrgetter("name"), attrgetter("args")
-_key = attrgetter("ph", "cat", "pid", "tid")
-_external, _correlation = attrgetter("external"), attrgetter("correlation")
-_id, _scope = attrgetter("id"), attrgetter("s")
 
+class OtherColumns(NamedTuple):
+    """Columns of some events, of which those that are no slices are kept as they are."""
 
-class _Ids(dict[Any, int]):
-    """Numbers values in the order in which they turn up."""
+    time: Int64
+    """ns, `NO_TIME` for none."""
+    name: NDArray[np.int32]
+    key: NDArray[np.int32]
+    number: NDArray[np.int32]
+    """Which event of the file each is."""
+    classes: NDArray[np.uint8]
 
-    def __missing__(self, value: Any) -> int:
-        number = self[value] = len(self)
-        return number
+    def rows(self, of_class: int) -> Int64:
+        """The events of a class that have a time."""
+        return np.flatnonzero((self.classes == of_class) & (self.time != NO_TIME))
 
+    def untimed(self) -> Bool:
+        """Which events lack a time that they should have."""
+        mask: Bool = (self.time == NO_TIME) & (self.classes != META) & (self.classes != UNKNOWN)
+        return mask
 
-class Gathered:
-    """Parallel columns that grow by chunks."""
+    def is_rare(self) -> Bool:
+        """Which events are metadata, or counters and asynchronous events with a time."""
+        timed = (self.classes == ASYNC) | (self.classes == COUNTER)
+        mask: Bool = (self.classes == META) | (timed & (self.time != NO_TIME))
+        return mask
 
-    def __init__(self, *names: str) -> None:
-        self._chunks: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
-
-    def add(self, **columns: NDArray[Any]) -> None:
-        """Append one chunk to every column."""
-        for name, values in columns.items():
-            self._chunks[name].append(values)
-
-    def take(self, name: str, dtype: str) -> NDArray[Any]:
-        """The whole column; its chunks are given up to save memory."""
-        chunks = self._chunks.pop(name)
-        return np.concatenate(chunks).astype(dtype, copy=False) if chunks else np.empty(0, dtype)
+    def of(self, rows: Int64) -> dict[str, NDArray[Any]]:
+        """The columns that are kept of some events."""
+        columns: dict[str, NDArray[Any]] = {"time": self.time, "name": self.name, "key": self.key, "event": self.number}
+        return {name: values[rows] for name, values in columns.items()}
 
 
 class Collector:
@@ -84,10 +80,10 @@ class Collector:
         self.quality = quality
         self.label = label
         """The file's name, for messages."""
-        self.keys = _Ids()
+        self.keys = Ids()
         """Phase, category, pid and tid as they stand in the file; the category may be None."""
-        self.names = _Ids()
-        self.flow_ids = _Ids()
+        self.names = Ids()
+        self.flow_ids = Ids()
         self.slices = Gathered("start", "dur", "name", "key", "correlation", "external", "event")
         self.flows = Gathered("time", "name", "key", "id", "event")
         self.instants = Gathered("time", "name", "key", "scope", "event")
@@ -100,108 +96,128 @@ class Collector:
         self.metadata_events = 0
         self.empty = 0
         """Elements that are no event, such as `{}`; they are among `events`."""
-        self._groups = _Ids()
+        self._groups = Ids()
         self.arguments = ArgumentTables()
         self._classes = self._kinds = np.empty(0, np.uint8)
         self._phases = np.empty(0, np.uint32)
+        self._samples = np.empty(0, bool)
 
-    def add(self, block: Block) -> None:
-        """Take in the events of one block."""
+    def add(self, block: AnyBlock) -> None:
+        """Take in the events of a block, or of some that were scanned."""
+        if isinstance(block, ScannedBlocks):
+            self._add_scanned(block)
+            return
         events = block.events
-        if not events:
+        if not len(events):
             return
         try:
             self._add(block, events)
         except (TypeError, ValueError, AttributeError, OverflowError):
-            self._add(block, [settle(event) for event in events])
+            self._add(block, events.settled())
         self.events += len(events)
 
-    def _add(self, block: Block, events: list[Event]) -> None:
-        count = len(events)
-        times = _times_of(events, block)
-        name = _interned(self.names, map(_name, events), count, "i4")
-        key = _interned(self.keys, map(_key, events), count, "i4")
-        if len(self.keys) > MAX_KEYS:
-            raise NotATrace(f"{self.label} has more than {MAX_KEYS:,} threads, as no trace does: it is not opened.")
-        classes = self.key_classes()[key]
-        timed = times != _NO_TIME
-        untimed = np.flatnonzero(~timed & (classes != META) & (classes != UNKNOWN))
-        rows_of = [np.flatnonzero((classes == number) & timed) for number in range(META)]
+    def _add(self, block: Block, events: DecodedEvents) -> None:
+        times, name, key = events.times(), events.names(self.names), events.keys(self.keys)
+        self._check_keys()
+        number = np.arange(self.events, self.events + len(events), dtype=np.int32)
+        others = OtherColumns(times, name, key, number, self.key_classes()[key])
         # All checks that can fail are done before anything is kept, so that a second try starts clean.
-        slices, negative, ops, work = self._slice_columns(events, rows_of[SLICE], key)
-        flow_ids = self._ids_of([events[row] for row in rows_of[FLOW].tolist()])
-        memory = self._memory_columns(events, rows_of[INSTANT], name)
-        self.quality.dropped += len(untimed)
+        rows = np.flatnonzero((others.classes == SLICE) & (times != NO_TIME))
+        slices, negative, ops, work = self._slice_columns(events, rows, key, number)
+        flow_ids, memory = self._checked(events, others)
+        endless = rows[slices["dur"] == NO_DUR]
+        untimed = np.flatnonzero(others.untimed())
+        offenders = {UNTIMED: untimed, ENDLESS: endless, NEGATIVE: negative}
+        self._note_offenders(block.data, block.offset, offenders, block.is_tolerant)
         self.quality.negative += len(negative)
-        endless = rows_of[SLICE][slices["dur"] == NO_DUR]
-        self._note_offenders(block, {UNTIMED: untimed, ENDLESS: endless, NEGATIVE: negative})
         self.arguments.ops.keep(ops)
         self.arguments.work.keep(work)
-        self.arguments.memory.keep(memory)
-        rows = rows_of[SLICE]
         if len(rows):
-            event = self._numbers_of(rows)
-            self.slices.add(start=times[rows], name=name[rows], key=key[rows], event=event, **slices)
-        rows = rows_of[FLOW]
-        if len(rows):
-            event = self._numbers_of(rows)
-            self.flows.add(time=times[rows], name=name[rows], key=key[rows], id=flow_ids, event=event)
-        self._add_instants(events, rows_of[INSTANT], times, name, key)
-        rows = rows_of[PAIR]
-        if len(rows):
-            self.pairs.add(time=times[rows], name=name[rows], key=key[rows], event=self._numbers_of(rows))
-        rare = np.flatnonzero((classes == META) | (((classes == ASYNC) | (classes == COUNTER)) & timed))
-        if len(rare):
-            self._add_rare(block, rare.tolist(), classes, times, name, key)
-        skipped = (classes == IGNORED) | (classes == UNKNOWN)
-        if skipped.any():
-            self._count_skipped(events, np.flatnonzero(skipped), key)
+            self.slices.add(start=times[rows], name=name[rows], key=key[rows], event=number[rows], **slices)
+        self._keep_others(events, others, flow_ids, memory, block.is_tolerant)
 
-    def _note_offenders(self, block: Block, found: dict[str, Int64]) -> None:
-        """Keep the first events of which something is wrong, by what that is, and where they stand."""
+    def _add_scanned(self, blocks: ScannedBlocks) -> None:
+        """Take in the events of some blocks that were scanned."""
+        columns, first = blocks.columns, np.int32(self.events)
+        names, keys = blocks.names(self.names), blocks.keys(self.keys)
+        self._check_keys()
+        for index, offenders in blocks.offenders():
+            self.quality.negative += len(offenders[NEGATIVE])
+            self._note_offenders(blocks.block(index), blocks.offset + blocks.bounds[index], offenders)
+        key, event = keys.take(columns.slices("key")), columns.slices("event") + first
+        at = columns.slices("argument")
+        kept = self.arguments.read_slices(lambda rows: blocks.arguments(at[rows]), self.key_kinds()[key], event)
+        self.arguments.ops.keep(kept[0])
+        self.arguments.work.keep(kept[1])
+        if len(key):
+            dur = np.maximum(columns.slices("dur"), NO_DUR)
+            dur[columns.slices("dur") == NEGATIVE_DURATION] = 0
+            ids = {name: columns.slices(name) for name in ("start", "correlation", "external")}
+            self.slices.add(dur=dur, name=names.take(columns.slices("name")), key=key, event=event, **ids)
+        for events in blocks.stretches():
+            name, key = names.take(events.column("name")), keys.take(events.column("key"))
+            others = OtherColumns(
+                events.column("time"), name, key, events.column("event") + first, events.column("class")
+            )
+            self._keep_others(events, others, *self._checked(events, others))
+        self.events += len(blocks)
+
+    def _check_keys(self) -> None:
+        if len(self.keys) > MAX_KEYS:
+            raise NotATrace(f"{self.label} has more than {MAX_KEYS:,} threads, as no trace does: it is not opened.")
+
+    def _checked(self, events: RareFields, others: OtherColumns) -> tuple[Int64, Part]:
+        """What of the events that are no slices may be of an odd type: ids of flows, arguments of the allocator."""
+        flow_ids = events.flow_ids(others.rows(FLOW), self._flow_id)
+        rows = others.rows(INSTANT)
+        if len(rows):
+            rows = rows[np.isin(others.name[rows], [self.names.get(text, -1) for text in MEMORY_INSTANTS])]
+        return flow_ids, self.arguments.memory.read(events.arguments(rows), others.number[rows])
+
+    def _keep_others(
+        self, events: RareFields, others: OtherColumns, flow_ids: Int64, memory: Part, is_tolerant: bool = False
+    ) -> None:
+        """Keep the events that are no slices."""
+        self.quality.dropped += int(np.count_nonzero(others.untimed()))
+        self.arguments.memory.keep(memory)
+        if len(rows := others.rows(FLOW)):
+            self.flows.add(id=flow_ids, **others.of(rows))
+        if len(rows := others.rows(INSTANT)):
+            self.instants.add(scope=events.scopes(rows), **others.of(rows))
+        if len(rows := others.rows(PAIR)):
+            self.pairs.add(**others.of(rows))
+        is_read = self._add_samples(events, others, is_tolerant)
+        rare = np.flatnonzero(others.is_rare() & ~is_read)
+        if len(rare):
+            self._add_rare(events, rare.tolist(), others)
+        skipped = (others.classes == IGNORED) | (others.classes == UNKNOWN)
+        if skipped.any():
+            self._count_skipped(events, np.flatnonzero(skipped), others.key)
+
+    def _note_offenders(self, data: bytes, offset: int, rows_of: dict[str, Int64], is_tolerant: bool = False) -> None:
+        """Keep the first events of a block of which something is wrong, by what that is, and where they stand."""
         examples = self.quality.examples
-        for reason, rows in found.items():
+        for reason, rows in rows_of.items():
             room = EXAMPLES - len(examples)
             if len(rows) and room > 0:
-                places = located(block.data, rows[:room].tolist(), block.is_tolerant)
-                examples += [(block.offset + at, f"{reason}: {text}") for at, text in places]
-
-    def _numbers_of(self, rows: Int64) -> NDArray[np.int32]:
-        """Which events of the file the rows of this block are."""
-        return rows.astype(np.int32) + np.int32(self.events)
+                events = located(data, rows[:room].tolist(), is_tolerant)
+                examples += [(offset + at, f"{reason}: {text}") for at, text in events]
 
     def _slice_columns(
-        self, events: list[Event], rows: Int64, key: NDArray[np.int32]
+        self, events: DecodedEvents, rows: Int64, key: NDArray[np.int32], number: NDArray[np.int32]
     ) -> tuple[dict[str, NDArray[Any]], Int64, Part, Part]:
         """Columns of the slices of a block, the rows with a duration below 0, and arguments of ops and of GPU work."""
-        count = len(rows)
-        chosen = events if count == len(events) else [events[row] for row in rows.tolist()]
-        args = list(map(_args, chosen))
-        dur = np.fromiter(map(_dur, chosen), "f8", count)
+        dur, correlation, external = events.slice_numbers(rows)
         unknown = ~np.isfinite(dur)
         nanoseconds = np.rint(np.where(unknown, 0, np.clip(dur, -MAX_TIME_US, MAX_TIME_US)) * 1000).astype(np.int64)
         negative = nanoseconds < 0
         nanoseconds[negative] = 0
         nanoseconds[unknown] = NO_DUR
-        columns = {
-            "dur": nanoseconds,
-            "correlation": np.fromiter(map(_correlation, args), "i8", count),
-            "external": np.fromiter(map(_external, args), "i8", count),
-        }
+        columns = {"dur": nanoseconds, "correlation": correlation, "external": external}
         # Only after that it is certain that all args are objects.
-        kept = self.arguments.read_slices(self.key_kinds()[key[rows]], args, self._numbers_of(rows))
+        kinds = self.key_kinds()[key[rows]]
+        kept = self.arguments.read_slices(lambda index: events.arguments(rows[index]), kinds, number[rows])
         return columns, rows[negative], *kept
-
-    def _memory_columns(self, events: list[Event], rows: Int64, name: NDArray[np.int32]) -> Part:
-        """What the allocator's instants say."""
-        rows = rows[np.isin(name[rows], [self.names.get(text, -1) for text in MEMORY_INSTANTS])]
-        return self.arguments.memory.read([_args(events[row]) for row in rows.tolist()], self._numbers_of(rows))
-
-    def _ids_of(self, events: list[Event]) -> Int64:
-        try:
-            return np.fromiter(map(_id, events), "i8", len(events))
-        except (TypeError, ValueError, OverflowError):
-            return np.fromiter((self._flow_id(event.id) for event in events), "i8", len(events))
 
     def _flow_id(self, value: Any) -> int:
         if isinstance(value, str):
@@ -213,44 +229,47 @@ class Collector:
             return value
         return -2 - self.flow_ids[value]
 
-    def _add_instants(
-        self, events: list[Event], rows: Int64, times: Int64, name: NDArray[Any], key: NDArray[Any]
-    ) -> None:
-        if len(rows):
-            scopes = (_SCOPES.get(events[row].s or "", 0) for row in rows.tolist())
-            self.instants.add(
-                time=times[rows],
-                name=name[rows],
-                key=key[rows],
-                scope=np.fromiter(scopes, "u1", len(rows)),
-                event=self._numbers_of(rows),
-            )
+    def _add_samples(self, events: RareFields, others: OtherColumns, is_tolerant: bool) -> NDArray[np.bool_]:
+        """Take in the samples of GPUs' counters of a block at once; the mask of the events that were read."""
+        is_read = np.zeros(len(events), bool)
+        rows = others.rows(COUNTER)
+        rows = rows[self.key_samples()[others.key[rows]]]
+        if len(rows) < MIN_SAMPLES or is_tolerant:
+            return is_read
+        # A sample belongs to a series by its process and name alone where it has no id.
+        name, key = others.name, others.key
+        unnamed = [self.names.get(NO_NAME, -1), self.names.get(None, -1)]
+        rows = rows[~events.have_id(rows) & ~np.isin(name[rows], unnamed)]
+        args = events.args_json(rows) if len(rows) else None
+        values = None if args is None else sample_values(args)
+        if values is None:
+            return is_read
+        is_read[rows] = True
+        value, number = np.array(values, np.float64), others.number[rows].astype(np.int64)
+        _, series = np.unique(key[rows].astype(np.int64) << 32 | name[rows], return_inverse=True)
+        for index in range(int(series.max()) + 1):
+            mine = np.flatnonzero(series == index)
+            first = events.in_full([int(rows[mine[0]])])[0]
+            process, counter = lane_text(first.get("pid")), str(first.get("name"))
+            self.counters.extend(process, counter, others.time[rows[mine]], value[mine], number[mine])
+        return is_read
 
-    def _add_rare(
-        self,
-        block: Block,
-        rows: list[int],
-        classes: NDArray[np.uint8],
-        times: Int64,
-        name: NDArray[Any],
-        key: NDArray[Any],
-    ) -> None:
+    def _add_rare(self, events: RareFields, rows: list[int], others: OtherColumns) -> None:
         """Metadata, counters and asynchronous events, which need more than the common fields."""
         asyncs: list[tuple[int, int]] = []
-        for row, event in zip(rows, decode_some(block.data, rows, block.is_tolerant), strict=True):
+        for row, event in zip(rows, events.in_full(rows), strict=True):
             args = event.get("args")
             args = args if isinstance(args, dict) else {}
-            if classes[row] == META:
+            if others.classes[row] == META:
                 self.metadata_events += 1
                 self.naming.read(event.get("pid"), event.get("tid"), str(event.get("name")), args)
-            elif classes[row] == COUNTER:
-                self.counters.add(event, args, int(times[row]), self.events + row)
+            elif others.classes[row] == COUNTER:
+                self.counters.add(event, args, int(others.time[row]), int(others.number[row]))
             else:
-                asyncs.append((row, self._group_of(event, int(name[row]))))
+                asyncs.append((row, self._group_of(event, int(others.name[row]))))
         if asyncs:
             chosen, group = np.array(asyncs, np.int64).T
-            event_numbers = self._numbers_of(chosen)
-            self.asyncs.add(time=times[chosen], name=name[chosen], key=key[chosen], group=group, event=event_numbers)
+            self.asyncs.add(group=group, **others.of(chosen))
 
     def _group_of(self, event: dict[str, Any], name: int) -> int:
         """The number of what makes begin and end of an asynchronous slice belong together (1.3)."""
@@ -269,9 +288,16 @@ class Collector:
     def key_classes(self) -> NDArray[np.uint8]:
         """The class of phase of every key."""
         if len(self._classes) < len(self.keys):
-            classes = [_CLASS_OF_PHASE.get(phase[:1], UNKNOWN) for phase, *_ in self.keys]
+            classes = [class_of(phase, category) for phase, category, _, _ in self.keys]
             self._classes = np.array(classes, np.uint8)
         return self._classes
+
+    def key_samples(self) -> NDArray[np.bool_]:
+        """Whether the process of every key holds the counters of a GPU."""
+        if len(self._samples) < len(self.keys):
+            held = [isinstance(pid, str) and gpu_of_process(lane_text(pid)) >= 0 for _, _, pid, _ in self.keys]
+            self._samples = np.array(held, bool)
+        return self._samples
 
     def key_kinds(self) -> NDArray[np.uint8]:
         """The `Kind` of every key."""
@@ -280,7 +306,7 @@ class Collector:
             self._kinds = np.array(kinds, np.uint8)
         return self._kinds
 
-    def _count_skipped(self, events: list[Event], rows: Int64, key: NDArray[Any]) -> None:
+    def _count_skipped(self, events: RareFields, rows: Int64, key: NDArray[Any]) -> None:
         """Count events of phases that have no picture, and elements that are no events at all."""
         phases = self.key_phases()[key[rows]]
         skipped = self.quality.skipped_phases
@@ -288,7 +314,7 @@ class Collector:
             if letter := chr(number) if number else "":
                 skipped[letter] = skipped.get(letter, 0) + int(count)
         nameless = rows[phases == 0].tolist()
-        empty = sum(is_empty(events[row]) for row in nameless)
+        empty = events.count_empty(nameless)
         self.empty += empty
         if len(nameless) > empty:
             skipped[""] = skipped.get("", 0) + len(nameless) - empty
@@ -298,29 +324,3 @@ class Collector:
         if len(self._phases) < len(self.keys):
             self._phases = np.array([ord(phase[:1] or "\0") for phase, *_ in self.keys], np.uint32)
         return self._phases
-
-
-_NO_TIME = np.iinfo(np.int64).min
-
-
-def _interned(ids: _Ids, values: Iterable[Any], count: int, dtype: str) -> NDArray[Any]:
-    find: Callable[[Any], int] = ids.__getitem__
-    return np.fromiter(map(find, values), dtype, count)
-
-
-def _times_of(events: list[Event], block: Block) -> Int64:
-    """Timestamps in whole ns, `_NO_TIME` where an event has none."""
-    count = len(events)
-    micros = np.fromiter(map(_ts, events), "f8", count)
-    bad = ~(np.abs(micros) < MAX_TIME_US)
-    micros[bad] = 0
-    whole = np.floor(micros)
-    fraction = micros - whole
-    far = np.abs(micros) >= _RELATIVE_LIMIT_US
-    if (far & (fraction != 0)).any():
-        exact = exact_times(block.data, block.is_tolerant)
-        times = np.array([_NO_TIME if time is None else time for time in exact], np.int64)
-    else:
-        times = whole.astype(np.int64) * 1000 + np.rint(fraction * 1000).astype(np.int64)
-    times[bad] = _NO_TIME
-    return times

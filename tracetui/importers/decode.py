@@ -17,14 +17,12 @@ from msgspec import Struct
 
 from tracetui.errors import TraceError
 from tracetui.importers import tolerant
+from tracetui.importers.event_columns import MAX_TIME_US
 from tracetui.model.table import NULL
 from tracetui.model.trace import BEGINNING, NO_ID
 from tracetui.model.whole_numbers import number_name
 
 Number = int | float | str | None
-
-MAX_TIME_US = 3e15
-"""Microseconds from 0 beyond which a time or a duration is none: sums of three still fit 64 bits in ns."""
 
 MAX_GENERIC = 1 << 22
 """Bytes of a block that is read generically: of numbers and texts alone, its objects take thirty times as much."""
@@ -106,6 +104,37 @@ class _Time(Struct, gc=False):
 
 
 _times = msgspec.json.Decoder(list[_Time])
+
+
+class _ArgsOnly(Struct, gc=False):
+    args: msgspec.Raw = NO_TEXT
+
+
+class _Sample(Struct, gc=False, forbid_unknown_fields=True):
+    """The args of a sample of a GPU's counter: one value under an empty key."""
+
+    value: float = msgspec.field(name="")
+
+
+_args_only = msgspec.json.Decoder(list[_ArgsOnly])
+_samples = msgspec.json.Decoder(list[_Sample])
+
+
+def args_json(block: bytes | bytearray | memoryview) -> list[bytes] | None:
+    """The args of every event of a block as they stand in it; None where it is not valid JSON."""
+    try:
+        return [bytes(event.args) for event in _args_only.decode(block)]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def sample_values(args: list[bytes]) -> list[float] | None:
+    """The values under the empty key of the args of some events; None where one of them has other args."""
+    try:
+        samples = _samples.decode(b"[" + b",".join(args) + b"]")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return [sample.value for sample in samples] if len(samples) == len(args) else None
 
 
 class Malformed(Exception):
@@ -219,12 +248,26 @@ def _integer(digits: str) -> int | float:
 
 def decode_some(block: bytes, rows: Sequence[int], is_tolerant: bool) -> list[dict[str, Any]]:
     """The given events of a block in full."""
-    raw = _raw_events(block, is_tolerant)
-    if not raw:
-        objects = decode_objects(block, is_tolerant)
-        return [objects[row] for row in rows]
-    items = [decoded(bytes(raw[row])) for row in rows]
-    return [item if isinstance(item, dict) else {} for item in items]
+    reader = EventReader(block, is_tolerant)
+    return [reader.event(row) for row in rows]
+
+
+class EventReader:
+    """The events of one block, each of which is only decoded when it is asked for.
+
+    Raises: TraceError when the bytes are not those that were loaded.
+    """
+
+    def __init__(self, block: bytes, is_tolerant: bool) -> None:
+        self._raw = _raw_events(block, is_tolerant)
+        self._objects = [] if self._raw else decode_objects(block, is_tolerant)
+
+    def event(self, row: int) -> dict[str, Any]:
+        """An event in full; empty where the block has no such row or it is no object."""
+        if row >= len(self._raw):
+            return self._objects[row] if row < len(self._objects) else {}
+        item = decoded(bytes(self._raw[row]))
+        return item if isinstance(item, dict) else {}
 
 
 def _raw_events(block: bytes, is_tolerant: bool) -> list[msgspec.Raw]:

@@ -18,6 +18,9 @@ MAX_CATEGORIES = 30_000
 """Categories that have a number of their own; numbers have 16 bits."""
 OTHER_CATEGORIES = "(one of too many categories)"
 
+TRACK_PHASE = "X track"
+"""Stands for the phase of slices on tracks that are no threads."""
+
 Key = tuple[str, str, Any, Any]
 """Phase, category, pid, tid."""
 
@@ -28,6 +31,8 @@ class Keys:
     def __init__(self, collector: Collector) -> None:
         self.texts: list[Key] = [(phase, category or "", pid, tid) for phase, category, pid, tid in collector.keys]
         self.lanes = LaneTable()
+        self.nesting: set[int] = set()
+        """Lanes of tracks that are no threads and whose slices nest all the same."""
         self.categories = Strings()
         self._kinds = collector.key_kinds()
         ids = [self._category(category) for _, category, _, _ in self.texts]
@@ -53,7 +58,16 @@ class Keys:
 
     def own_lane(self, key: NDArray[Any]) -> NDArray[np.int32]:
         """The lane of slices: process, thread and what the category belongs on."""
-        return self._mapped(key, lambda text, kind: self.lanes.number((*_lane_ids(text), torch.lane_kind_of(kind))))
+
+        def find(text: Key, kind: Kind) -> int:
+            lane_kind = torch.lane_kind_of(kind)
+            if text[0] != TRACK_PHASE or lane_kind is not LaneKind.CPU:
+                return self.lanes.number((*_lane_ids(text, kind), lane_kind))
+            number = self.lanes.number((*_lane_ids(text, kind), LaneKind.ASYNC))
+            self.nesting.add(number)
+            return number
+
+        return self._mapped(key, find)
 
     def async_lane(self, key: NDArray[Any]) -> NDArray[np.int32]:
         """The lane of asynchronous events: one for each process and category."""
@@ -71,11 +85,14 @@ class Keys:
 
     def _mapped(self, key: NDArray[Any], find: Callable[[Key, Kind], int]) -> NDArray[np.int32]:
         table = np.full(len(self.texts) + 1, -1, np.int32)
-        for number in np.unique(key).tolist():
+        # There are few keys, numbered from 0: marking the used ones is faster than sorting.
+        used = np.zeros(len(table), bool)
+        used[key] = True
+        for number in np.flatnonzero(used).tolist():
             table[number] = find(self.texts[number], Kind(int(self._kinds[number])))
         lanes: NDArray[np.int32] = table[key]
         return lanes
 
 
-def _lane_ids(text: Key) -> tuple[str, str]:
-    return torch.lane_ids(lane_text(text[2]), lane_text(text[3]))
+def _lane_ids(text: Key, kind: Kind = Kind.OTHER) -> tuple[str, str]:
+    return torch.lane_ids(lane_text(text[2]), lane_text(text[3]), kind)

@@ -14,6 +14,7 @@ from math import isfinite
 from typing import Any
 
 from tracetui.importers.decode import text_of
+from tracetui.model.rank_process import rank_of_process
 from tracetui.model.trace import LaneKind
 from tracetui.model.whole_numbers import number_name
 
@@ -93,6 +94,9 @@ class Naming:
         """The name of the lane's process, with its id or label."""
         pid, _, kind = key
         label, name = self.labels.get(pid, ""), self.process.get(pid, "")
+        if rank_of_process(name) is not None:
+            # It holds the id or the label that it had in the file of its rank.
+            return name
         if kind in _ON_DEVICE:
             return label if label.startswith(("GPU", "XPU", "MTIA")) else f"GPU {pid}"
         if kind is LaneKind.OVERHEAD:
@@ -102,9 +106,11 @@ class Naming:
         return f"{name or 'process'} {pid}"
 
     def sort_key(self, key: LaneKey) -> tuple[Any, ...]:
-        """Orders lanes as a person reads them: threads, then the profiler's own, then devices."""
+        """Orders lanes as a person reads them: rank by rank, then threads, then the profiler's own, then devices."""
         pid, tid, kind = key
+        rank = rank_of_process(self.process.get(pid, ""))
         return (
+            float("inf") if kind is LaneKind.BOOKKEEPING else -1 if rank is None else rank,
             _ORDER[kind],
             self.process_order.get(pid, 0),
             _natural(pid),
@@ -147,6 +153,7 @@ class LaneTable:
             LaneKind.SYNC,
             LaneKind.GPU_ANNOTATION,
             LaneKind.OVERHEAD,
+            LaneKind.ASYNC,
         ):
             found = self._numbers.get((process, thread, kind))
             if found is not None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
 from tracetui.errors import NoEvents
 from tracetui.importers import torch
-from tracetui.importers.blocks import BlockReader
-from tracetui.importers.chrome import TraceParts, assemble
+from tracetui.importers.blocks import AnyBlock, BlockReader
+from tracetui.importers.chrome import TraceParts, assemble, trace_of
 from tracetui.importers.columns import Collector
+from tracetui.importers.copy_names import with_directions
 from tracetui.importers.garbage import collector_off
 from tracetui.importers.layout import FileLayout
 from tracetui.importers.notes import no_events, note_layout
+from tracetui.importers.perfetto.recognition import PROBED_BYTES, is_perfetto
+from tracetui.importers.scanner.block_scanner import block_scanner
+from tracetui.importers.scanner.scanned_events import ScannedBlocks
 from tracetui.importers.source import Source, open_source
 from tracetui.importers.store import BlockLocation, Container, FileBlocks, MemoryBlocks, Store
 from tracetui.importers.top_keys import top_keys
@@ -32,7 +39,7 @@ class LoadProgress:
     """All there are, None for a pipe."""
     events: int
     stage: str
-    """`reading`, `pairing`, `sorting` or `nesting`."""
+    """`reading`, `pairing`, `sorting` or `nesting`; `opening` where it comes from the cache."""
 
 
 def load(
@@ -42,35 +49,57 @@ def load(
 ) -> Trace:
     """Read a trace from a file, or from standard input for `-`.
 
-    `progress` is called after every block and stage, in the calling thread. Once `cancelled` answers true, reading
-    stops and what has been read becomes a trace with `quality.partial` set.
+    `progress` is called after every block and stage, in the calling thread. Once `cancelled` answers true, which
+    another thread may ask for a pipe, reading stops and what has been read becomes a trace with `quality.partial` set.
     Raises: NotFound, NotATrace, NoEvents.
     """
     stop = cancelled or (lambda: False)
     source = open_source(path, stop)
     try:
         with collector_off():
-            return _load(source, progress or (lambda _: None), stop)
+            start = source.peek(PROBED_BYTES)
+            source.read_ahead()
+            if is_perfetto(start, is_whole=len(start) < PROBED_BYTES):
+                # 10 ms of import that JSON does not pay.
+                from tracetui.importers.perfetto.load import load_perfetto
+
+                return load_perfetto(source, _teller(source, progress), stop)
+            return with_directions(_load(source, progress or (lambda _: None), stop))
     finally:
         source.close()
+
+
+def _teller(source: Source, progress: Callable[[LoadProgress], None] | None) -> Callable[[str, int], None]:
+    """What hears of the stages and of the number of events that were read so far."""
+
+    def tell(stage: str, events: int) -> None:
+        if progress is not None:
+            progress(LoadProgress(source.consumed, source.size, events, stage))
+
+    return tell
 
 
 def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: Callable[[], bool]) -> Trace:
     quality = Quality()
     collector = Collector(quality, source.label)
     store = Store(FileBlocks(source.path) if source.rereadable and source.path else MemoryBlocks())
-    reader = BlockReader(source, cancelled=cancelled)
+    reader = BlockReader(source, cancelled=cancelled, scanner=block_scanner())
 
     def tell(stage: str) -> None:
         progress(LoadProgress(source.consumed, source.size, collector.events, stage))
 
-    for block in reader:
-        location = BlockLocation(block.offset, len(block.data), block.is_tolerant, block.data.startswith(b"["))
-        store.add(location, block.data, collector.events)
-        collector.add(block)
-        tell("reading")
-        if cancelled():
-            break
+    try:
+        # Threads of the reader end with it.
+        with closing(iter(reader)) as blocks:
+            for block in blocks:
+                for location, data, first in _locations(block):
+                    store.add(location, data, collector.events + first)
+                collector.add(block)
+                tell("reading")
+                if cancelled():
+                    break
+    finally:
+        store.finish()
     quality.partial = cancelled()
     layout = reader.layout
     note_layout(quality, layout, source)
@@ -90,7 +119,19 @@ def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: C
         tuple(sorted(layout.oddities, key=attrgetter("offset"))),
         layout.odd_counts,
     )
-    return _trace(source, layout, metadata, collector, quality, store, parts)
+    return _trace(source, layout, metadata, collector, store, parts)
+
+
+def _locations(block: AnyBlock) -> Iterator[tuple[BlockLocation, Callable[[], bytes], int]]:
+    """Where each of some blocks stands, how to get at its bytes, and which of their events is its first."""
+    if isinstance(block, ScannedBlocks):
+        firsts = [0, *block.columns.ends("events")]
+        for index, (begin, end) in enumerate(pairwise(block.bounds)):
+            location = BlockLocation(block.offset + begin, end + 1 - begin, is_tolerant=False)
+            yield location, partial(block.block, index), firsts[index]
+        return
+    has_bracket = block.data.startswith(b"[")
+    yield BlockLocation(block.offset, len(block.data), block.is_tolerant, has_bracket), lambda: block.data, 0
 
 
 def _trace(
@@ -98,35 +139,14 @@ def _trace(
     layout: FileLayout,
     metadata: dict[str, Any],
     collector: Collector,
-    quality: Quality,
     store: Store,
     parts: TraceParts,
 ) -> Trace:
     producer = "PyTorch profiler" if parts.is_torch else "Chrome trace events"
-    wrapping = "" if source.wrapping == "plain" else f", {source.wrapping}"
-    base = whole_number(metadata.get("baseTimeNanoseconds"), MAX_TIME_NS) or 0
-    return Trace(
-        label=source.label,
-        path=source.path,
-        format=f"{producer}, {layout.container}{wrapping}",
-        size_bytes=source.consumed if source.size is None else source.size,
-        events=collector.events,
-        is_torch=parts.is_torch,
-        names=parts.names,
-        categories=parts.categories,
-        slices=parts.slices,
-        lanes=parts.lanes,
-        instants=parts.instants,
-        flows=parts.flows,
-        counters=parts.counters,
+    trace = trace_of(source, collector, parts, store, f"{producer}, {layout.container}")
+    return replace(
+        trace,
         devices=torch.devices_of(metadata),
         metadata={key: value for key, value in metadata.items() if key != "deviceProperties"},
-        origin_us=parts.origin / 1000,
-        origin_ns=parts.origin + base,
-        window=parts.window,
-        quality=quality,
-        op_args=collector.arguments.ops.arguments(),
-        work_args=collector.arguments.work.arguments(),
-        memory_args=collector.arguments.memory.arguments(),
-        store=store,
+        origin_ns=parts.origin + (whole_number(metadata.get("baseTimeNanoseconds"), MAX_TIME_NS) or 0),
     )

@@ -2,7 +2,7 @@
 
 The wrapping is found by content, never by suffix. A source is read once, front to back, into a buffer of the
 reader's; damage in the wrapping ends the stream early and is told in `damage`, so that what came before is kept.
-The readers of each wrapping stand in `unpacking`.
+The readers of each wrapping stand in `unpacking`; `read_ahead` lets them work in a thread.
 """
 
 from __future__ import annotations
@@ -18,12 +18,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tracetui.errors import NotATrace, NotFound
+from tracetui.importers.read_ahead import ReadAhead, Unwrapped
 from tracetui.importers.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
 
 HARMLESS, MOST_INFLATED = 1 << 26, 200
 """Beyond so many bytes what inflates to more than so many times its size is no trace; real ones reach 30 times."""
 PATIENCE = 0.2
 """Seconds of waiting for a pipe between two looks at whether that is still wanted."""
+PEEKED = 1 << 20
+"""Bytes of the buffer into which the beginning is read."""
+LONG = 1 << 22
+"""Bytes of a packed file up to which threads cost more than they save."""
+ALONE = 1 << 23
+"""Bytes up to which no thread inflates for the reader alone: those that scan may come first."""
+_INFLATED = ("gzip", "zstd", "zip")
+"""Wrappings whose libraries free the GIL, so that a thread beside the reader is worth its while."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
@@ -44,49 +53,100 @@ class Source:
         self._reader = reader
         self._given = 0
         self._bomb = ""
+        self._ahead = memoryview(b"")
+        self._may_read_ahead = False
+        self._thread: ReadAhead | None = None
 
     @property
     def consumed(self) -> int:
         """Bytes taken from the disk or the pipe so far."""
-        return self._raw.consumed
+        return self._state.consumed
 
     @property
     def damage(self) -> str | None:
         """What is wrong with the wrapping, None when it was whole."""
-        return self._bomb or getattr(self._reader, "damage", None)
+        return self._state.damage
 
     @property
     def remark(self) -> str:
         """What else there is to say of the wrapping: a sentence, or nothing."""
-        return str(getattr(self._reader, "remark", ""))
+        return self._state.remark
+
+    @property
+    def _state(self) -> Unwrapped:
+        return self._unwrapped() if self._thread is None else self._thread.state
+
+    def _unwrapped(self) -> Unwrapped:
+        damage, remark = getattr(self._reader, "damage", None), getattr(self._reader, "remark", "")
+        return Unwrapped(self._raw.consumed, self._bomb or damage, str(remark))
 
     @property
     def rereadable(self) -> bool:
         """Whether the bytes of an event can be read again at their offset in the file."""
         return self.wrapping == "plain" and self.path is not None
 
-    def readinto(self, buffer: memoryview) -> int:
-        """Fill the buffer from its start; returns how much, 0 at the end."""
+    @property
+    def is_long(self) -> bool:
+        """Whether so much of a packed file was inflated that threads are worth their while."""
+        return self._given > LONG and self.wrapping in _INFLATED and self.path is not None
+
+    def peek(self, count: int) -> bytes:
+        """The first unwrapped bytes, which stay to be read; fewer where there are no more."""
+        # As large as later reads: of a damaged archive a library loses all that was asked for at once.
+        buffer = memoryview(bytearray(max(count, PEEKED)))
+        fill = 0
+        while fill < count and (more := self._read(buffer[fill:])):
+            fill += more
+        self._ahead = buffer[:fill]
+        return bytes(self._ahead[:count])
+
+    def readinto(self, buffer: memoryview, is_beside: bool = False) -> int:
+        """Fill the buffer from its start; returns how much, 0 at the end.
+
+        Who reads beside others that scan needs no further thread.
+        """
+        if not self._ahead:
+            if self._thread is None and self._may_read_ahead and not is_beside and self._given > ALONE:
+                self._thread = ReadAhead(self._read, self._unwrapped)
+            return self._read(buffer) if self._thread is None else self._thread.readinto(buffer)
+        count = min(len(self._ahead), len(buffer))
+        buffer[:count] = self._ahead[:count]
+        # An empty rest would keep the buffer.
+        self._ahead = self._ahead[count:] if count < len(self._ahead) else memoryview(b"")
+        return count
+
+    def give_back(self, data: bytes) -> None:
+        """Take back bytes that were read, to be read again before all others."""
+        self._ahead = memoryview(data + bytes(self._ahead))
+
+    def read_ahead(self) -> None:
+        """Let a thread inflate what a long source has left, until it is closed; no more may be peeked at."""
+        self._may_read_ahead = self.wrapping in _INFLATED
+
+    def _read(self, buffer: memoryview) -> int:
         if self._bomb:
             return 0
         count = self._reader.readinto(buffer) or 0
         self._given += count
-        if self.wrapping != "plain" and self._given > HARMLESS and self._given > MOST_INFLATED * self.consumed:
+        if self.wrapping != "plain" and self._given > HARMLESS and self._given > MOST_INFLATED * self._raw.consumed:
             self._bomb = (
-                f"{self.consumed:,} bytes inflate to more than {self._given:,}, {MOST_INFLATED} times as much, "
+                f"{self._raw.consumed:,} bytes inflate to more than {self._given:,}, {MOST_INFLATED} times as much, "
                 "as no trace does"
             )
         return count
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, and end the thread if there is one."""
+        self._raw.give_up()
+        if self._thread is not None:
+            self._thread.close()
         self._raw.close()
 
 
 class CountedFile:
     """A raw file that counts what was read and can be given its first bytes back.
 
-    Waiting for a pipe ends, as if it had, when `cancelled` answers true.
+    Waiting for a pipe ends, as if it had, when `cancelled` answers true or the file is given up.
     """
 
     def __init__(self, file: io.RawIOBase, size: int | None, cancelled: Callable[[], bool], label: str) -> None:
@@ -96,6 +156,7 @@ class CountedFile:
         self.file = file
         self._cancelled = cancelled
         self._ahead = b""
+        self._is_given_up = False
 
     def peek(self, count: int) -> bytes:
         """The next bytes, which stay to be read; fewer at the end of the file."""
@@ -130,9 +191,13 @@ class CountedFile:
     def _has_come(self) -> bool:
         """Wait until a pipe has bytes or has ended; False when the wait was given up."""
         while self.size is None and not select.select([self.file], [], [], PATIENCE)[0]:
-            if self._cancelled():
+            if self._is_given_up or self._cancelled():
                 return False
         return True
+
+    def give_up(self) -> None:
+        """Wait for a pipe no longer, in whichever thread that is."""
+        self._is_given_up = True
 
     def forget_ahead(self) -> None:
         """Forget what was peeked at, as the file is about to be read elsewhere."""
@@ -146,7 +211,7 @@ class CountedFile:
 def open_source(path: str, cancelled: Callable[[], bool] = lambda: False) -> Source:
     """Open a file, or standard input for `-`, and find out how its content is wrapped.
 
-    `cancelled` ends the wait for a pipe that gives nothing.
+    `cancelled` ends the wait for a pipe that gives nothing; it may be asked in another thread.
     Raises: NotFound when it cannot be read; NotATrace when its first bytes are those of something else.
     """
     label = "standard input" if path == "-" else Path(path).name

@@ -9,19 +9,29 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Protocol
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tracetui.errors import TraceError
-from tracetui.importers.decode import decode_objects, decode_raw
+from tracetui.importers.decode import EventReader, decode_objects, decode_raw
 from tracetui.importers.garbage import collector_off
 from tracetui.importers.oddities import Found, Oddity
 from tracetui.model.intervals import Bool, Int64
+
+MAX_SINGLE_EVENTS = 16
+"""Maximum events that are looked up in a block one by one; for more all of its events are decoded."""
+MAX_WAITING = 4
+"""Maximum blocks that wait for being compressed."""
+Packed = bytes | NDArray[np.uint8]
+"""A compressed block; an array where it is part of a file that is mapped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +68,12 @@ class Container:
 class BlockBytes(Protocol):
     """Keeps blocks, or knows where to find them."""
 
-    def add(self, location: BlockLocation, data: bytes) -> None:
-        """Take note of one more block."""
+    def add(self, location: BlockLocation, data: Callable[[], bytes]) -> None:
+        """Take note of one more block; `data` gives its bytes."""
+        ...
+
+    def finish(self) -> None:
+        """Once no more are added: end what works beside."""
         ...
 
     def read(self, number: int, location: BlockLocation) -> bytes:
@@ -77,8 +91,11 @@ class FileBlocks:
         self._path = path
         self._identity = _identity(path)
 
-    def add(self, location: BlockLocation, data: bytes) -> None:
+    def add(self, location: BlockLocation, data: Callable[[], bytes]) -> None:
         """Nothing to keep: the file has it."""
+
+    def finish(self) -> None:
+        """Nothing works beside."""
 
     def read(self, number: int, location: BlockLocation) -> bytes:
         """The bytes of a block as they were decoded."""
@@ -98,7 +115,7 @@ class FileBlocks:
 
 
 class MemoryBlocks:
-    """Keeps blocks compressed in memory."""
+    """Keeps blocks compressed in memory; beyond a few, a thread compresses them until `finish`."""
 
     def __init__(self) -> None:
         # 10 ms of import that plain files do not pay.
@@ -107,20 +124,63 @@ class MemoryBlocks:
         self._compress = zstandard.ZstdCompressor(level=1).compress
         # One for each read: a decompressor cannot be shared by threads, and it costs microseconds.
         self._decompressor = zstandard.ZstdDecompressor
-        self._blocks: list[bytes] = []
+        self._pool = ThreadPoolExecutor(1, "tracetui-compress")
+        self._waiting: deque[Future[bytes]] = deque()
+        self._blocks: list[Packed] = []
 
-    def add(self, location: BlockLocation, data: bytes) -> None:
+    @property
+    def compressed(self) -> Sequence[Packed]:
+        """The blocks as they are kept."""
+        return self._blocks
+
+    @classmethod
+    def of(cls, compressed: Sequence[Packed]) -> MemoryBlocks:
+        """The same blocks as `compressed` had."""
+        blocks = cls()
+        blocks._blocks = list(compressed)
+        return blocks
+
+    def add(self, location: BlockLocation, data: Callable[[], bytes]) -> None:
         """Compress and keep a block."""
-        self._blocks.append(self._compress(data))
+        if len(self._blocks) < MAX_WAITING:
+            # A short trace needs no thread.
+            self._blocks.append(self._compress(data()))
+            return
+        self._waiting.append(self._pool.submit(self._compress, data()))
+        if len(self._waiting) > MAX_WAITING:
+            self._blocks.append(self._waiting.popleft().result())
+
+    def finish(self) -> None:
+        """Wait for the blocks that are not compressed yet, and end the thread."""
+        self._pool.shutdown()
+        self._blocks += [block.result() for block in self._waiting]
+        self._waiting.clear()
 
     def read(self, number: int, location: BlockLocation) -> bytes:
         """The bytes of a block as they were decoded."""
-        return self._decompressor().decompress(self._blocks[number], max_output_size=location.length)
+        packed = self._blocks[number]
+        data = packed if isinstance(packed, bytes) else packed.data
+        return self._decompressor().decompress(data, max_output_size=location.length)
 
 
 def _identity(path: str) -> tuple[int, int, int]:
     status = os.stat(path)
     return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@dataclass(frozen=True, eq=False)
+class StoreParts:
+    """What a store knows, as columns, so that it can be made again without reading the file."""
+
+    locations: Int64
+    """Offset, length, whether it is tolerant and whether it has a bracket, of each block."""
+    firsts: Int64
+    """Number of the first event of each block."""
+    begins: Int64
+    ends: Int64
+    container: Container
+    compressed: Sequence[NDArray[np.uint8]] | None
+    """The blocks, compressed; None where the file has them."""
 
 
 class Store:
@@ -130,16 +190,49 @@ class Store:
         self._blocks = blocks
         self._locations: list[BlockLocation] = []
         self._firsts: list[int] = []
-        self._recent: tuple[int, list[dict[str, Any]]] | None = None
+        self._recent: tuple[int, EventReader] | None = None
         self._begins = self._ends = np.empty(0, np.int64)
         self.container = Container()
         """What stood around the events."""
 
-    def add(self, location: BlockLocation, data: bytes, first_event: int) -> None:
-        """Take note of a block and of the number of its first event."""
+    @property
+    def size(self) -> int:
+        """Bytes of all blocks, unpacked."""
+        return sum(location.length for location in self._locations)
+
+    def parts(self) -> StoreParts:
+        """What the store knows, as columns."""
+        where = [(each.offset, each.length, each.is_tolerant, each.has_bracket) for each in self._locations]
+        compressed = self._blocks.compressed if isinstance(self._blocks, MemoryBlocks) else None
+        return StoreParts(
+            np.array(where, np.int64).reshape(-1, 4),
+            np.array(self._firsts, np.int64),
+            self._begins,
+            self._ends,
+            self.container,
+            None if compressed is None else [np.frombuffer(each, np.uint8) for each in compressed],
+        )
+
+    @classmethod
+    def of_parts(cls, parts: StoreParts, path: str) -> Store:
+        """The store of which these are the parts, for the same file."""
+        store = cls(FileBlocks(path) if parts.compressed is None else MemoryBlocks.of(parts.compressed))
+        for offset, length, is_tolerant, has_bracket in parts.locations.tolist():
+            store._locations.append(BlockLocation(offset, length, bool(is_tolerant), bool(has_bracket)))
+        store._firsts = parts.firsts.tolist()
+        store.join_ends(parts.begins, parts.ends)
+        store.container = parts.container
+        return store
+
+    def add(self, location: BlockLocation, data: Callable[[], bytes], first_event: int) -> None:
+        """Take note of a block, of what gives its bytes, and of the number of its first event."""
         self._blocks.add(location, data)
         self._locations.append(location)
         self._firsts.append(first_event)
+
+    def finish(self) -> None:
+        """Once all blocks are known."""
+        self._blocks.finish()
 
     def join_ends(self, begins: Int64, ends: Int64) -> None:
         """Let the event that begins a slice carry the arguments of the one that ends it; `begins` ascends."""
@@ -189,12 +282,12 @@ class Store:
 
     def _one(self, index: int) -> dict[str, Any]:
         number = bisect_right(self._firsts, index) - 1
-        if self._recent is None or self._recent[0] != number:
-            data = self._blocks.read(number, self._locations[number])
-            self._recent = (number, decode_objects(data, self._locations[number].is_tolerant))
-        events = self._recent[1]
-        row = index - self._firsts[number]
-        return events[row] if row < len(events) else {}
+        # Another thread may ask for the event of another block meanwhile.
+        recent = self._recent
+        if recent is None or recent[0] != number:
+            location = self._locations[number]
+            recent = self._recent = (number, EventReader(self._blocks.read(number, location), location.is_tolerant))
+        return recent[1].event(index - self._firsts[number])
 
     def args(self, indices: Int64, keys: Sequence[str]) -> list[list[Any]]:
         """For each key the values of `args[key]` of many events, None where an event has no such key."""
@@ -221,6 +314,9 @@ class Store:
         """For each key the values of the events at the wanted rows of a block."""
         location = self._locations[number]
         data = self._blocks.read(number, location)
+        if len(wanted) <= MAX_SINGLE_EVENTS:
+            reader = EventReader(data, location.is_tolerant)
+            return _values_of([reader.event(row).get("args") for row in wanted], keys)
         if not location.is_tolerant:
             try:
                 events = decoder.decode(data)
@@ -230,8 +326,12 @@ class Store:
                 bags = [events[row].args for row in wanted]
                 return [list(map(attrgetter(name), bags)) for name in _fields(keys)]
         objects = decode_objects(data, location.is_tolerant)
-        loose = [objects[row].get("args") for row in wanted]
-        return [[bag.get(key) if isinstance(bag, dict) else None for bag in loose] for key in keys]
+        return _values_of([objects[row].get("args") for row in wanted], keys)
+
+
+def _values_of(bags: list[Any], keys: Sequence[str]) -> list[list[Any]]:
+    """For each key its value in each bag of args, None where there is none."""
+    return [[bag.get(key) if isinstance(bag, dict) else None for bag in bags] for key in keys]
 
 
 def _fields(keys: Sequence[str]) -> list[str]:

@@ -221,6 +221,8 @@ def _without_halves(block: bytes, check: Callable[[], None]) -> bytes | bytearra
 
     An escape begins with the last of an odd number of backslashes: what follows an even number only looks like one.
     """
+    if b"\\ud" not in block and b"\\uD" not in block:
+        return block
     found: bytearray | None = None
     index = 0
     for number in count():

@@ -181,7 +181,10 @@ def _is_event(buffer: bytearray, index: int, fill: int, is_all: bool) -> tuple[b
                     return "ph" in _fields.decode(part), end
                 except msgspec.MsgspecError:
                     return False, index
-        if end is None and not is_all and high == fill and tried <= _MAX_TRIED:
+                except UnicodeDecodeError:
+                    # The name of a field is damaged: the beginning decides, and the tolerant path reads the object.
+                    high = end
+        elif end is None and not is_all and high == fill and tried <= _MAX_TRIED:
             return None, index
         # Damaged, or too long: its beginning decides.
         return _FLAT_EVENT.match(buffer, index, high) is not None, index

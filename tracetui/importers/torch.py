@@ -25,6 +25,8 @@ _KINDS: dict[str, Kind] = {
     "gpu_memset": Kind.MEMSET,
     "memset": Kind.MEMSET,
     "gpu_user_annotation": Kind.GPU_ANNOTATION,
+    "graph_event_node": Kind.GRAPH_EVENT,
+    "graph_host_node": Kind.GRAPH_HOST,
     "cuda_sync": Kind.SYNC,
     "xpu_sync": Kind.SYNC,
     "cuda_event": Kind.SYNC,
@@ -40,6 +42,8 @@ _LANE_KINDS: dict[Kind, LaneKind] = {
     Kind.KERNEL: LaneKind.GPU,
     Kind.MEMCPY: LaneKind.GPU,
     Kind.MEMSET: LaneKind.GPU,
+    Kind.GRAPH_EVENT: LaneKind.GPU,
+    Kind.GRAPH_HOST: LaneKind.GPU,
     Kind.GPU_ANNOTATION: LaneKind.GPU_ANNOTATION,
     Kind.SYNC: LaneKind.SYNC,
     Kind.OVERHEAD: LaneKind.OVERHEAD,
@@ -74,8 +78,17 @@ def lane_kind_of(kind: Kind) -> LaneKind:
     return _LANE_KINDS.get(kind, LaneKind.CPU)
 
 
-def lane_ids(pid: str, tid: str) -> tuple[str, str]:
-    """Process and thread of a lane; a device of the legacy export is a process with one stream."""
+_SYNC_LANES = range(1_000_000, 2_000_000)
+"""Numbers of the lanes on which Kineto since 2026 writes the waits on streams: the stream's plus a million."""
+
+
+def lane_ids(pid: str, tid: str, kind: Kind = Kind.OTHER) -> tuple[str, str]:
+    """Process and thread of a lane; a device of the legacy export is a process with one stream.
+
+    A wait on a stream is on the lane of that stream's waits, whatever lane the file gives it (R2.14).
+    """
+    if kind is Kind.SYNC and tid.isascii() and tid.isdigit() and len(tid) < 10 and int(tid) in _SYNC_LANES:
+        return pid, str(int(tid) - _SYNC_LANES.start)
     return (tid, "0") if LEGACY_PROCESSES.get(pid) is Kind.KERNEL else (pid, tid)
 
 

@@ -13,6 +13,7 @@ import zlib
 from typing import IO, TYPE_CHECKING, Protocol
 
 from tracetui.errors import NotATrace
+from tracetui.importers.inflating import GZIP, RAW, InflateLibrary, Inflater, inflate_library
 
 if TYPE_CHECKING:
     import zipfile
@@ -54,7 +55,8 @@ class GzipReader:
         self.damage: str | None = None
         self.remark = ""
         self._raw = raw
-        self._inflate = zlib.decompressobj(wbits=31)
+        self._library = inflate_library()
+        self._inflate = self._library.inflater(GZIP)
         self._compressed = memoryview(bytearray(READ_SIZE))
         self._pending = b""
 
@@ -70,9 +72,9 @@ class GzipReader:
             before = self._inflate.copy()
             try:
                 out = self._inflate.decompress(self._pending, len(buffer))
-            except zlib.error as error:
+            except self._library.error as error:
                 self.damage = f"the gzip stream is damaged ({error})"
-                out = up_to_damage(before, self._pending, len(buffer))
+                out = up_to_damage(before, self._pending, len(buffer), self._library.error)
             self._pending = self._inflate.unconsumed_tail
             if out:
                 buffer[: len(out)] = out
@@ -90,11 +92,11 @@ class GzipReader:
             self._pending += more
         if not self._pending:
             return False
-        self._inflate = zlib.decompressobj(wbits=31)
+        self._inflate = self._library.inflater(GZIP)
         if not self._pending.startswith(_GZIP):
             self.remark = _foreign("gzip", self._raw.consumed - len(self._pending))
             self._pending = b""
-            self._inflate = _ended_member()
+            self._inflate = _ended_member(self._library)
             return False
         return True
 
@@ -107,10 +109,10 @@ class GzipReader:
         return bool(self._pending)
 
 
-def up_to_damage(inflate: zlib._Decompress, compressed: bytes, most: int) -> bytes:
+def up_to_damage(inflate: Inflater, compressed: bytes, most: int, damage: type[Exception]) -> bytes:
     """What can be inflated before the damage; zlib gives nothing of a call that fails, so it is asked byte by byte."""
     out = bytearray()
-    with contextlib.suppress(zlib.error):
+    with contextlib.suppress(damage):
         for index in range(len(compressed)):
             out += inflate.decompress(compressed[index : index + 1], most - len(out))
             if len(out) >= most:
@@ -118,10 +120,10 @@ def up_to_damage(inflate: zlib._Decompress, compressed: bytes, most: int) -> byt
     return bytes(out)
 
 
-def _ended_member() -> zlib._Decompress:
+def _ended_member(library: InflateLibrary) -> Inflater:
     """A decompressor that has come to its end: behind it everything is left out."""
-    inflate = zlib.decompressobj(wbits=31)
-    inflate.decompress(_EMPTY_MEMBER)
+    inflate = library.inflater(GZIP)
+    inflate.decompress(_EMPTY_MEMBER, 1)
     return inflate
 
 
@@ -277,7 +279,8 @@ class _Member:
         file.seek(member.header_offset + _LOCAL_HEADER + names + extra)
         self._file = file
         self._left, self._checksum, self._found = member.compress_size, member.CRC, 0
-        self._inflate = zlib.decompressobj(wbits=-15) if member.compress_type == _DEFLATED else None
+        self._library = inflate_library()
+        self._inflate = self._library.inflater(RAW) if member.compress_type == _DEFLATED else None
         self._pending = b""
 
     def readinto(self, buffer: memoryview) -> int:
@@ -291,7 +294,7 @@ class _Member:
                 return 0
             out = self._unpacked(len(buffer))
             if out:
-                self._found = zlib.crc32(out, self._found)
+                self._found = self._library.crc32(out, self._found)
                 buffer[: len(out)] = out
                 return len(out)
         return 0
@@ -304,9 +307,9 @@ class _Member:
         try:
             out = self._inflate.decompress(self._pending, size)
             self._pending = self._inflate.unconsumed_tail
-        except zlib.error as error:
+        except self._library.error as error:
             self.damage = _words(error)
-            out = up_to_damage(before, self._pending, size)
+            out = up_to_damage(before, self._pending, size, self._library.error)
         return out
 
     def _end(self) -> None:
@@ -317,10 +320,11 @@ class _Member:
 
 
 def _traces(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """The members that are traces by their name, or the first one where none is."""
+    """The members that are traces by their name, of Perfetto's only the first, or the first one where none is."""
     members = [member for member in archive.infolist() if not member.is_dir()]
     own = [member for member in members if not member.filename.startswith("__MACOSX/")]
-    return [member for member in own if ".json" in member.filename] or members[:1]
+    json = [member for member in own if ".json" in member.filename]
+    return json or [member for member in own if ".pftrace" in member.filename][:1] or members[:1]
 
 
 def _words(error: Exception) -> str:

@@ -49,6 +49,15 @@ class ByteWindow:
         self.fill = rest
         self.base += index
 
+    def restart(self, data: bytes, offset: int) -> None:
+        """Go on with bytes that stand at an offset of the stream; the source takes back those that do not fit."""
+        self.fill = min(len(data), len(self.data))
+        self.data[: self.fill] = data[: self.fill]
+        self.base = offset
+        self.eof = False
+        if len(data) > self.fill:
+            self._source.give_back(data[self.fill :])
+
     def grow(self) -> None:
         """Double the buffer and fill it."""
         self.data.extend(bytes(len(self.data)))
