@@ -1,4 +1,4 @@
-"""Writing a file that is either all there or not there at all, and names that are not taken yet."""
+"""Writing a file that is either all there or not there at all, names that are not taken yet, the folder of caches."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ _MAX_LINKS = 40
 """Maximum links from one to the next; more are a circle."""
 _MAX_NAME = 100
 """Maximum bytes of a file's name in the name of its partial file, which adds to it."""
+
+
+def user_cache_folder() -> Path:
+    """The user's folder for what can be made again, whether it is there or not."""
+    # Some milliseconds of import that most commands do without.
+    from platformdirs import user_cache_path
+
+    return user_cache_path("tracetui", appauthor=False)
 
 
 def write_whole(path: Path, text: str, replace: bool = True) -> None:

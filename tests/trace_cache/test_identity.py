@@ -1,0 +1,86 @@
+"""What a reading in the cache is of: one file in one state, read by one release."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+from tracetui.trace_cache import identity
+from tracetui.trace_cache.identity import END_BYTES, identity_of, reading_version
+
+
+def test_every_module_that_reads_and_keeps_is_in_the_version() -> None:
+    script = (
+        "import sys, tracetui.trace_cache.kept_traces\n"
+        "print(*[m.__file__ for n, m in sys.modules.items() if n.startswith('tracetui') and m.__file__])"
+    )
+    said = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    package = ROOT / "tracetui"
+    names = {Path(file).relative_to(package).as_posix() for file in said.stdout.split()}
+    # These decide nothing about what a trace holds.
+    others = {"errors.py", "files.py", "safe_text.py", "native_library.py"}
+    unseen = {name for name in names - others if not name.startswith(tuple(identity._READING))}
+    assert len(names) > 50 and not unseen
+
+
+def test_the_version_changes_with_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "tracetui"
+    (copy / "trace_cache").mkdir(parents=True)
+    (copy / "__init__.py").write_text("__version__ = '1'")
+    (copy / "analysis").mkdir()
+    (copy / "analysis" / "kernels.py").write_text("")
+    monkeypatch.setattr(identity, "__file__", str(copy / "trace_cache" / "identity.py"))
+    find = reading_version.__wrapped__
+    before = find()
+    (copy / "trace_cache" / "more.txt").write_text("no code")
+    assert find() == before
+    (copy / "trace_cache" / "more.py").write_text("x = 1")
+    changed = find()
+    (copy / "trace_cache" / "more.py").write_text("x = 2")
+    assert len({before, changed, find()}) == 3
+    (copy / "__init__.py").unlink()
+    assert find() == ""
+
+
+@pytest.mark.parametrize("place", [0, 10, -1])
+def test_a_change_at_an_end_is_seen_where_size_and_times_are_the_same(place: int, tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    data = bytearray(b"a" * 3 * END_BYTES)
+    path.write_bytes(data)
+    before = identity_of(str(path))
+    assert before is not None and identity_of(str(path)) == before
+    data[place] += 1
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    with path.open("r+b") as file:
+        file.write(data)
+    os.utime(path, ns=times)
+    after = identity_of(str(path))
+    assert after is not None and after.modified_ns == before.modified_ns and after.bytes == before.bytes
+    assert after.ends != before.ends
+
+
+def test_a_change_in_the_middle_with_the_old_time_put_back_is_seen_by_the_time_of_the_change(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(b"a" * 3 * END_BYTES)
+    before = identity_of(str(path))
+    first = path.stat()
+    # The clock of the file system goes in ticks of some milliseconds.
+    while path.stat().st_ctime_ns == first.st_ctime_ns:
+        with path.open("r+b") as file:
+            file.seek(END_BYTES + 9)
+            file.write(b"b")
+        os.utime(path, ns=(first.st_atime_ns, first.st_mtime_ns))
+    after = identity_of(str(path))
+    assert before is not None and after is not None and after.ends == before.ends
+    assert after.modified_ns == before.modified_ns and after != before
+
+
+def test_what_is_no_file_has_no_identity(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("-", str(tmp_path), str(tmp_path / "none"), str(tmp_path / "pipe"), "/dev/null"):
+        assert identity_of(path) is None

@@ -1,0 +1,270 @@
+"""The folder with the cache of read traces: one file per trace, the least recently used go first.
+
+Only the user may enter it. Everything is opened relative to the open folder and no link is followed, so that nobody
+can put another file in between. A file that is being written has a lock and another name; one without its lock was
+left by a process that was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tracetui.files import user_cache_folder
+
+SIZE_VARIABLE = "TRACETUI_CACHE_SIZE"
+"""The variable of the environment with the maximum size of the cache, such as `20GB`; 0 for none at all."""
+MAX_CACHE_BYTES = 10 << 30
+"""Maximum size of the cache where the variable does not say another."""
+MIN_FREE_BYTES = 10**9
+"""Minimum space that is left on the disk."""
+MAX_WRITING_SECONDS = 24 * 60 * 60.0
+"""Seconds after which nobody is still writing a file, where the file system does not tell."""
+_PART = ".part"
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class CacheKind(NamedTuple):
+    """What a folder of the cache holds."""
+
+    folder: str
+    """Name of the folder."""
+    suffix: str
+    """How the names of its files end."""
+    max_bytes: int
+    """Maximum size of all files, where the environment does not say less."""
+
+
+TRACES = CacheKind("traces", ".trace", MAX_CACHE_BYTES)
+SUMMARIES = CacheKind("ranks", ".summary", 2 << 30)
+
+
+class CacheEntry(NamedTuple):
+    """A file of the cache."""
+
+    name: str
+    bytes: int
+    used: float
+    """When it was read or written last, in seconds since the epoch."""
+
+
+def cache_path(kind: CacheKind = TRACES) -> Path:
+    """Where a folder of the cache is, whether there is one or not."""
+    return user_cache_folder() / kind.folder
+
+
+def max_cache_bytes(kind: CacheKind = TRACES) -> int:
+    """Maximum size of a folder: for traces what the variable of the environment says, for others at most that."""
+    match = _SIZE.fullmatch(os.environ.get(SIZE_VARIABLE, "").strip())
+    if match is None:
+        return kind.max_bytes
+    base = 1024 if match[3] else 1000
+    said = int(float(match[1]) * base ** (1 + "kmgt".index(match[2].lower()) if match[2] else 0))
+    return said if kind == TRACES else min(said, kind.max_bytes)
+
+
+def misread_size() -> str:
+    """A sentence about a size in the environment that is none; empty where there is none, or a size."""
+    said = os.environ.get(SIZE_VARIABLE, "").strip()
+    return f"{SIZE_VARIABLE}={said} is no size such as 20GB" if said and not _SIZE.fullmatch(said) else ""
+
+
+def is_wanted() -> bool:
+    """Whether there is to be a cache."""
+    return max_cache_bytes() > 0
+
+
+class CacheFolder:
+    """The open folder of the cache."""
+
+    def __init__(self, folder: int, kind: CacheKind = TRACES) -> None:
+        self._folder = folder
+        self._kind = kind
+
+    def open(self, name: str) -> int | None:
+        """A file of the cache to read from; None where there is none that is the user's own."""
+        try:
+            file = os.open(name, _OPEN, dir_fd=self._folder)
+        except OSError:
+            return None
+        if stat.S_ISREG(os.fstat(file).st_mode) and _is_own(os.fstat(file)):
+            return file
+        os.close(file)
+        return None
+
+    def touch(self, name: str) -> None:
+        """Note that a file of the cache was used now."""
+        with suppress(OSError):
+            os.utime(name, dir_fd=self._folder, follow_symlinks=False)
+
+    def remove(self, name: str) -> None:
+        """Remove a file; who has it mapped keeps it."""
+        with suppress(OSError):
+            os.unlink(name, dir_fd=self._folder)
+
+    def write(self, name: str, size: int, write: Callable[[int], None]) -> bool:
+        """Put a file of about `size` bytes in place of what has the name: all of it, or nothing is changed.
+
+        `write` writes to the open file, and what it raises is raised. Room is made for it first. The answer is whether
+        it was written: not where it does not fit into the cache, or the disk.
+        Raises: OSError.
+        """
+        if not self._make_room(size, {name}):
+            return False
+        written = self._write(name, write)
+        self.shrink(max_cache_bytes(self._kind) - written, {name})
+        return True
+
+    def write_small(self, files: Mapping[str, bytes]) -> bool:
+        """Put files in place of what has their names, each whole; room is made for all of them at once.
+
+        The answer is whether they were written, as with `write`. Raises: OSError.
+        """
+        if not self._make_room(sum(map(len, files.values())), set(files)):
+            return False
+        for name, data in files.items():
+            self._write(name, partial(_write_all, data))
+        return True
+
+    def _make_room(self, size: int, spared: Collection[str]) -> bool:
+        """Remove what was used least recently until there is room for `size` bytes; whether there is.
+
+        Raises: OSError.
+        """
+        self.remove_left_over()
+        limit = max_cache_bytes(self._kind)
+        if size > limit:
+            return False
+        self.shrink(limit - size, spared)
+        status = os.fstatvfs(self._folder)
+        return status.f_bavail * status.f_frsize >= size + MIN_FREE_BYTES
+
+    def _write(self, name: str, write: Callable[[int], None]) -> int:
+        """Write a file and give it its name; its size in bytes. Raises: OSError."""
+        part, file = self._new_part(name)
+        try:
+            write(file)
+            os.rename(part, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+            return os.fstat(file).st_size
+        except BaseException:
+            self.remove(part)
+            raise
+        finally:
+            os.close(file)
+
+    def _new_part(self, name: str) -> tuple[str, int]:
+        """The name of a new, open file, and its descriptor; it is locked until it is closed, if only by a kill.
+
+        Raises: OSError.
+        """
+        while True:
+            part = f".{name}.{secrets.token_hex(8)}{_PART}"
+            file = os.open(part, _NEW, 0o600, dir_fd=self._folder)
+            # Between the two calls another process may have taken it for one that was left behind.
+            if _is_locked(file) is not False and os.fstat(file).st_nlink:
+                return part, file
+            os.close(file)
+
+    def entries(self) -> list[CacheEntry]:
+        """The files of the cache, the least recently used first."""
+        found = []
+        for name in self._names(self._kind.suffix):
+            with suppress(OSError):
+                status = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+                found.append(CacheEntry(name, status.st_size, status.st_mtime))
+        return sorted(found, key=lambda entry: (entry.used, entry.name))
+
+    def shrink(self, limit: int, spared: Collection[str] = ()) -> None:
+        """Remove files, the least recently used first, until all but the spared ones have at most `limit` bytes."""
+        entries = [entry for entry in self.entries() if entry.name not in spared]
+        total = sum(entry.bytes for entry in entries)
+        for entry in entries:
+            if total <= limit:
+                return
+            self.remove(entry.name)
+            total -= entry.bytes
+
+    def remove_left_over(self) -> None:
+        """Remove what was written by processes that did not come to the end of it."""
+        for name in self._names(_PART):
+            file = self.open(name)
+            if file is None:
+                continue
+            # Where there are no locks, what nobody has written to for a day is nobody's.
+            is_old = time.time() - os.fstat(file).st_mtime > MAX_WRITING_SECONDS
+            is_left = _is_locked(file)
+            if is_left or (is_left is None and is_old):
+                self.remove(name)
+            os.close(file)
+
+    def _names(self, suffix: str) -> list[str]:
+        with suppress(OSError), os.scandir(self._folder) as found:
+            return [entry.name for entry in found if entry.name.endswith(suffix)]
+        return []
+
+
+@contextmanager
+def cache_folder(create: bool = False, kind: CacheKind = TRACES) -> Iterator[CacheFolder | None]:
+    """A folder of the cache; None where there is none, it cannot be made, or others can write to it."""
+    folder = _opened(create, cache_path(kind))
+    try:
+        yield None if folder is None else CacheFolder(folder, kind)
+    finally:
+        if folder is not None:
+            os.close(folder)
+
+
+def entry_name(path: str) -> str:
+    """The name of the cache file of a trace."""
+    return hashlib.blake2b(os.fsencode(os.path.abspath(path)), digest_size=16).hexdigest() + TRACES.suffix
+
+
+def _write_all(data: bytes, file: int) -> None:
+    """Write all of the data. Raises: OSError."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def _opened(create: bool, path: Path) -> int | None:
+    try:
+        if create:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                path.mkdir(mode=0o700)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (OSError, RuntimeError):
+        # Without a home, or where nothing may be written, there is no cache.
+        return None
+    if _is_own(os.fstat(folder)):
+        return folder
+    os.close(folder)
+    return None
+
+
+def _is_locked(file: int) -> bool | None:
+    """Lock an open file for as long as it is open: whether nobody else has, None where the file system has no locks."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Whether something is the user's, and nobody else may write to it."""
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
