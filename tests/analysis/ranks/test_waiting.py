@@ -1,0 +1,299 @@
+"""Who waits for whom, what is left for the transfer, and who stands out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
+from tracetui.analysis.ranks.bandwidth import bus_factor
+from tracetui.analysis.ranks.causes import standing_out
+from tracetui.analysis.ranks.pipeline import pipelines
+from tracetui.analysis.ranks.rank_set import RankSet
+from tracetui.analysis.ranks.rank_tables import TABLES
+from tracetui.analysis.ranks.sentences import NOBODY, headline
+from tracetui.analysis.ranks.turns import in_turn
+from tracetui.model.table import NULL
+
+GEMM = 4 * MS
+
+
+def training(
+    ranks: int,
+    slow: dict[int, float] | None = None,
+    late: dict[int, int] | None = None,
+    extra: dict[int, int] | None = None,
+    steps: int = 6,
+    hosts: int = 1,
+    late_steps: set[int] | None = None,
+) -> RankSet:
+    """Steps of one kernel and an all-reduce; a rank may be slow by a factor, late by ns, or run more kernels."""
+    plans = [RankPlan(rank, f"node{rank * hosts // ranks}") for rank in range(ranks)]
+    now = 0
+    for number in range(steps):
+        arrivals = []
+        for plan in plans:
+            begin = now + MS // 10
+            if plan.rank in (late or {}) and (late_steps is None or number in late_steps):
+                begin += (late or {})[plan.rank]
+            for index in range(1 + (extra or {}).get(plan.rank, 0)):
+                length = round(GEMM * (slow or {}).get(plan.rank, 1.0))
+                plan.compute(begin, length, "gemm" if index == 0 else "recompute")
+                begin += length
+            arrivals.append(begin + MS // 10)
+        end = max(arrivals) + MS
+        for plan, start in zip(plans, arrivals, strict=True):
+            plan.collective(start, end, **args_of(2 * number, range(ranks)))
+            # A short one behind it, to which all come at once, says what the clocks of hosts are.
+            plan.collective(end, end + MS // 5, **args_of(2 * number + 1, range(ranks), elements=8))
+            plan.step(number, now, end + MS // 5 - now)
+        now = end + MS // 5
+    return set_of(plans)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 5 * MS), min_size=3, max_size=3), min_size=1, max_size=8))
+def test_waits_sum_to_what_ranks_caused_and_never_exceed_the_collective(rows: list[list[int]]) -> None:
+    plans = [RankPlan(rank) for rank in range(3)]
+    run_together(plans, [[20 * MS * number + late for late in row] for number, row in enumerate(rows, 1)])
+    ranks = set_of(plans)
+    waiting = ranks.waiting
+    assert waiting.charged.caused(3).sum() == pytest.approx(waiting.charged.suffered(3).sum())
+    assert waiting.charged.matrix(3).sum() == pytest.approx(waiting.wait.sum())
+    assert (waiting.wait <= waiting.end - waiting.start).all() and (waiting.transfer == MS).all()
+    assert waiting.skew.tolist() == [max(row) - min(row) for row in rows]
+
+
+def test_a_rank_in_step_is_blamed_by_nobody() -> None:
+    plans = [RankPlan(rank) for rank in range(3)]
+    run_together(plans, [[20 * MS * number, 20 * MS * number + 15_000, 20 * MS * number] for number in range(1, 5)])
+    assert len(set_of(plans).waiting.charged.time) == 0
+
+
+def test_two_that_come_last_together_share_the_wait() -> None:
+    plans = [RankPlan(rank) for rank in range(3)]
+    run_together(plans, [[MS, 3 * MS, 3 * MS + 10_000]])
+    charged = set_of(plans).waiting.charged
+    assert sorted(charged.late.tolist()) == [1, 2] and charged.time.tolist() == [(2 * MS + 10_000) / 2] * 2
+
+
+def test_a_wait_is_charged_on_along_the_chain() -> None:
+    plans = [RankPlan(rank) for rank in range(4)]
+    # 1 comes late to its pair, and 0, which waited for it, then late to all.
+    for members, row in (((0, 1), (MS, 6 * MS)), ((2, 3), (MS, MS))):
+        for rank, start in zip(members, row, strict=True):
+            plans[rank].collective(start, max(row) + MS, **args_of(0, members, str(members[0] + 1)))
+    run_together(plans, [[9 * MS, 8 * MS, 3 * MS, 3 * MS]])
+    waiting = set_of(plans).waiting
+    assert waiting.charged.caused(4).tolist() == [13 * MS, 5 * MS, 0, 0]
+    assert waiting.root.caused(4).tolist() == [3 * MS, 15 * MS, 0, 0]
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_nobody_is_blamed_where_all_are_equal(ranks: int) -> None:
+    found = training(ranks)
+    assert found.late == [] and headline(found).startswith(NOBODY)
+
+
+@pytest.mark.parametrize("ranks", [2, 5])
+def test_a_slow_rank_is_late_by_its_kernels(ranks: int) -> None:
+    (late,) = training(ranks, slow={1: 1.25}).late
+    assert (late.index, late.cause, late.steps) == (1, "kernels", tuple(range(6)))
+    assert late.causes[0][1] == pytest.approx(6 * GEMM / 4, rel=0.01)
+
+
+def test_a_factor_of_all_kernels_is_said_with_a_question() -> None:
+    plans = [RankPlan(rank) for rank in range(3)]
+    for number in range(4):
+        begin = 40 * MS * number
+        for plan in plans:
+            factor = 1.2 if plan.rank == 2 else 1.0
+            first, second = round(8 * MS * factor), round(4 * MS * factor)
+            plan.compute(begin, first, "gemm")
+            plan.compute(begin + first, second, "norm")
+            plan.collective(begin + first + second, begin + 16 * MS, **args_of(number, range(3)))
+    (late,) = set_of(plans).late
+    assert late.note == "all by 1.20: a lower clock?"
+
+
+def test_a_rank_that_stands_still_is_late_by_its_host() -> None:
+    (late,) = training(4, late={2: 3 * MS}).late
+    assert (late.index, late.cause) == (2, "host")
+
+
+def test_a_rank_that_runs_more_is_late_by_extra() -> None:
+    (late,) = training(4, extra={3: 1}).late
+    assert (late.index, late.cause) == (3, "extra") and "recompute" in late.note
+
+
+def test_two_causes_of_nearly_one_size_are_both_named() -> None:
+    (late,) = training(4, late={1: 3 * MS}, slow={1: 1.6}).late
+    assert late.named == ("host", "kernels") and "also kernels" in late.note
+
+
+def test_one_slow_step_is_said_as_such() -> None:
+    found = training(4, late={2: 20 * MS}, late_steps={3})
+    (late,) = found.late
+    assert late.steps == (3,) and "in step 3 alone" in headline(found)
+
+
+def test_below_two_percent_of_the_run_nobody_is_named() -> None:
+    assert training(4, late={2: MS // 11}).late == []
+    assert [late.index for late in training(4, late={2: MS // 4}).late] == [2]
+
+
+def test_a_rank_is_not_named_within_the_error_of_the_clocks() -> None:
+    assert [late.index for late in training(2, late={1: 3 * MS}).late] == [1]
+    # Where hosts have only one long collective to tell by, the same wait may be the clock's.
+    plans = [RankPlan(0), RankPlan(1, "node1")]
+    run_together(plans, [[20 * MS * number, 20 * MS * number + 3 * MS] for number in range(1, 7)], transfer=4 * MS)
+    assert set_of(plans).late == []
+
+
+def test_a_rank_is_named_for_three_times_the_median_of_the_others() -> None:
+    plans = [RankPlan(rank) for rank in range(3)]
+    rows = [[20 * MS * number + (5 * MS if number % 3 == rank else 0) for rank in range(3)] for number in range(1, 10)]
+    run_together(plans, rows)
+    found = set_of(plans)
+    assert standing_out(found.waiting.root, 3, found.run_ns) == []
+
+
+def test_one_rank_alone_says_that_it_cannot_tell() -> None:
+    found = training(1)
+    assert "One rank alone" in headline(found)
+    row = TABLES["ranks"](found).row(0)
+    assert row["wait_caused_us"] is None and row["cause"] is None and row["busy_us"] == 6 * GEMM / 1000
+
+
+def test_times_of_a_rank_sum_to_the_run() -> None:
+    found = training(3, slow={1: 1.3})
+    for row in TABLES["ranks"](found).rows():
+        spent = [row[name] for name in ("busy_us", "exposed_comm_us", "idle_us")]
+        assert sum(each for each in spent if isinstance(each, float)) == pytest.approx(found.run_ns / 1000)
+
+
+def test_waits_for_absent_ranks_are_no_transfer() -> None:
+    plans = [RankPlan(0), RankPlan(1)]
+    for number in range(9):
+        begin = 30 * MS * number
+        end = begin + (11 * MS if number == 4 else MS)
+        for plan in plans:
+            plan.collective(begin, end, **args_of(number, range(4)))
+    found = set_of(plans, world=4)
+    transfer, waits = found.transfer
+    assert waits == 10 * MS and transfer.tolist().count(NULL) == 1
+    assert "Up to 10.00 ms of the collectives is waiting for ranks that are not here." in TABLES["ranks"](found).note
+
+
+@pytest.mark.parametrize(
+    ("operation", "factor"),
+    [
+        ("all_reduce", 1.75),
+        ("all_gather", 0.875),
+        ("reduce_scatter", 0.875),
+        ("all_to_all", 0.875),
+        ("broadcast", 1.0),
+        ("barrier", None),
+    ],
+)
+def test_factors_of_the_bus_are_those_of_nccl_tests(operation: str, factor: float | None) -> None:
+    assert bus_factor(operation, 8) == factor
+
+
+def test_bandwidth_is_over_the_transfer_and_null_for_small_ones() -> None:
+    plans = [RankPlan(0), RankPlan(1)]
+    run_together(plans, [[MS, 5 * MS]], elements=1 << 20)
+    assert TABLES["collectives"](set_of(plans)).row(0)["busbw_gbps"] == pytest.approx(4 * (1 << 20) / MS)
+    small = [RankPlan(0), RankPlan(1)]
+    run_together(small, [[MS, 5 * MS]], elements=100)
+    assert TABLES["collectives"](set_of(small)).row(0)["busbw_gbps"] is None
+
+
+def test_every_table_is_made_of_every_set() -> None:
+    for found in (training(3), training(1), training(4, late={1: 5 * MS}, hosts=2)):
+        for make in TABLES.values():
+            table = make(found)
+            assert np.ndim(len(table)) == 0 and all(column.help for column in table.columns)
+
+
+def test_all_ranks_of_a_host_are_late_together() -> None:
+    found = training(8, slow=dict.fromkeys((4, 5, 6, 7), 1.3), hosts=2)
+    late = found.late_host
+    assert late is not None and late.ranks == (4, 5, 6, 7) and late.named == ("kernels",)
+    assert headline(found).startswith("All ranks of node1 are late: their kernels take longer")
+
+
+def test_one_late_rank_is_not_its_whole_host() -> None:
+    found = training(8, slow={5: 1.6}, hosts=2)
+    assert found.late_host is None and [late.index for late in found.late] == [5]
+
+
+def test_hosts_that_are_equal_are_not_late() -> None:
+    assert training(8, hosts=2).late_host is None
+
+
+def test_a_rank_alone_estimates_its_waiting_by_the_shortest_equal_collective() -> None:
+    plan = RankPlan(0)
+    for number, length in enumerate((MS, 3 * MS, 2 * MS)):
+        plan.collective(10 * MS * number, 10 * MS * number + length, **args_of(number, (0, 1)))
+    assert "~3.00 ms of 6.00 ms in collectives may be waiting" in headline(set_of([plan], world=2))
+
+
+def test_ranks_that_are_late_in_turn_are_listed_and_nobody_is_named() -> None:
+    plans = [RankPlan(rank) for rank in range(3)]
+    for number in range(6):
+        begin = 20 * MS * number
+        for plan in plans:
+            start = begin + (6 * MS if number % 3 == plan.rank else MS)
+            plan.collective(start, begin + 8 * MS, **args_of(number, range(3)))
+            plan.step(number, begin, 20 * MS)
+    found = set_of(plans)
+    assert found.late == [] and in_turn(found) == [0, 1, 2]
+    assert "Ranks 0, 1, 2 are late in turn, one in each step." in TABLES["ranks"](found).note
+    assert in_turn(training(3)) == [] and in_turn(training(3, late={1: 3 * MS})) == []
+
+
+def stages(count: int, microbatches: int) -> RankSet:
+    """A pipeline in which each stage computes 2 ms and passes its result on in 0.1 ms, forward only."""
+    plans = [RankPlan(rank) for rank in range(count)]
+    name = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+    for number in range(3):
+        begin = 100 * MS * number
+        for plan in plans:
+            plan.step(number, begin, 100 * MS)
+        for batch in range(microbatches):
+            for stage in range(count):
+                start = begin + (batch + stage) * 3 * MS
+                plans[stage].compute(start, 2 * MS)
+                if stage + 1 < count:
+                    args = {"Collective name": "send", "Src Rank": stage, "Dst Rank": stage + 1, "dtype": "Float"}
+                    args |= {"In msg nelems": 64, "Seq": number * microbatches + batch}
+                    plans[stage].collective(start + 2 * MS, start + 2 * MS + MS // 10, name, **args)
+                    args["Collective name"] = "recv"
+                    plans[stage + 1].collective(start + MS, start + 2 * MS + MS // 10, name, **args)
+    return set_of(plans)
+
+
+def test_a_chain_of_transfers_is_a_pipeline_with_its_bubble() -> None:
+    found = stages(4, 5)
+    (pipeline,) = pipelines(found)
+    assert pipeline.ranks == (0, 1, 2, 3) and pipeline.microbatches == 5
+    assert pipeline.least_idle == pytest.approx(3 / 8)
+    assert "38 % at best with 5 microbatches" in TABLES["ranks"](found).note
+    assert pipelines(training(3)) == []
+
+
+def test_imbalance_is_that_of_the_busy_time_before_the_collectives() -> None:
+    groups = TABLES["groups"](training(2, slow={1: 2.0})).row(0)
+    assert groups["imbalance_pct"] == pytest.approx(25, abs=0.1)
+
+
+def test_of_many_that_come_last_together_each_has_its_part() -> None:
+    plans = [RankPlan(rank) for rank in range(16)]
+    late = [MS if rank < 8 else 3 * MS for rank in range(16)]
+    run_together(plans, [[20 * MS * number + each for each in late] for number in range(1, 5)])
+    charged = set_of(plans).waiting.charged
+    assert charged.caused(16).tolist() == [0] * 8 + [8 * MS] * 8
+    assert charged.suffered(16).tolist() == [8 * MS] * 8 + [0] * 8

@@ -1,0 +1,312 @@
+"""What is kept of a rank when its trace is closed: columns of about 30 bytes per collective, and a few sums (R5.2).
+
+Everything about many ranks is computed from summaries alone. Times are int64 ns on the rank's own clock, with the base
+of its file; a summary travels between processes and lies in a cache as bytes without any Python objects in them.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.model.rank_header import GroupRecord, RankHeader
+from tracetui.model.table import NULL
+
+Int64 = NDArray[np.int64]
+Bool = NDArray[np.bool_]
+
+SUMMARY_VERSION = 2
+"""Number of the layout; a summary of another one is not read."""
+
+OPERATIONS = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "barrier",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "send",
+    "recv",
+    "send_recv",
+    "collective",
+)
+"""What a collective does; `send_recv` has no known peer and `collective` no known operation."""
+SYMMETRIC = frozenset(OPERATIONS[:5])
+"""Operations that end on no rank before they have begun on every rank."""
+POINT_TO_POINT = frozenset({"send", "recv"})
+UNEVEN = frozenset({"all_gather", "all_to_all", "gather", "scatter"})
+"""Operations whose sizes may differ between ranks."""
+
+PHASES = ("", "forward", "backward", "optimizer", "input")
+"""Parts of a step that annotations name."""
+
+
+class Flag(IntEnum):
+    """Bits of `RankCollectives.flags`."""
+
+    IN_GRAPH = 1
+    """It belongs to a replay of a graph."""
+    GUESS = 2
+    """It is known by the name of its kernel alone."""
+    CONTENDED = 4
+    """Other communication of the rank ran during more than a fifth of it."""
+
+
+@dataclass(frozen=True)
+class CommGroup:
+    """A process group: its name and its members, for names repeat between disjoint groups."""
+
+    name: str
+    members: tuple[int, ...] = ()
+    """Global ranks, empty where they are not known."""
+    size: int = 0
+    """Number of members, 0 where it is not known."""
+    description: str = ""
+    first_member: int | None = None
+    """The first of its ranks, where not all of them are known."""
+    is_guess: bool = False
+    """Whether nothing names the group of the collectives in it."""
+
+    def moved(self, offset: int) -> CommGroup:
+        """The same with ranks counted over the replicas before its own."""
+        first = None if self.first_member is None else self.first_member + offset
+        return replace(self, members=tuple(rank + offset for rank in self.members), first_member=first)
+
+
+@dataclass(frozen=True, eq=False)
+class RankSteps:
+    """Parallel columns, one entry per step."""
+
+    number: Int64
+    start: Int64
+    end: Int64
+    busy: Int64
+    """Time in ns in which the device did something other than communicate."""
+    exposed: Int64
+    """Time in ns in which it only communicated."""
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+@dataclass(frozen=True, eq=False)
+class RankCollectives:
+    """Parallel columns, one entry per collective in order of start."""
+
+    start: Int64
+    dur: Int64
+    operation: Int64
+    """Index in OPERATIONS."""
+    name: Int64
+    """Index in `RankSummary.names` of what it is called."""
+    token: Int64
+    """Index likewise of its operation, elements and type, which all ranks have in common."""
+    group: Int64
+    """Index in `RankSummary.groups`."""
+    seq: Int64
+    """Sequence number within the group, NULL for none."""
+    comms_id: Int64
+    """Id that all ranks of one operation share, NULL for none."""
+    lane: Int64
+    peer: Int64
+    """Global rank of the other side of a transfer between two ranks, -1 for none."""
+    bytes: Int64
+    """Size in bytes as bandwidth counts it (R5.8), NULL where it is not recorded."""
+    step: Int64
+    """Index in `RankSummary.steps`, -1 outside of all."""
+    phase: Int64
+    """Index in PHASES."""
+    flags: Int64
+    exposed: Int64
+    """Time in ns during which nothing computed on the device."""
+    stretch: Int64
+    """Time in ns since the end of the symmetric collective before; the four parts below sum to it."""
+    input: Int64
+    host: Int64
+    busy: Int64
+    comm: Int64
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def end(self) -> Int64:
+        """`start + dur`."""
+        return self.start + self.dur
+
+    @property
+    def is_symmetric(self) -> Bool:
+        """Mask of the collectives that all members wait for."""
+        mask: Bool = np.array([each in SYMMETRIC for each in OPERATIONS], bool)[self.operation]
+        return mask
+
+    def has(self, flag: Flag) -> Bool:
+        """Mask of the collectives with a flag."""
+        return np.asarray((self.flags & int(flag)) != 0)
+
+
+@dataclass(frozen=True, eq=False)
+class StretchNames:
+    """What ran before a collective, by name: parallel columns, one entry per collective and name."""
+
+    collective: Int64
+    name: Int64
+    """Index in `RankSummary.names`, -1 for all names beyond the heaviest."""
+    calls: Int64
+    time: Int64
+
+
+@dataclass(frozen=True, eq=False)
+class BusyCurve:
+    """How much of the time up to some moments was spent: parallel columns, ascending in time."""
+
+    moment: Int64
+    busy: Int64
+    exposed: Int64
+
+    def within(self, low: int, high: int) -> tuple[int, int]:
+        """Busy time and exposed communication in ns between two moments."""
+        if len(self.moment) == 0:
+            return 0, 0
+        origin = int(self.moment[0])
+        at = np.array([low - origin, high - origin], np.float64)
+        known = (self.moment - origin).astype(np.float64)
+        busy = np.diff(np.interp(at, known, self.busy.astype(np.float64)))
+        exposed = np.diff(np.interp(at, known, self.exposed.astype(np.float64)))
+        return round(float(busy[0])), round(float(exposed[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class RankSummary:
+    """What is known of one rank."""
+
+    header: RankHeader
+    """As the whole file says it."""
+    is_gpu: bool
+    """Whether communication is that of kernels on a device."""
+    window: tuple[int, int]
+    """First start and last end of all work, in ns on the rank's own clock."""
+    names: tuple[str, ...]
+    groups: tuple[CommGroup, ...]
+    steps: RankSteps
+    collectives: RankCollectives
+    stretch_names: StretchNames
+    curve: BusyCurve
+    loss: str = ""
+    """Why the numbers may be those of a part of the recording, as the end of a sentence."""
+    truncated_at: int | None = None
+    """Byte at which the file is cut off."""
+    notes: tuple[str, ...] = field(default=())
+
+    def to_bytes(self) -> bytes:
+        """The summary as one compressed block: a JSON text and the columns, each behind its length."""
+        rest = {name: getattr(self, name) for name in _PLAIN}
+        rest |= {"header": asdict(self.header), "groups": [asdict(group) for group in self.groups]}
+        blocks = [json.dumps({"version": SUMMARY_VERSION, **rest}).encode()]
+        for part, kind in _PARTS.items():
+            blocks += [_packed(getattr(getattr(self, part), column.name)).tobytes() for column in fields(kind)]
+        content = b"".join(_LENGTH.pack(len(block)) + block for block in blocks)
+        return _MAGIC + zlib.compress(content, _COMPRESSION)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RankSummary:
+        """The summary that `to_bytes` wrote.
+
+        Raises: ValueError for other bytes, or those of another version.
+        """
+        if not data.startswith(_MAGIC):
+            raise ValueError("no summary of a rank")
+        try:
+            blocks = _blocks(zlib.decompress(data[len(_MAGIC) :]))
+            text = json.loads(next(blocks))
+            if text.get("version") != SUMMARY_VERSION:
+                raise ValueError("a summary of another version")
+            parts: dict[str, Any] = {
+                part: kind(**{column.name: _unpacked(next(blocks)) for column in fields(kind)})
+                for part, kind in _PARTS.items()
+            }
+            return cls._of_text(text, parts)
+        except (KeyError, IndexError, TypeError, AttributeError, StopIteration, struct.error, zlib.error) as error:
+            raise ValueError("no summary of a rank") from error
+
+    @classmethod
+    def _of_text(cls, text: dict[str, Any], parts: dict[str, Any]) -> RankSummary:
+        header = text["header"]
+        header["groups"] = tuple(GroupRecord(**{**each, "ranks": tuple(each["ranks"])}) for each in header["groups"])
+        groups = tuple(CommGroup(**{**each, "members": tuple(each["members"])}) for each in text["groups"])
+        plain = {name: text[name] for name in _PLAIN}
+        plain |= {name: tuple(plain[name]) for name in ("window", "names", "notes")}
+        return cls(header=RankHeader(**header), groups=groups, **parts, **plain)
+
+    def of_rank(self, path: str, offset: int) -> RankSummary:
+        """The same with its path, and with ranks counted over the replicas before its own."""
+        groups = tuple(group.moved(offset) for group in self.groups)
+        peer = np.where(self.collectives.peer >= 0, self.collectives.peer + offset, -1)
+        return replace(
+            self,
+            header=replace(self.header, path=path),
+            groups=groups,
+            collectives=replace(self.collectives, peer=peer),
+        )
+
+
+_PARTS: dict[str, type] = {
+    "steps": RankSteps,
+    "collectives": RankCollectives,
+    "stretch_names": StretchNames,
+    "curve": BusyCurve,
+}
+_PLAIN = ("is_gpu", "window", "names", "loss", "truncated_at", "notes")
+
+_MAGIC = b"ttrank1\n"
+_LENGTH = struct.Struct("<I")
+_COMPRESSION = 6
+
+
+def _packed(values: Int64) -> NDArray[np.generic]:
+    """The values in as few bytes as hold them: differences where they ascend, with the first in front."""
+    steps = np.diff(values, prepend=values[:1]) if len(values) and (values != NULL).all() else values
+    if len(steps) and len(values) and steps is not values:
+        steps[0] = values[0]
+    for kind in (np.int8, np.int16, np.int32):
+        bounds = np.iinfo(kind)
+        if len(steps) < 2 or (steps[1:].min() >= bounds.min and steps[1:].max() <= bounds.max):
+            head = np.frombuffer(np.int64(1 if steps is not values else 0).tobytes(), np.uint8)
+            first = np.frombuffer(steps[:1].astype("<i8").tobytes(), np.uint8)
+            rest = np.frombuffer(steps[1:].astype(np.dtype(kind).newbyteorder("<")).tobytes(), np.uint8)
+            return np.concatenate([np.array([np.dtype(kind).itemsize], np.uint8), head[:1], first, rest])
+    return np.concatenate([np.array([8, 0], np.uint8), np.frombuffer(values.astype("<i8").tobytes(), np.uint8)])
+
+
+def _blocks(content: bytes) -> Iterator[bytes]:
+    """The blocks that are written one after the other, each behind its length.
+
+    Raises: struct.error, IndexError for one that is cut off.
+    """
+    index = 0
+    while index < len(content):
+        (length,) = _LENGTH.unpack_from(content, index)
+        index += _LENGTH.size + length
+        if index > len(content):
+            raise IndexError("a block is cut off")
+        yield content[index - length : index]
+
+
+def _unpacked(data: bytes) -> Int64:
+    size, is_step = data[0], bool(data[1])
+    first = np.frombuffer(data[2:10], "<i8")
+    rest = np.frombuffer(data[10:], f"<i{size}")
+    values = np.empty(len(first) + len(rest), np.int64)
+    values[: len(first)], values[len(first) :] = first, rest
+    return np.cumsum(values, dtype=np.int64) if is_step else values
