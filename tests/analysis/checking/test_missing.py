@@ -133,3 +133,29 @@ def test_a_file_that_is_cut_off_does_not_pass():
     cut = report(side(whole), [assertion("cpu_ops == 1")])
     assert not cut.passes
     assert cut.outcomes[-1].why.count("1,234") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("op('aten::mn').calls == 0", "No operator of made.json matches 'aten::mn', so that its counts are 0. Did you"),
+        ("op('zzz').calls == 0", "No operator of made.json matches 'zzz', so that its counts are 0."),
+        ("kernel('sgem_*').calls == 0", "No kernel of made.json matches 'sgem_*'"),
+        ("op('sgemm_128x64').calls == 0", "No operator of made.json matches 'sgemm_128x64'"),
+        ("copy('Memcpy').calls == 0", ""),
+        ("op('aten::mm').calls == 1", ""),
+        ("op('aten::*').calls == 2", ""),
+        ("kernel('TRITON').calls == 2", ""),
+    ],
+)
+def test_a_name_that_nothing_has_is_remarked_on_for_it_may_be_misspelt(text, said):
+    remarks = report(side(work(100, 100)), [assertion(text)]).remarks
+    assert " ".join(remarks).startswith(said) and bool(remarks) == bool(said)
+
+
+def test_a_name_of_another_step_or_of_the_baseline_is_no_mistake():
+    trace, text = work(100, 100), "op('aten::mm').calls == 0"
+    assert not report(side(trace, "@0us+1us"), [assertion(text)]).remarks
+    other = make_trace([step(1, 0, 50_000), op("aten::add", 10, 10_000)])
+    assert "No operator" in " ".join(report(side(other), [assertion(text)]).remarks)
+    assert "No operator" not in " ".join(report(side(other), [assertion(text)], side(trace)).remarks)

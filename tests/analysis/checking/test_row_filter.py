@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tracetui.analysis import columns as col
 from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.row_filter import completed, completions, is_condition, kept_rows
+from tracetui.analysis.checking.row_filter import completed, completions, is_condition, kept_rows, texts_meant
 from tracetui.model.table import Table, micros, numbers, texts
 
 NAMES = ["gemm<float, 4>", "relu", "内核 softmax", "copy host", None]
@@ -142,3 +142,25 @@ def test_a_long_filter_over_a_long_list_is_fast():
     assert kept_rows(long, "op ~ op1 & (" + " | ".join(f"op == aten::op{i}" for i in range(60)) + ")").sum() > 0
     assert kept_rows(long, " | ".join(f"op{i}" for i in range(250))).any()
     assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("text", "matched"),
+    [
+        ("op ~ mm", ["aten::mm", "aten::addmm"]),
+        ("op ~ *::mm", ["aten::mm"]),
+        ("op == aten::mm", ["aten::mm"]),
+        ("dur > 1us & family ~ 'gemm'", ["gemm"]),
+        ("!(op ~ soft", ["aten::softmax"]),
+        ("kernel ~ 内", ["内核 softmax"]),
+        ("family ~ m", ["gemm"]),
+        ("op ~ nothing", []),
+        ("op ~ mm & dur > 1us", []),
+        ("op ~", []),
+        ("dur > 100", []),
+        ("mm", []),
+        ("colour ~ red", []),
+    ],
+)
+def test_the_texts_that_a_pattern_matches_are_known_those_of_most_rows_first(text, matched):
+    assert texts_meant(table(), text) == matched

@@ -41,8 +41,9 @@ _MEASURES: dict[str, tuple[str, ...]] = {
 """Columns behind a measure of a step, where that is not the column of the same name."""
 _GAPS = ("gaps.cause", "gaps.dur_us")
 _SUMS = ("summary", "summary.value")
-_OF_THE_FILE = ("file", "format", "size_bytes", "processes", "threads", "streams", "devices", "steps", "step_markers")
-_SAID = (*_OF_THE_FILE, "recorded_with", "workload", "doubts", "totals_say", "without_launch")
+_OF_THE_FILE = ("file", "format", "size_bytes", "processes", "threads", "streams", "devices", "step_markers")
+_OF_FOUND_STEPS = ("steps_found_by", "steps_are", "steps_cover_pct", "step_kinds", "between_steps_pct")
+_SAID = (*_OF_THE_FILE, *_OF_FOUND_STEPS, "recorded_with", "workload", "doubts", "totals_say", "without_launch")
 """Lines of the summary that no warning affects."""
 _COUNTS = ("cpu_ops", "launches", "occupancy_queries", "view_ops", "events")
 """Lines of the summary that stay right where durations do not."""
@@ -50,10 +51,16 @@ _LINES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(_SAID, ()),
     **dict.fromkeys(_COUNTS, ("summary",)),
     **dict.fromkeys(("kernels", "copies"), ("summary", "kernels")),
+    "steps": ("steps.start_us",),
     "verdict": (*_SUMS, "steps.verdict"),
     "self_cpu_total_us": (*_SUMS, "ops.self_cpu_us"),
 }
-_CHOSEN_BY = {"kernels": "steps.kernels", "copies": "steps.kernels", "launches": "launches.step"}
+_CHOSEN_BY = {
+    "steps": "steps.start_us",
+    "kernels": "steps.kernels",
+    "copies": "steps.kernels",
+    "launches": "launches.step",
+}
 """Columns that decide which rows of a list belong to the parts."""
 _PANES = {"copies": "kernels", "runs": "steps"}
 """Lists that are part of a pane of another name."""

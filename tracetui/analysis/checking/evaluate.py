@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from tracetui.analysis.checking import functions
+from tracetui.analysis.checking import functions, operations
 from tracetui.analysis.checking.baseline import not_slower, other_steps, reach
 from tracetui.analysis.checking.functions import FUNCTIONS, OVER_ROWS, SELECTIONS
-from tracetui.analysis.checking.lists import LISTS, Listing
+from tracetui.analysis.checking.listing import Listing
 from tracetui.analysis.checking.mistake import NO_COMMAS_HINT, Mistake, nearest
 from tracetui.analysis.checking.namespace import Namespace, Unknown
 from tracetui.analysis.checking.parser import Figure, Node, Path, PathPart, Quoted, written
@@ -19,6 +19,9 @@ from tracetui.analysis.checking.values import UNKNOWN, Number, Rows, Truth, Valu
 from tracetui.analysis.comparing.sides.side import Side
 
 STEP_USE = "A step is written step[3].dur_us, with its number and a name of it."
+FOLD_USE = "Rows of a list are written {name}(COLUMN=VALUE).COLUMN.median, or mean, min, max, sum, p95, p99, count."
+FOLDS = ("sum", "min", "max", "mean", "median", "p95", "p99", "count")
+"""Functions that may stand behind a column of a list."""
 BASELINE = "baseline"
 """Prefix of names that are looked up in the baseline trace."""
 
@@ -37,6 +40,11 @@ class Evaluator(TreeEvaluator):
         """The names that were looked up in the trace and in the baseline, with the columns behind each."""
         return self._here.used, self._there.used if self._there else {}
 
+    @property
+    def selections(self) -> list[tuple[str, str]]:
+        """The kinds and patterns by which something was selected in the trace or the baseline."""
+        return list(self._here.selections | (self._there.selections if self._there else {}))
+
     def path_value(self, path: Path, row: Listing | None) -> Value:
         """The value of a name of the trace, of a column of a list, or of a call.
 
@@ -53,15 +61,18 @@ class Evaluator(TreeEvaluator):
                 return names.of_step(head.index, rest[0].name)
             if not rest:
                 return self._single(names, head, row if parts is path.parts else None)
+            if head.name in names.lists and _is_fold(rest):
+                return self._folded(names, head, rest)
             if not _plain(rest):
                 raise Mistake(f"{written(Path(rest))} cannot stand behind {head.name}.", rest[0].at)
             if head.name == "summary":
                 return names.summary(rest[0].name)
-            if head.name in LISTS:
-                return self._column(self._list(names, head.name), rest[0])
+            if head.name in names.lists:
+                count = names.count_of(head.name, rest[0].name)
+                return self._column(self._list(names, head.name), rest[0]) if count is None else count
             if head.name in names.names:
                 raise Mistake(f"{head.name} is one value: nothing can stand behind it.", rest[0].at)
-            known = [*LISTS, "summary", BASELINE, "step[3]", *(f"{each}('...')" for each in SELECTIONS)]
+            known = [*names.lists, "summary", BASELINE, "step[3]", *(f"{each}('...')" for each in SELECTIONS)]
             raise Mistake(f"There is no {head.name!r} with parts. {nearest(head.name, known)}", head.at)
 
     def _names(self, path: Path) -> tuple[Namespace, tuple[PathPart, ...]]:
@@ -82,7 +93,7 @@ class Evaluator(TreeEvaluator):
         try:
             return names.bare(part.name)
         except Unknown:
-            if part.name in LISTS:
+            if part.name in names.lists:
                 hint = f"{part.name} is a list: write count({part.name}), or a function of a column of it."
             elif part.name in FUNCTIONS:
                 hint = f"{part.name} is a function: {FUNCTIONS[part.name].use}."
@@ -111,6 +122,10 @@ class Evaluator(TreeEvaluator):
         self, names: Namespace, head: PathPart, rest: tuple[PathPart, ...], row: Listing | None, path: Path
     ) -> Value:
         given = head.arguments or ()
+        if head.name in names.lists and head.name != "findings":
+            if not _is_fold(rest):
+                raise Mistake(FOLD_USE.format(name=head.name), head.at)
+            return self._folded(names, head, rest)
         if head.name in SELECTIONS:
             if len(given) != 1 or not isinstance(given[0], Quoted) or not _plain(rest):
                 raise Mistake(f"It is written {head.name}('NAME').calls, with the name in quotes.", head.at)
@@ -128,6 +143,16 @@ class Evaluator(TreeEvaluator):
             raise Mistake(f"baseline stands before a name within {head.name}(...), and not before a function.", path.at)
         with placed(head.at, "cannot be used here", f"{FUNCTIONS[head.name].use}: "):
             return self._function(head, given, row)
+
+    def _folded(self, names: Namespace, head: PathPart, rest: tuple[PathPart, ...]) -> Value:
+        """A function over a column of the rows of a list that fit its conditions: `steps(kind="x").dur_us.max`."""
+        rows = self._list(names, head.name)
+        value = self._column(rows, rest[0])
+        found = [self._condition(rest[1].name, [each], rows) for each in head.arguments or ()]
+        conditions = [each for each in found if each is not None]
+        condition = operations.both(conditions) if conditions else None
+        with placed(rest[1].at, "cannot be used here", f"{FUNCTIONS[rest[1].name].use}: "):
+            return functions.over_rows(rest[1].name, value, condition)
 
     def _function(self, head: PathPart, given: tuple[Node, ...], row: Listing | None) -> Value:
         name, use = head.name, FUNCTIONS[head.name].use
@@ -186,7 +211,7 @@ class Evaluator(TreeEvaluator):
         if not isinstance(node, Path):
             return None
         names, parts = self._names(node)
-        if len(parts) == 1 and _plain(parts) and parts[0].name in LISTS:
+        if len(parts) == 1 and _plain(parts) and parts[0].name in names.lists:
             return self._list(names, parts[0].name)
         return None
 
@@ -231,6 +256,11 @@ class Evaluator(TreeEvaluator):
 
 _COUNTS = {"abs": (1, 1), "has": (1, 1), "within": (3, 3), "not_slower": (1, 2)}
 """Minimum and maximum number of arguments; other functions take a list and a condition, or several values."""
+
+
+def _is_fold(parts: Sequence[PathPart]) -> bool:
+    """Whether the parts are a column and a function over rows: `dur_us.median`."""
+    return len(parts) == 2 and all(_plain([each]) for each in parts) and parts[1].name in FOLDS
 
 
 def _plain(parts: Sequence[PathPart]) -> bool:

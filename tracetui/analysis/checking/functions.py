@@ -6,7 +6,7 @@ over the parts counts, of calls every part, as for every measure. The other fiel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,11 +38,13 @@ from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.comparing.sides.side import CAPTURE, STEP, Side
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.links import links, no_gpu
+from tracetui.analysis.operators.costs import costs
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Float64, Kind
 
 ACTIVITY_FIELDS = ("calls", "total_us", "mean_us", "min_us", "median_us", "max_us")
 """Fields of kernels and copies, as in `show kernels --by name`."""
+_ACTIVITY_KINDS = {"kernel": (Kind.KERNEL,), "copy": (Kind.MEMCPY, Kind.MEMSET)}
 _OVER_CALLS: dict[str, Callable[[Int64], float]] = {
     "mean_us": lambda dur: float(dur.mean()) / 1000,
     "min_us": lambda dur: float(dur.min()) / 1000,
@@ -53,12 +55,12 @@ _OVER_CALLS: dict[str, Callable[[Int64], float]] = {
 
 def kernel(side: Side, pattern: str, field: str) -> Number:
     """A field of `WORK_FIELDS` of the kernels whose recorded or short name a pattern matches."""
-    return _work(side, pattern, field, (Kind.KERNEL,), "kernel")
+    return _work(side, pattern, field, _ACTIVITY_KINDS["kernel"], "kernel")
 
 
 def copy(side: Side, pattern: str, field: str) -> Number:
     """A field of `WORK_FIELDS` of the copies and fills whose name a pattern matches."""
-    return _work(side, pattern, field, (Kind.MEMCPY, Kind.MEMSET), "copy or fill")
+    return _work(side, pattern, field, _ACTIVITY_KINDS["copy"], "copy or fill")
 
 
 def op(side: Side, pattern: str, field: str) -> Number:
@@ -85,7 +87,7 @@ def _work(side: Side, pattern: str, field: str, kinds: tuple[Kind, ...], noun: s
     rows, part = side.activities()
     held = np.isin(side.trace.slices.kind[rows], kinds)
     held &= is_named(side.trace, rows, lambda name: fits(name) or fits(short_kernel(name)))
-    part, dur = part[held], side.trace.slices.dur[rows[held]]
+    part, dur = part[held], side.times(rows[held])
     if field == "calls":
         return count_of_parts(side, np.bincount(part, minlength=len(side)).astype(np.float64))
     if len(dur) == 0:
@@ -110,6 +112,21 @@ def _named(side: Side, rows: Int64, part: Int64, chosen: Bool) -> Offenders:
         return Offender("kernels", short_kernel(side.trace.name_of(int(rows[index]))), step)
 
     return Offenders(tuple(map(named_row, indices[:MAX_NAMED_ROWS].tolist())), len(indices))
+
+
+def names_selected_from(side: Side, kind: str) -> set[str]:
+    """Every name in the whole trace that `kind`, a key of `SELECTIONS`, can select by."""
+    if kind == "op":
+        every = costs(side.trace)
+        return {every.texts[number] for number in np.unique(every.name).tolist()}
+    slices = side.trace.slices
+    used = np.unique(slices.name[slices.of_kind(*_ACTIVITY_KINDS[kind])]).tolist()
+    return {text for each in used for text in (side.trace.names[each], short_kernel(side.trace.names[each]))}
+
+
+def selects_any(kind: str, pattern: str, names: Iterable[str]) -> bool:
+    """Whether a pattern matches one of the names that `kind`, a key of `SELECTIONS`, selects by."""
+    return any(map(matcher(pattern, whole=kind == "op"), names))
 
 
 def _median(sample: Float64, unit: Unit, why: str = "") -> Number:
@@ -169,6 +186,8 @@ FUNCTIONS = {
     "median": Function(
         "median(LIST.COLUMN, CONDITION)", "The middle value of the rows; median(kernels) over the steps."
     ),
+    "p95": Function("p95(LIST.COLUMN, CONDITION)", "What 95 % of the rows do not exceed, linear between ranks."),
+    "p99": Function("p99(LIST.COLUMN, CONDITION)", "What 99 % of the rows do not exceed, linear between ranks."),
     "all": Function("all(TEST, CONDITION)", "Whether a comparison holds in every row: all(steps.dur_us < 2ms)."),
     "any": Function("any(TEST, CONDITION)", "Whether it holds in some row."),
     "abs": Function("abs(VALUE)", "The value without its sign."),
@@ -186,8 +205,10 @@ _OVER: dict[str, Callable[[Float64], float]] = {
     "max": lambda values: float(values.max()),
     "mean": lambda values: float(values.mean()),
     "median": lambda values: float(np.median(values)),
+    "p95": lambda values: float(np.percentile(values, 95)),
+    "p99": lambda values: float(np.percentile(values, 99)),
 }
-OVER_PARTS = ("min", "max", "mean", "median")
+OVER_PARTS = ("min", "max", "mean", "median", "p95", "p99")
 """Functions that are also taken over the steps, of what is measured of every step."""
 OVER_ROWS = (*_OVER, "count", "all", "any")
 """Functions over the rows of a list, with an optional condition."""

@@ -7,13 +7,12 @@ something is missing, a sentence says why and how to record it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tracetui.analysis import columns as col
-from tracetui.analysis.checking.values import Rows, Value, of_column
 from tracetui.analysis.comparing.sides.measures import (
     CAUSE_HELP,
     Measure,
@@ -22,14 +21,17 @@ from tracetui.analysis.comparing.sides.measures import (
     without_launches,
 )
 from tracetui.analysis.comparing.sides.side import CAPTURE, RUN, STEP, Side
+from tracetui.analysis.counter_table import NO_COUNTERS
 from tracetui.analysis.idle.cause_words import KEYS, WORDS
 from tracetui.analysis.kernel_names import Family
+from tracetui.analysis.layers import NO_LAYERS
 from tracetui.analysis.linking.links import links, no_gpu, op_rows
 from tracetui.analysis.linking.step_sources import no_steps
-from tracetui.analysis.memory.memory_table import NO_MEMORY
+from tracetui.analysis.memory.memory_table import no_allocations
 from tracetui.analysis.operators.costs import costs, is_overlapped
 from tracetui.analysis.operators.key_averages import KIND_WORDS, averages, grouped
 from tracetui.analysis.panes import PANES
+from tracetui.analysis.serving.serving_table import NOT_SERVED
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import Column, Table, coded, numbers
 from tracetui.model.trace import Float64, Kind
@@ -221,24 +223,6 @@ def _unused(side: Side) -> dict[str, Measure]:
     return {name: Measure(name, nothing, help, "us") for name, help in {**families, **causes}.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class Listing:
-    """The rows of a list with named columns."""
-
-    rows: Rows
-    columns: Mapping[str, Column]
-    _made: dict[str, Value] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Value:
-        """A column as values, the same object each time.
-
-        Raises: KeyError for a column that does not exist.
-        """
-        if name not in self._made:
-            self._made[name] = of_column(self.columns[name], self.rows)
-        return self._made[name]
-
-
 @dataclass(frozen=True)
 class ListKind:
     """A list that every side has."""
@@ -356,11 +340,23 @@ def _ops(side: Side, _: Table) -> str:
 
 
 def _allocations(side: Side, _: Table) -> str:
-    return NO_MEMORY if len(PANES["memory"].build(side.trace)) == 0 else ""
+    return no_allocations(side.trace) if len(PANES["memory"].build(side.trace)) == 0 else ""
 
 
 def _whole(side: Side, _: Table) -> str:
     return whole_or_step(side)[1]
+
+
+def _served(side: Side, table: Table) -> str:
+    return whole_or_step(side)[1] or ("" if len(table) else NOT_SERVED)
+
+
+def _layered(side: Side, table: Table) -> str:
+    return whole_or_step(side)[1] or lacks_gpu(side) or ("" if len(table) else NO_LAYERS)
+
+
+def _counters(side: Side, _: Table) -> str:
+    return whole_or_step(side)[1] or ("" if side.trace.counters else NO_COUNTERS)
 
 
 def _shaped(side: Side, table: Table) -> str:
@@ -378,6 +374,9 @@ LISTS: dict[str, ListKind] = {
     "occupancy": ListKind("Occupancy queries of the steps.", _rows_of("occupancy"), _calls),
     "memory": ListKind("What the allocators did during the steps.", _memory, _allocations),
     "roofline": ListKind("Operators by shapes, of the whole trace.", _pane("roofline"), _shaped),
+    "serving": ListKind("Steps of an inference server by kind.", _pane("serving"), _served),
+    "layers": ListKind("Parts of the steps: what repeats, and what is before and behind.", _pane("layers"), _layered),
+    "counters": ListKind("Counters of GPUs and programs, of the whole trace.", _pane("counters"), _counters),
     "findings": ListKind("What the rules find in the whole trace.", _pane("findings"), _whole),
     "health": ListKind("Checks of the trace itself.", lambda side: PANES["health"].build(side.trace), _known),
 }

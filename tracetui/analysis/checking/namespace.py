@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from tracetui.analysis.checking.functions import (
     count_of_parts,
     with_presence,
 )
-from tracetui.analysis.checking.lists import LISTS, OP_HELP, Listing, lacking, listing, measured, whole_or_step
+from tracetui.analysis.checking.listing import Listing
+from tracetui.analysis.checking.lists import LISTS, OP_HELP, lacking, listing, measured, whole_or_step
 from tracetui.analysis.checking.mistake import ALL_NAMES_HINT, nearest
 from tracetui.analysis.checking.units import THINGS, unit_of
 from tracetui.analysis.checking.values import Number, Rows, Value, Words, number, of_names, words
@@ -167,7 +168,18 @@ class Namespace:
         """What a sentence calls the trace."""
         self.used: dict[str, tuple[str, ...]] = {}
         """The names that were looked up, each with the columns of the panes behind it."""
+        self.selections: dict[tuple[str, str], None] = {}
+        """The kinds and patterns by which kernels, copies and operators were selected, in order."""
         self._lists: dict[str, Listing] = {}
+
+    @property
+    def lists(self) -> Sequence[str]:
+        """The names of the lists."""
+        return tuple(LISTS)
+
+    def count_of(self, listed: str, name: str) -> Value | None:
+        """What is counted behind the name of a list and is no column of it, None for nothing."""
+        return None
 
     @property
     def names(self) -> list[str]:
@@ -251,6 +263,7 @@ class Namespace:
             raise Unknown(nearest(field, FIELDS[kind]))
         value = SELECTIONS[kind](self.side, pattern, field)
         title = f'{kind}("{pattern}").{field}'
+        self.selections[kind, pattern] = None
         self.used[title] = touched.of_selected(kind, field)
         reason = self._absent(title, value.why)
         if value.parts is not None:

@@ -2,7 +2,7 @@
 
 expression: operands of one level with operators between them (or, and, comparisons, + and -, * and /)
 prefixed: `not` or a sign before an operand
-path: names joined by points, each with an optional [number] or (arguments)
+path: names joined by points, each with an optional [number] or (arguments); an argument `kind="decode"` is a comparison
 
 `tokens` splits the text into words; `written` turns a tree back into text.
 """
@@ -174,7 +174,7 @@ WORD_OPERATORS = ("and", "or", "not")
 
 _NUMBER = re.compile(r"(?:[0-9]+(?:_[0-9]+)*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SIGN = re.compile(r"==|!=|<=|>=|!~|&&?|\|\|?|[<>~+\-*/()\[\],.≤≥≠!]")
+_SIGN = re.compile(r"==|!=|<=|>=|!~|&&?|\|\|?|[<>~+\-*/()\[\],.≤≥≠!=]")
 _WORD = r"(?!(?:and|or|not)\b)[^\W\d]\w*"
 HEADING = re.compile(rf"{_WORD}(?: +{_WORD})*(?: ?%)?")
 """A name in a filter: that of a column, or its heading of several words."""
@@ -325,6 +325,8 @@ class _Parser:
     def _unexpected(self, wanted: str) -> Mistake:
         if self._next.kind == END:
             return Mistake(f"The expression ends where {wanted} should follow.", self._next.at)
+        if self._is("="):
+            return Mistake(f"'=' has no meaning here. {_HINTS['=']}", self._next.at)
         hint = f" {NO_COMMAS_HINT}" if self._has_comma_in_number else ""
         return Mistake(f"{self._next.text!r} stands where {wanted} should.{hint}", self._next.at)
 
@@ -419,9 +421,18 @@ class _Parser:
                 if not self._is(","):
                     raise self._unclosed(")", opening, "a comma or )")
                 self._take()
-            arguments.append(self._deeper(lambda: self._level(0)))
+            arguments.append(self._deeper(self._argument))
         self._take()
         return tuple(arguments)
+
+    def _argument(self) -> Node:
+        """An expression, or `name=value`, which says what a column of a list must be."""
+        name, sign = self._next, self._words[min(self._place + 1, len(self._words) - 1)]
+        if name.kind != NAME or (sign.kind, sign.text) != (SIGN, "="):
+            return self._level(0)
+        self._take()
+        self._take()
+        return Chain(Path((PathPart(name.text, at=name.at),)), (("==", self._level(SUM)),))
 
     def _close(self, sign: str, opening: Token) -> None:
         if not self._is(sign):

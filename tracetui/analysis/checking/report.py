@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tracetui.analysis.checking.doubtful_columns import touching
 from tracetui.analysis.checking.evaluate import Evaluator
+from tracetui.analysis.checking.functions import names_selected_from, selects_any
 from tracetui.analysis.checking.lists import measured
 from tracetui.analysis.checking.parser import Figure, Node, Path, PathPart, parsed, written
 from tracetui.analysis.checking.units import LITERALS
@@ -21,6 +23,10 @@ from tracetui.errors import UsageError
 COMPARED = ("dur_us", "cpu_us", "gpu_busy_us", "kernels", "launches")
 """Measures compared with a baseline where no assertions are given."""
 
+SELECTED_NOUNS = {"kernel": "kernel", "copy": "copy or fill", "op": "operator"}
+"""What each selection by name selects."""
+MIN_SIMILARITY = 0.8
+"""Minimum similarity of a suggested name, as difflib measures it."""
 MAX_NAMED_WARNINGS = 3
 """Maximum warnings named, and maximum names listed per warning."""
 
@@ -29,7 +35,8 @@ MAX_NAMED_WARNINGS = 3
 class CheckReport:
     """The outcomes of a check, in the order of the assertions."""
 
-    side: Side
+    side: Side | None
+    """What was checked, None for a set of ranks."""
     baseline: Side | None
     outcomes: tuple[CheckOutcome, ...]
     unfair: tuple[str, ...] = ()
@@ -37,6 +44,13 @@ class CheckReport:
     remarks: tuple[str, ...] = ()
     strict: bool = False
     """Whether a difference within noise counts as a failure."""
+    name: str = ""
+    """What was checked, where that is no side."""
+
+    @property
+    def title(self) -> str:
+        """The file and the scope, or the folder."""
+        return self.name if self.side is None else self.side.name
 
     def count(self, *statuses: Status) -> int:
         """Number of assertions with one of these outcomes."""
@@ -66,6 +80,7 @@ def report(
     cut = [whole_file(each.trace) for each in (side, baseline) if each is not None]
     sides = zip((side, baseline), evaluator.used, strict=True)
     remarks = [remark for each, used in sides if each for remark in _remarks(each, used)]
+    remarks += _unmatched(evaluator.selections, [each for each in (side, baseline) if each is not None])
     return CheckReport(
         side,
         baseline,
@@ -122,6 +137,18 @@ def _remarks(side: Side, used: Mapping[str, tuple[str, ...]]) -> list[str]:
         title = side.trace.label
         said.append(f"Numbers of {title} have warnings, see `tracetui show health`: {checks}{more}.")
     return said
+
+
+def _unmatched(selections: Sequence[tuple[str, str]], sides: Sequence[Side]) -> Iterator[str]:
+    """A sentence about each pattern that matches nothing in any of the traces, perhaps because it is misspelt."""
+    for kind, pattern in selections:
+        names = set().union(*(names_selected_from(each, kind) for each in sides))
+        if not names or selects_any(kind, pattern, names):
+            continue
+        noun, where = SELECTED_NOUNS[kind], " or ".join(dict.fromkeys(each.trace.label for each in sides))
+        similar = difflib.get_close_matches(pattern, sorted(names), 1, MIN_SIMILARITY)
+        meant = f" Did you mean {similar[0]}?" if similar else ""
+        yield f"No {noun} of {where} matches {pattern!r}, so that its counts are 0.{meant}"
 
 
 def _some(names: Sequence[str]) -> str:

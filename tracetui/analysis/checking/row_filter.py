@@ -12,8 +12,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.analysis.checking.lists import Listing
+from tracetui.analysis.checking.listing import Listing
 from tracetui.analysis.checking.mistake import MAX_SUGGESTED_NAMES, Mistake, nearest
+from tracetui.analysis.checking.operations import matcher
 from tracetui.analysis.checking.parser import HEADING, Chain, Node, Path, Quoted, bare_words, parsed, written
 from tracetui.analysis.checking.tree_evaluator import Given, TreeEvaluator
 from tracetui.analysis.checking.values import YES, Rows, Truth, Value, Words
@@ -26,6 +27,9 @@ _SIGNS = r"(?:[<>]=?|[=!]=?|!?~|[≤≥≠])"
 _SPACED_SIGN = re.compile(rf"\s(?:{_SIGNS}|&&?|\|\|?)(?:\s|$)")
 _COMPARED_NAME = re.compile(rf"(?:^|[&|(!]|\b(?:and|or|not)\b)\s*({HEADING.pattern})\s*(?:[<>~≤≥≠]|[=!][=~])")
 _TYPED_NAME = re.compile(rf"(?:^|[&|(!]|\b(?:and|or|not)\b)\s*({HEADING.pattern}|)$")
+_NAMED_TEXT = re.compile(
+    rf"(?:^|[&|(!]|\b(?:and|or|not)\b)\s*({HEADING.pattern})\s*(!?~|[=!]=)\s*[\"']?([^&|()\"']*[^&|()\"'\s])[\"']?\s*$"
+)
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -77,6 +81,21 @@ def completed(table: Table, text: str) -> str:
     common = _shared_beginning(names)
     is_longer = common.startswith(match[1]) and len(common) > len(match[1])
     return text[: match.start(1)] + (common if is_longer else names[0])
+
+
+def texts_meant(table: Table, text: str) -> list[str]:
+    """The texts of a column that a pattern at the end of a filter matches, those in most rows first.
+
+    Empty where no pattern stands there, or nothing matches it.
+    """
+    match = _NAMED_TEXT.search(text)
+    meant = _columns_meant(table, match[1]) if match else []
+    if match is None or len(meant) != 1 or meant[0].strings is None:
+        return []
+    strings, ids = meant[0].strings, np.asarray(meant[0].values, np.int64)
+    rows, fits = np.bincount(ids[ids >= 0]), matcher(match[3], whole="=" in match[2])
+    found = [number for number in np.flatnonzero(rows).tolist() if fits(strings[number])]
+    return [strings[number] for number in sorted(found, key=lambda number: -int(rows[number]))]
 
 
 def _shared_beginning(names: list[str]) -> str:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tracetui.analysis.checking.lists import Listing
+from tracetui.analysis.checking.listing import Listing
 from tracetui.analysis.checking.mistake import Mistake
 from tracetui.analysis.checking.operations import (
     added,

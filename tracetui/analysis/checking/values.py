@@ -120,11 +120,14 @@ _NAMES: dict[str, Callable[[Cells], str]] = {
     "occupancy": _short("kernel", "for "),
     "memory": _with_op("event"),
     "roofline": _plain("op"),
+    "serving": _plain("kind"),
+    "layers": _plain("part"),
+    "counters": _plain("counter"),
     "findings": _plain("id"),
     "health": _plain("check"),
 }
 """How a row of each list is named; rows of other lists by their name."""
-_WITHOUT_STEP = ("findings", "health", "roofline", "ops", "runs")
+_WITHOUT_STEP = ("counters", "findings", "health", "layers", "roofline", "ops", "runs", "serving")
 """Lists whose rows belong to no single step; a finding names one as an example."""
 
 
