@@ -96,8 +96,10 @@ def test_a_step_holds_the_calls_that_begin_in_it() -> None:
         at = 4_000 * n + 100
         events += [frame("nn.Module: A_0", at, 1_000), launch(at + 10, 5, n + 1)]
         events += [kernel("k", at + 50, 10 + n, correlation=n + 1)]
-    rows = list(PANES["modules"].build(make_trace(events), step=2).rows())
-    assert [(row["calls"], row["gpu_us"]) for row in rows] == [(1, 0.011)]
+    table = PANES["modules"].build(make_trace(events), step=2)
+    assert [(row["calls"], row["gpu_us"]) for row in table.rows()] == [(1, 0.011)]
+    # The call to which the row jumps is that of the step.
+    assert table.slices is not None and make_trace(events).slices.start[table.slices[0]] == 4_100
     assert [(r["calls"], r["gpu_us"]) for r in PANES["modules"].build(make_trace(events)).rows()] == [(2, 0.021)]
 
 
@@ -225,6 +227,7 @@ class Slow:
         return self.path_at(op["tid"], op["ts"])
 
 
+@pytest.mark.full
 def test_every_module_of_a_real_trace_agrees_with_the_slow_script(shared_trace) -> None:
     path = shared_trace(D06)
     slow = Slow(path)
@@ -246,6 +249,7 @@ def test_every_module_of_a_real_trace_agrees_with_the_slow_script(shared_trace) 
     assert counted == calls
 
 
+@pytest.mark.full
 def test_forward_and_backward_of_a_real_training_step_agree_too(shared_trace) -> None:
     path = shared_trace(D07)
     rows = by_path(PANES["modules"].build(load(str(path))))
@@ -272,6 +276,7 @@ def test_the_four_variants_of_the_puzzler(shared_trace) -> None:
     assert [row["inferred"] for row in variants] == [0, 0, 17, 2]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("by", [None, "function", "call"])
 def test_own_times_of_all_rows_are_those_of_the_trace(shared_trace, by: str | None) -> None:
     for file in (D06, D07, PUZZLE):

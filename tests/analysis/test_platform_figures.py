@@ -21,12 +21,14 @@ NVIDIA = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NVIDIA)
 def test_the_shortest_way_from_a_launch_to_its_kernel_is_a_few_microseconds(name, shared_trace):
     latency = queueing(load(str(shared_trace(name)))).latency
     assert 4_000 <= latency[latency > 0].min() <= 12_000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NVIDIA)
 def test_kernels_that_wait_for_each_other_follow_within_a_few_microseconds(name, shared_trace):
     trace = load(str(shared_trace(name)))
@@ -39,6 +41,7 @@ def test_kernels_that_wait_for_each_other_follow_within_a_few_microseconds(name,
     assert 800 <= np.median(gap) <= 2_500
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in NVIDIA if "h100" not in name])
 def test_an_occupancy_query_takes_about_a_microsecond(name, shared_trace):
     trace = load(str(shared_trace(name)))

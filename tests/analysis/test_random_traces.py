@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.properties import check_every_pane, opened
-from tests.support.sums import device, idle, memory, ops
+from tests.support.sums import device, idle, memory, ops, ranges
 from tests.support.sums.slices import SlowTrace
 from tracetui.analysis.comparing.comparison import comparison
 from tracetui.analysis.comparing.sides.side import side
+from tracetui.analysis.panes import PANES
 from tracetui.model.intervals import covered
 from tracetui.model.table import Table
+from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import LaneKind, Trace
 
 Events = list[dict[str, Any]]
@@ -189,6 +193,7 @@ def text_of(events: Events) -> bytes:
 usual = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+@pytest.mark.full
 @usual
 @given(programs())
 def test_every_pane_can_be_made(events):
@@ -210,6 +215,29 @@ def test_sums_add_up(events, step):
             check(slow, asked)
 
 
+@pytest.mark.full
+@settings(usual, max_examples=60)
+@given(programs(), st.lists(st.integers(0, 500_000), min_size=1, max_size=3, unique=True))
+def test_ranges_add_up(events, cuts):
+    """Ranges from before the first event to behind the last, cut anywhere."""
+    with opened(text_of(events)) as trace:
+        if trace is None:
+            return
+        slow = SlowTrace(trace)
+        moments = trace.instants.time.tolist()
+        low, high = min([trace.window[0], *moments]) - 1, max([trace.window[1], *moments]) + 1
+        edges = sorted({low, *(cut for cut in cuts if low < cut < high), high})
+        parts = [TimeRange(*pair) for pair in pairwise(edges)]
+        for part in parts:
+            ranges.check_range(slow, part)
+            for pane in PANES.values():
+                for by in (None, *pane.groups):
+                    pane.build(trace, step=part, by=by)
+        ranges.check_partition(slow, parts)
+        ranges.check_whole(slow, TimeRange(low, high))
+
+
+@pytest.mark.full
 @usual
 @given(programs(), programs())
 def test_any_two_traces_can_be_compared(before, after):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.build import kernel, launch, make_trace, op, step
+from tracetui.analysis.health.recording_checks import MAX_NAMED_KINDS
+from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import PANES, pane_named
+from tracetui.analysis.summary import activity_counts, counts, not_shown
 from tracetui.errors import UsageError
-from tracetui.model.trace import Device, Trace
+from tracetui.model.trace import Device, Quality, Trace
 
 
 def small() -> Trace:
@@ -59,6 +64,14 @@ def test_what_is_said() -> None:
     )
 
 
+def test_a_wait_before_a_step_is_unknown_where_nothing_says_when_the_gpu_was_done_before() -> None:
+    alone = make_trace([step(1, 0, 9_000), launch(1_000, 500, 1), kernel("a", 3_000, 1_000, correlation=1)])
+    assert said(alone)["step_wait_us"] is None
+    more = [step(2, 10_000, 9_000), launch(11_000, 500, 2), kernel("a", 13_000, 1_000, correlation=2)]
+    both = [step(1, 0, 9_000), launch(1_000, 500, 1), kernel("a", 3_000, 1_000, correlation=1), *more]
+    assert said(make_trace(both))["step_wait_us"] is not None
+
+
 def test_a_step_is_summed_up_within_its_window() -> None:
     found = said(small(), step=4)
     assert (found["steps"], found["kernels"], found["gpu_busy_us"], found["duration_us"]) == ("1", "0", "0.5", "1")
@@ -72,6 +85,16 @@ def test_without_a_gpu_its_times_are_unknown_and_not_zero() -> None:
     assert rows["recorded_with"]["value"] is None
     assert rows["cpu_ops"]["number"] == 1.0
     assert "ProfilerActivity.CUDA" in table.note
+
+
+@pytest.mark.parametrize("step", [None, 0, 1])
+def test_gpu_activities_are_counted_without_those_of_the_cpu(step: int | None) -> None:
+    trace = small()
+    number = None if step is None else int(steps(trace).number[step])
+    found = activity_counts(trace, number)
+    assert not {"view rows", "idle rows"} & set(trace.cache) and ("counts", number) not in trace.cache
+    assert found.items() <= counts(trace, number).items() and set(found) == {"kernels", "copies"}
+    assert "idle rows" in trace.cache
 
 
 def test_tables_are_kept() -> None:
@@ -91,5 +114,29 @@ def test_every_pane_answers_for_an_empty_trace() -> None:
         for by in (None, *pane.groups):
             table = pane.build(make_trace([]), by=by)
             # These say what was asked of the trace, whatever it holds.
-            says = pane.name in ("summary", "findings") or (pane.name == "health" and by is None)
+            says = pane.name in ("summary", "findings", "range") or (pane.name == "health" and by is None)
             assert says or len(table) == 0
+
+
+def of_packets(**kinds: int) -> Trace:
+    """A trace of a protobuf file with packets that are not shown."""
+    quality = Quality(packets=20_000, not_shown=kinds)
+    return replace(make_trace([op("aten::mm", 0, 10)]), quality=quality)
+
+
+def test_packets_that_are_not_shown_are_named_the_most_frequent_first() -> None:
+    trace = of_packets(sys_stats=345, ftrace_events=12_000)
+    sentence = (
+        "This file also holds 12,345 packets that tracetui does not show: ftrace_events 12,000, sys_stats 345. "
+        "Perfetto (ui.perfetto.dev) does."
+    )
+    assert not_shown(trace) == sentence
+    assert sentence in PANES["summary"].build(trace).note
+    assert not_shown(of_packets(sys_stats=1)).startswith("This file also holds 1 packet that")
+    assert not_shown(of_packets()) == ""
+
+
+@pytest.mark.parametrize(("more", "words"), [(0, ""), (1, " and another kind"), (5, " and 5 more kinds")])
+def test_no_more_kinds_are_named_than_can_be_read(more: int, words: str) -> None:
+    sentence = not_shown(of_packets(**{f"k{number:02}": 1 for number in range(MAX_NAMED_KINDS + more)}))
+    assert sentence.endswith(f" 1{words}. Perfetto (ui.perfetto.dev) does.")

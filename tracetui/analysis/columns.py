@@ -26,13 +26,22 @@ ACTIVITIES_PCT = ColumnSpec(
 )
 ADVICE = ColumnSpec("advice", "advice", help="What to do about it.", text=TextKind.PROSE, is_key=True)
 AFTER = ColumnSpec("after", "then ran", help="The activity that ended the gap.", width=14, grow=2, text=TextKind.KERNEL)
+AFTER_ACTIVITIES = ColumnSpec(
+    "after_activities",
+    "after it",
+    help="GPU activities launched after the step and before the next one, which belong to none.",
+)
 AFTER_SYNC = ColumnSpec(
     "after_sync",
     "after sync",
     help="Whether it began while the launching thread waited for the GPU, so that nothing was queued.",
 )
+AFTER_US = ColumnSpec("after_us", "GPU after", help="Sum of the durations of these.", unit="us")
 ALLOCATED = ColumnSpec("allocated", "allocated", help="Bytes that it allocated.", unit="bytes")
 ALLOCS = ColumnSpec("allocs", "allocs", help="How often it allocated.")
+ALONE_US = ColumnSpec(
+    "alone_us", "alone", help="Median time of a step in which nothing of another purpose ran beside it.", unit="us"
+)
 ANNOTATION = ColumnSpec(
     "annotation",
     "annotation",
@@ -52,7 +61,27 @@ AT_PEAK = ColumnSpec(
 AT_PEAK_PCT = ColumnSpec(
     "at_peak_pct", "% of peak", help="Their share of what was in use then on that device.", unit="%"
 )
+ATTENTION_PCT = ColumnSpec("attention_pct", "attention %", help="Share of GPU busy time: attention.", unit="%")
 B = ColumnSpec("b", "B", help="Median over the parts of B.")
+BUBBLE_PCT = ColumnSpec(
+    "bubble_pct",
+    "bubble %",
+    help="Share of the run in which a stage of a pipeline was idle or waited for a transfer.",
+    unit="%",
+    detail=2,
+)
+BUSBW_GBPS = ColumnSpec(
+    "busbw_gbps",
+    "bus GB/s",
+    help="Bus bandwidth over the transfer, as nccl-tests counts it; null below 1 MB, where latency decides.",
+    unit="GB/s",
+)
+BUSY_US = ColumnSpec(
+    "busy_us",
+    "busy",
+    help="Time in the run in which the device did something other than communicate; without a GPU, operators.",
+    unit="us",
+)
 B_BYTES = ColumnSpec(
     "b_bytes", "bytes B", help="The same of B; of a fused kernel an estimate from what went into it.", unit="bytes"
 )
@@ -64,8 +93,27 @@ BACKWARD_GPU_US = ColumnSpec(
     help="Time in which the GPU ran the backward pass of it and of what it called, likewise.",
     unit="us",
 )
+BATCH = ColumnSpec(
+    "batch", "batch", help="Requests of a step, of a prefill tokens; a range of sizes.", width=10, is_key=True
+)
+BATCH_SIZE = ColumnSpec("batch_size", "median batch", help="Median size of these batches.", detail=2)
+BATCH_UNIT = ColumnSpec("batch_unit", "of", help="What the batch counts: requests or tokens.", width=8)
 BEFORE = ColumnSpec(
     "before", "before it", help="The activity that ended last before it.", width=14, grow=1, text=TextKind.KERNEL
+)
+BETWEEN = ColumnSpec(
+    "between",
+    "CPU between",
+    help="What the CPU did between the step before and these, the largest shares, by the names of what it ran.",
+    width=24,
+    grow=1,
+    text=TextKind.PROSE,
+)
+BETWEEN_US = ColumnSpec(
+    "between_us",
+    "between steps",
+    help="Median time on the CPU from the end of the step before to the start of the step.",
+    unit="us",
 )
 BLOCK = ColumnSpec("block", "block", help="Threads per block in x, y and z.", width=10, text=TextKind.NAME, detail=2)
 BLOCKS_PER_SM = ColumnSpec(
@@ -95,15 +143,81 @@ CALL_US = ColumnSpec("call_us", "call", help="Mean time that the CPU spent in th
 CALLS = ColumnSpec("calls", "calls", help="How often it was called.", is_key=True)
 CALLS_A = ColumnSpec("calls_a", "calls A", help="Calls in the representative part of A.")
 CALLS_B = ColumnSpec("calls_b", "calls B", help="Calls in that of B.")
+CAPTURED_BY = ColumnSpec(
+    "captured_by",
+    "captured by",
+    help="How many nodes are tied to the operator that captured them, and the file that tells; else why none is.",
+    width=30,
+    grow=2,
+    text=TextKind.REMARK,
+    detail=1,
+)
+CAME_LAST = ColumnSpec(
+    "came_last", "last", help="Collectives that it came last to, in which ranks wait for all.", detail=2
+)
 CAUSE = ColumnSpec("cause", "cause", help="What most of it is put down to.", width=18, grow=1)
+CAUSES = ColumnSpec(
+    "causes",
+    "all causes",
+    help="All parts of the lateness with their sums over the collectives that the rank came last to.",
+    width=18,
+    grow=1,
+    detail=2,
+)
+CAUSE_NOTE = ColumnSpec(
+    "cause_note",
+    "what is known of it",
+    help="What refines the cause: a factor, names, copies.",
+    width=24,
+    grow=2,
+    text=TextKind.REMARK,
+)
 CHANGE = ColumnSpec("change", "change", help="Whether that is more than noise.", width=11)
 CHANGE_PCT = ColumnSpec("change_pct", "change %", help="How much more it is, of A.", unit="%")
 CHECK = ColumnSpec("check", "check", help="What was looked for.", width=28)
+CLOCK_DRIFT_PPM = ColumnSpec(
+    "clock_drift_ppm",
+    "drift ppm",
+    help="What the clock gains on the reference; null unless it is proven.",
+    unit="ppm",
+    detail=2,
+)
+CLOCK_ERROR_US = ColumnSpec(
+    "clock_error_us", "clock ±", help="By how much the shift may be wrong at most.", unit="us", detail=1
+)
+CLOCK_SHIFT_US = ColumnSpec(
+    "clock_shift_us",
+    "clock ahead",
+    help="What the clock of the rank is ahead of the reference, the host of the lowest rank, in the middle of the run.",
+    unit="us",
+    detail=1,
+)
+COLLECTIVES = ColumnSpec("collectives", "collectives", help="Number of collectives.")
+COMM_KERNELS = ColumnSpec("comm_kernels", "comm kernels", help="Of the kernels: those that move data between devices.")
+CHECK_US = ColumnSpec("check_us", "check", help="Median GPU span of the step that checks the drafts.", unit="us")
+COMM_US = ColumnSpec("comm_us", "comm", help="Sum of the durations of these.", unit="us")
+COMPUTE_MODEL_PCT = ColumnSpec(
+    "compute_model_pct",
+    "model compute %",
+    help="The rate of operations that the shapes need, as a share of the peak in the precision of the call.",
+    unit="%",
+    detail=1,
+)
+COMM_PCT = ColumnSpec("comm_pct", "comm %", help="Share of GPU busy time: communication between devices.", unit="%")
 COPIES = ColumnSpec("copies", "copies", help="Copies and fills launched in it.")
 COPY = ColumnSpec("copy", "copy", help="From where to where, as recorded.", width=18, grow=1, text=TextKind.NAME)
 CORRELATION = ColumnSpec("correlation", "correlation", help="The profiler's id of the launch.", detail=1)
 COST_US = ColumnSpec("cost_us", "time", help="Time that the evidence speaks of; it need not all be saved.", unit="us")
 COUNT = ColumnSpec("count", "count", help="How many it touches.")
+COUNTER = ColumnSpec(
+    "counter",
+    "counter",
+    help="Name of the counter, as recorded.",
+    width=24,
+    grow=2,
+    text=TextKind.NAME,
+    is_key=True,
+)
 CPU_A_US = ColumnSpec("cpu_a_us", "CPU A", help="CPU time with what it called, in A.", unit="us")
 CPU_B_US = ColumnSpec("cpu_b_us", "CPU B", help="CPU time with what it called, in B.", unit="us")
 CPU_DOING = ColumnSpec(
@@ -115,6 +229,14 @@ CPU_DOING = ColumnSpec(
     text=TextKind.NAME,
 )
 CPU_LATE_US = ColumnSpec("cpu_late_us", "CPU late", help="Of it: until the launch call began.", unit="us")
+CPU_ACTIVITY = ColumnSpec(
+    "cpu_activity",
+    "CPU did",
+    help="What the CPU did, by the names of what it ran; messages are those of other processes and threads.",
+    width=15,
+    is_key=True,
+)
+CPU_TIME_US = ColumnSpec("cpu_step_us", "CPU", help="Median time of a step on the CPU.", unit="us")
 CPU_OPS = ColumnSpec("cpu_ops", "ops", help="Operators on all threads.")
 CPU_US = ColumnSpec("cpu_us", "total CPU", help="Time of its calls on the CPU, with what they called.", unit="us")
 CPU_TOTAL_US = ColumnSpec(
@@ -144,8 +266,23 @@ DISPATCH_US = ColumnSpec(
     help="Of the queue delay: the rest, the dispatch, and waiting for other streams.",
     unit="us",
 )
+DRAM_MODEL_PCT = ColumnSpec(
+    "dram_model_pct",
+    "model DRAM %",
+    help="The rate of the least bytes that the shapes need, as a share of the peak of the memory.",
+    unit="%",
+    detail=1,
+)
+DRAM_PCT = ColumnSpec(
+    "dram_pct",
+    "DRAM %",
+    help="Use of the memory's bandwidth as the GPU's counter measured it while the main kernels ran.",
+    unit="%",
+)
+DRAFT_US = ColumnSpec("draft_us", "drafts", help="Median of the GPU spans of its drafts together.", unit="us")
 DUR_US = ColumnSpec("dur_us", "duration", help="Duration on the CPU.", unit="us", is_key=True)
 EFFECT = ColumnSpec("effect", "effect", help="What it does to the numbers.", width=24, grow=3, text=TextKind.PROSE)
+EVERY_US = ColumnSpec("every_us", "every", help="Median distance between samples.", unit="us", detail=1)
 EVENT = ColumnSpec("event", "event", help="alloc, free, or out of memory.", width=13)
 EVIDENCE = ColumnSpec(
     "evidence", "evidence", help="The numbers behind it.", width=24, grow=3, text=TextKind.PROSE, is_key=True
@@ -158,8 +295,59 @@ EXPOSED_COMM_US = ColumnSpec(
     help="Time in which the GPU only communicated; kernels of other steps hide nothing.",
     unit="us",
 )
+EXPOSED_US = ColumnSpec(
+    "exposed_us", "exposed", help="The part of the time between steps in which no device ran anything.", unit="us"
+)
+EXPOSED_WAIT_US = ColumnSpec(
+    "exposed_wait_us",
+    "exposed wait",
+    help="The part of the exposed communication that is waiting for other ranks, in proportion to the waits.",
+    unit="us",
+    detail=1,
+)
 FAILED = ColumnSpec("failed", "failed", help="Allocations without memory.")
 FAMILY = ColumnSpec("family", "family", help="Sort of work, decoded from the name.", width=16, grow=1, detail=1)
+FILE = ColumnSpec("file", "file", help="The file of the rank.", width=20, grow=1, text=TextKind.NAME, detail=3)
+GROUP = ColumnSpec(
+    "group",
+    "group",
+    help="Process group: its description or name, and its ranks.",
+    width=16,
+    grow=1,
+    text=TextKind.NAME,
+)
+HOST = ColumnSpec(
+    "host", "host", help="Host of the rank, where a file or its name tells it.", width=12, text=TextKind.NAME, detail=1
+)
+IMBALANCE_PCT = ColumnSpec(
+    "imbalance_pct",
+    "imbalance %",
+    help="How much less than the busiest rank the mean rank was busy before a collective, in the median.",
+    unit="%",
+)
+LATE_RANK = ColumnSpec("late_rank", "for rank", help="Rank that came last.", is_key=True)
+LATE_STEPS = ColumnSpec("late_steps", "late in", help="Steps in which others waited for the rank.", width=12, detail=2)
+MISMATCH = ColumnSpec(
+    "mismatch",
+    "mismatch",
+    help="What the ranks disagree about: operation, size or type.",
+    width=16,
+    grow=1,
+    text=TextKind.NAME,
+)
+PHASE = ColumnSpec(
+    "phase",
+    "phase",
+    help="Part of the step in which most of it was: forward, backward, optimizer, input.",
+    width=9,
+    detail=1,
+)
+PURPOSE = ColumnSpec(
+    "purpose", "purpose", help="What it does in a model, decoded from the name: norm, sampling, ...", width=13, detail=1
+)
+LIBRARY = ColumnSpec(
+    "library", "library", help="Library it is from, decoded from the name; ~ where likely.", width=20, grow=1, detail=1
+)
 FINGERPRINT = ColumnSpec(
     "fingerprint",
     "fingerprint",
@@ -201,7 +389,9 @@ FUNCTION = ColumnSpec(
 GAP_BEFORE_US = ColumnSpec("gap_before_us", "gap", help="For how long the device ran nothing before it.", unit="us")
 GAPS = ColumnSpec("gaps", "gaps", help="How many gaps.")
 GBPS = ColumnSpec("gbps", "GB/s", help="All bytes over all time.", unit="GB/s")
+GPU = ColumnSpec("gpu", "GPU", help="Number of the GPU; empty for a counter of a program.", width=5)
 GPU_BUSY_US = ColumnSpec("gpu_busy_us", "GPU busy", help="For how long any device ran work of the step.", unit="us")
+GPU_END_US = ColumnSpec("gpu_end_us", "GPU end µs", help="End of its last GPU activity.", unit="us", is_moment=True)
 GPU_IDLE_US = ColumnSpec(
     "gpu_idle_us",
     "GPU idle",
@@ -215,6 +405,10 @@ GPU_OTHERS_US = ColumnSpec(
     help="Time from its first GPU activity to its last in which the device ran only activities of other steps, or of "
     "none; summed over devices.",
     unit="us",
+)
+GRAPH_REPLAYS = ColumnSpec("graph_replays", "graphs", help="Graphs that it replayed.")
+GPU_START_US = ColumnSpec(
+    "gpu_start_us", "GPU start µs", help="Start of its first GPU activity.", unit="us", is_moment=True
 )
 GPU_SPAN_US = ColumnSpec(
     "gpu_span_us", "GPU span", help="From the first start to the last end of that work.", unit="us"
@@ -232,6 +426,15 @@ GPU_WALL_US = ColumnSpec(
     help="Time in which something ran on the GPU that was launched inside of it; what ran side by side counts once.",
     unit="us",
 )
+GRAPH_MARK = ColumnSpec(
+    "graph_mark",
+    "marked as",
+    help="What the program called it when it was captured into a graph.",
+    width=14,
+    grow=1,
+    text=TextKind.NAME,
+    detail=1,
+)
 GRAPH = ColumnSpec("graph", "graph", help="The graph of which it is a node.", width=9)
 GRID = ColumnSpec("grid", "grid", help="Blocks in x, y and z.", width=12, text=TextKind.NAME, detail=2)
 HELP = ColumnSpec("help", "help", help="What it is.")
@@ -242,6 +445,18 @@ HOST_WAIT_US = ColumnSpec(
 )
 HOW = ColumnSpec("how", "matched by", help="By what both were found to be alike.", width=14, detail=3)
 ID = ColumnSpec("id", "id", help="Name of the rule.", text=TextKind.NAME)
+IDLE_BETWEEN_US = ColumnSpec(
+    "idle_between_us",
+    "idle between",
+    help="Median time from the last GPU activity of the step before to its first in which nothing ran.",
+    unit="us",
+)
+IDLE_WITHIN_US = ColumnSpec(
+    "idle_within_us",
+    "idle within",
+    help="Median time from its first GPU activity to its last in which nothing ran; summed over devices.",
+    unit="us",
+)
 IDLE_PCT = ColumnSpec(
     "idle_pct",
     "idle %",
@@ -271,9 +486,16 @@ KERNEL = ColumnSpec(
     "kernel", "kernel", help="The activity that started first.", width=16, grow=3, text=TextKind.KERNEL, is_key=True
 )
 KERNEL_WAIT_US = ColumnSpec("kernel_wait_us", "kernel wait", unit="us")
+KERNEL_US = ColumnSpec("kernel_us", "kernel time", help="Sum of the durations of its kernels.", unit="us")
 KERNELS = ColumnSpec("kernels", "kernels", help="GPU activities that it started; a graph launch has many.")
-KEY = ColumnSpec("key", "fact", help="What is said.", width=24)
+KEY = ColumnSpec("key", "fact", help="What is said.", width=42)
 KIND = ColumnSpec("kind", "kind", help="Op, annotation, runtime call or overhead.", width=12, detail=1)
+KIND_FROM = ColumnSpec(
+    "kind_from",
+    "kind from",
+    help="What the kind rests on: name, annotation, no GPU activity, shapes, file name, or kernels.",
+)
+KERNELS_IN_GRAPHS = ColumnSpec("kernels_in_graphs", "in graphs", help="Of the kernels: those that graphs replayed.")
 KINETO_OCCUPANCY_PCT = ColumnSpec(
     "kineto_occupancy_pct",
     "est. occ %",
@@ -303,6 +525,8 @@ LAUNCH_START_US = ColumnSpec(
 )
 LAUNCHED = ColumnSpec("launched", "launched", help="Calls of this name that did launch something.")
 LAUNCHES = ColumnSpec("launches", "launches", help="How many launches they preceded.")
+LAYER = ColumnSpec("layer", "layer", help="Number of the layer by position, from 1.", is_key=True)
+LAYERS = ColumnSpec("layers", "layers", help="Layers of a step: how often the sequence of kernels repeats.")
 LEAST = ColumnSpec("least", "least", help="Smallest number found in a step.")
 LIFETIME_US = ColumnSpec("lifetime_us", "lived", help="Until it was freed; null where no free is recorded.", unit="us")
 LIMITER = ColumnSpec(
@@ -322,7 +546,12 @@ MADE_BY = ColumnSpec(
     detail=3,
 )
 MARK = ColumnSpec("mark", "mark", help="What became of it.", width=12)
+MARKED_STREAM = ColumnSpec(
+    "annotated_stream", "marked stream", help="The stream that its mark names, where its lane is another.", detail=2
+)
+MAX = ColumnSpec("max", "max", help="Largest value.")
 MAX_US = ColumnSpec("max_us", "max", help="Longest duration; the row jumps to it.", unit="us", detail=1)
+MEAN = ColumnSpec("mean", "mean", help="Mean of the values, each weighted by the time it holds.")
 MEAN_US = ColumnSpec("mean_us", "mean", help="Mean duration.", unit="us")
 MEASURE = ColumnSpec(
     "measure",
@@ -332,6 +561,7 @@ MEASURE = ColumnSpec(
     grow=1,
     text=TextKind.NAME,
 )
+MEASURED = ColumnSpec("measured", "measured", help="Calls that ran alone and long enough for values of their own.")
 MEDIAN_BYTES = ColumnSpec("median_bytes", "median bytes", help="Median size.", unit="bytes", detail=3)
 MEDIAN_DELAY_US = ColumnSpec(
     "median_delay_us", "median delay", help="Median time from the start of the call to the start on the GPU.", unit="us"
@@ -356,7 +586,20 @@ LINE = ColumnSpec(
 MEDIAN_US = ColumnSpec("median_us", "median", help="Median duration.", unit="us", detail=1)
 METADATA_ONLY = ColumnSpec("metadata_only", "view", help="Whether it is known to only make a view.")
 METRIC = ColumnSpec("metric", "metric", help="How it was looked up.")
+MIN = ColumnSpec("min", "min", help="Smallest value.")
+MIN_TOKEN_US = ColumnSpec(
+    "min_token_us",
+    "per token from",
+    help="Median period by the tokens checked per request: the time per output token if all of them were accepted.",
+    unit="us",
+)
 MIN_US = ColumnSpec("min_us", "min", help="Shortest duration.", unit="us", detail=1)
+MIN_COMM_US = ColumnSpec(
+    "min_comm_us",
+    "min comm",
+    help="Shortest time that a step communicated: what is longer waits for others.",
+    unit="us",
+)
 MODULE = ColumnSpec(
     "module",
     "module",
@@ -389,15 +632,39 @@ OCCUPANCY_PCT = ColumnSpec(
 OCCUPANCY_QUERIES = ColumnSpec(
     "occupancy_queries", "occ queries", help="Calls that ask how many blocks fit on a multiprocessor."
 )
+ODD = ColumnSpec(
+    "odd",
+    "odd layers",
+    help="Layers that take far longer or shorter, by number, with their time by the median.",
+    width=18,
+)
 OF = ColumnSpec("of", "of op", help="The operator that was counted.")
 OFFENDER = ColumnSpec("offender", "offender", help="How it begins.", width=40, grow=1, text=TextKind.NAME)
 OP = ColumnSpec("op", "op", help="The operator that asked.", width=12, grow=1, text=TextKind.NAME, is_key=True)
 OTHER_US = ColumnSpec(
     "other_us", "other", help="Of it: all else, waiting for other streams and unknown launches.", unit="us"
 )
+OUTPUT_RATE = ColumnSpec(
+    "output_tokens_per_s",
+    "output tokens/s",
+    help="Tokens made for requests in generation, by the time from the first GPU activity of all steps to the last.",
+)
 OVERHEAD_US = ColumnSpec(
     "overhead_us", "per kernel", help="Time in the call for each activity that it started.", unit="us"
 )
+P95_US = ColumnSpec("p95_us", "p95", help="Duration that 95 % do not exceed, linear between ranks.", unit="us")
+P99_US = ColumnSpec("p99_us", "p99", help="Duration that 99 % do not exceed, linear between ranks.", unit="us")
+P99_PERIOD_US = ColumnSpec(
+    "gpu_period_p99_us", "p99 period", help="Period that 99 % do not exceed.", unit="us", detail=1
+)
+PART = ColumnSpec(
+    "part",
+    "part",
+    help="head before the first layer, layer, between two series of layers, tail behind the last.",
+    width=8,
+    is_key=True,
+)
+PADDED = ColumnSpec("padded", "padded", help="Median of the batch to which it was padded, where the name says so.")
 PARTIAL = ColumnSpec(
     "partial",
     "partial",
@@ -430,21 +697,40 @@ PEAK_US = ColumnSpec(
 )
 PER_RUN = ColumnSpec("per_run", "GPU per run", help="GPU activities launched in a run, on average.")
 PER_STEP = ColumnSpec("per_step", "per step", help="Calls within a step, on average.")
+GPU_PERIOD_US = ColumnSpec(
+    "gpu_period_us",
+    "period",
+    help="Median time from the GPU end of the step before, of the same kind, to its own; without a GPU start to start.",
+    unit="us",
+)
+PRODUCTS_PCT = ColumnSpec("products_pct", "products %", help="Share of GPU busy time: matrix products.", unit="%")
+QUANTISE_PCT = ColumnSpec("quantise_pct", "quantise %", help="Share of GPU busy time: quantisation.", unit="%")
 QUERIES = ColumnSpec("queries", "queries", help="How many queries were made.")
 QUERIES_PER_LAUNCH = ColumnSpec("queries_per_launch", "queries per launch", help="Queries before a launch.")
 QUEUE_DELAY_US = ColumnSpec(
     "queue_delay_us", "queue delay", help="From the end of the call to the start; 0 if it began before.", unit="us"
 )
 QUEUE_DEPTH = ColumnSpec("queue_depth", "queue", help="Launches made for the device and not yet started.")
+RANK = ColumnSpec("rank", "rank", help="Number of the rank in the run.", is_key=True)
+RANKS = ColumnSpec("ranks", "ranks", help="Ranks that took part and are here.")
 RATIO = ColumnSpec("ratio", "B / A", help="B by A.", detail=3)
 REGISTERS = ColumnSpec("registers", "registers", help="Registers per thread.", detail=2)
 REMARK = ColumnSpec("remark", "remark", help="Why nothing can be said of the row.", text=TextKind.REMARK, detail=3)
 REPLAYS = ColumnSpec("replays", "replays", help="How often it was launched.")
+REQUESTS = ColumnSpec("requests", "requests", help="Requests that a server's step served.")
 RESERVED = ColumnSpec("reserved", "reserved", help="The most that the allocator held of the device.", unit="bytes")
 RISE = ColumnSpec("rise", "rise", help="How much more that was than when recording began.", unit="bytes")
+RAN_ON_STREAM = ColumnSpec(
+    "original_stream", "ran on", help="The stream on which it ran, where its lane is that of its mark.", detail=2
+)
 ROOFLINE_US = ColumnSpec("roofline_us", "roofline", help="Least time that the work could take.", unit="us", detail=2)
+ROUTING_PCT = ColumnSpec(
+    "routing_pct", "routing %", help="Share of GPU busy time: routing tokens to experts.", unit="%"
+)
 RUN = ColumnSpec("run", "run", help="Number of the run, from 1.")
 RUNS = ColumnSpec("runs", "runs", help="How often it ran, on the thread on which it ran most often.")
+SAMPLES = ColumnSpec("samples", "samples", help="Samples that began in the time.")
+SAMPLING_PCT = ColumnSpec("sampling_pct", "sampling %", help="Share of GPU busy time: sampling.", unit="%")
 SAVED_BYTES = ColumnSpec("saved_bytes", "bytes saved", help="How many fewer these are in B.", unit="bytes")
 SAVES_US = ColumnSpec("saves_us", "saves", help="How much less that is in B.", unit="us")
 SELF_CPU_A_US = ColumnSpec("self_cpu_a_us", "self CPU A", help="CPU time outside of what it called, in A.", unit="us")
@@ -454,6 +740,10 @@ SELF_CPU_US = ColumnSpec(
 )
 SELF_DEVICE_US = ColumnSpec(
     "self_device_us", "self GPU", help="Time of the GPU work that it launched itself.", unit="us"
+)
+SEQ = ColumnSpec("seq", "seq", help="Sequence number within the group, where it is recorded.", detail=1)
+SERIES = ColumnSpec(
+    "series", "series", help="Number of the series of layers in a step: of forward and backward pass there are two."
 )
 SEVERITY = ColumnSpec(
     "severity",
@@ -485,11 +775,30 @@ SINCE_START = ColumnSpec(
     unit="bytes",
     detail=3,
 )
+SKEW_US = ColumnSpec("skew_us", "skew", help="Last arrival less the first.", unit="us")
+SLOWEST_US = ColumnSpec(
+    "slowest_us", "longest", help="Duration of the step on the rank on which it lasted longest.", unit="us"
+)
 SORT = ColumnSpec("sort", "kind", help="value, summary, list, selected or function.")
+SM_ACTIVE_PCT = ColumnSpec(
+    "sm_active_pct",
+    "SM active %",
+    help="Time in which multiprocessors had work, as the GPU's counter measured it while the main kernels ran.",
+    unit="%",
+)
+SOURCE_OF_VALUES = ColumnSpec(
+    "source",
+    "source",
+    help="sampled: measured on the GPU; derived: computed by the profiler; program: what the program recorded.",
+    width=8,
+    detail=1,
+)
 START_US = ColumnSpec(
     "start_us", "start µs", help="Start, from the first event of the trace.", unit="us", is_moment=True
 )
+STAGE = ColumnSpec("stage", "stage", help="Stage of the pipeline that the rank is, from 0.", detail=2)
 STEP = ColumnSpec("step", "step", help="Number of the step.")
+STEPS = ColumnSpec("steps", "steps", help="Number of steps.")
 STEPS_BY = ColumnSpec(
     "steps_by",
     "steps by",
@@ -499,6 +808,7 @@ STEPS_BY = ColumnSpec(
     text=TextKind.NAME,
     is_key=True,
 )
+STEP_US = ColumnSpec("step_us", "step time", help="Median duration of a step.", unit="us")
 STREAM = ColumnSpec("stream", "stream", help="Number of the stream.", detail=1)
 STREAM_WAIT_US = ColumnSpec(
     "stream_wait_us", "stream wait", help="Of the queue delay: the stream was at earlier work.", unit="us"
@@ -507,9 +817,20 @@ SYNC_US = ColumnSpec("sync_us", "sync", help="Time in calls that wait for the GP
 TAIL_PCT = ColumnSpec(
     "tail_pct", "tail %", help="Places of all waves that stay empty in the last one.", unit="%", detail=2
 )
+TO_MEDIAN = ColumnSpec("to_median", "× median", help="Its median time by the median of all layers.")
 TFLOPS = ColumnSpec("tflops", "TFLOP/s", help="Rate of floating-point operations.", unit="TFLOP/s")
 THREAD = ColumnSpec("thread", "thread", help="The thread that called.", width=12, text=TextKind.NAME, detail=1)
 TITLE = ColumnSpec("title", "finding", help="What was found.", width=20, grow=1, text=TextKind.PROSE)
+TOKEN_RATE = ColumnSpec(
+    "tokens_per_s", "tokens/s", help="Tokens that went in, by the period where it is known, else by the GPU span."
+)
+TOKEN_US = ColumnSpec(
+    "token_us",
+    "per token",
+    help="Time per output token of a request: median period of decodes that make one for each.",
+    unit="us",
+)
+TOKENS = ColumnSpec("tokens", "tokens", help="Tokens that went into the model.")
 TOTAL_ALLOCATED = ColumnSpec("total_allocated", "in use", help="Allocated on the device after the event.", unit="bytes")
 TOTAL_RESERVED = ColumnSpec(
     "total_reserved", "reserved", help="Held by the allocator, in use or not.", unit="bytes", detail=3
@@ -517,6 +838,12 @@ TOTAL_RESERVED = ColumnSpec(
 TOTAL_US = ColumnSpec("total_us", "total", help="Sum of the gaps.", unit="us", is_key=True)
 TIME_PCT = ColumnSpec("time_pct", "of time %", help="Share of the time of the trace that its runs cover.", unit="%")
 TOUCHES = ColumnSpec("touches", "touches", help="Columns that carry the doubt.", text=TextKind.NAME, detail=3)
+TRANSFER_US = ColumnSpec(
+    "transfer_us",
+    "transfer",
+    help="Time from the last arrival to the first end; null where it holds waits for ranks that are not here.",
+    unit="us",
+)
 TREE = ColumnSpec(
     "tree",
     "module",
@@ -530,6 +857,8 @@ UNIT = ColumnSpec("unit", "unit", help="Unit of the value.")
 UNSIZED = ColumnSpec("unsized", "unsized", help="Those whose size the trace does not say.", detail=3)
 US_PER_LAUNCH = ColumnSpec("us_per_launch", "per launch", help="Time spent in queries per launch.", unit="us")
 VALUE = ColumnSpec("value", "value", help="Its value in this trace, as text.", width=20, grow=1, text=TextKind.PROSE)
+VARIANT = ColumnSpec("variant", "variant", help="Number of the sequence of kernels, the most frequent first.")
+VARIANTS = ColumnSpec("variants", "variants", help="Different sequences of kernels among these layers.")
 VERDICT = ColumnSpec(
     "verdict", "verdict", help="What holds the step back.", text=TextKind.PROSE, width=18, grow=1, is_key=True
 )
@@ -542,12 +871,32 @@ WAIT_BEFORE_US = ColumnSpec(
     "time. Null where nothing ran before it.",
     unit="us",
 )
+WAIT_CAUSED_US = ColumnSpec(
+    "wait_caused_us",
+    "caused",
+    help="Time that others waited for the rank in collectives, summed over them.",
+    unit="us",
+    is_key=True,
+)
+WAIT_ERROR_US = ColumnSpec(
+    "wait_error_us",
+    "clock error",
+    help="Part of the waiting that the error of the clocks may have made up.",
+    unit="us",
+    detail=1,
+)
+WAIT_SUFFERED_US = ColumnSpec(
+    "wait_suffered_us", "waited", help="Time that the rank waited for others in collectives.", unit="us"
+)
+WAIT_US = ColumnSpec("wait_us", "waiting", help="Time that ranks waited, summed over them.", unit="us", is_key=True)
 WANTED = ColumnSpec("wanted", "wanted", help="A number, a range, or a pattern of a name.")
 WAVES = ColumnSpec(
     "waves", "waves", help="Blocks of the grid by those that run at once; below 1 it never fills.", detail=2
 )
+WHAT = ColumnSpec("what", "what", help="What the row is about.", width=16)
 WHERE = ColumnSpec("where", "where", help="File and line.", width=16, grow=1, text=TextKind.NAME, detail=1)
 WHY = ColumnSpec("why", "why", help="The reason.")
+WORST_RANK = ColumnSpec("worst_rank", "worst rank", help="The one of them that others waited for most.")
 
 COLUMNS = {spec.name: spec for spec in list(globals().values()) if isinstance(spec, ColumnSpec)}
 """Every column by its name."""
@@ -556,3 +905,16 @@ KERNEL_NAME = replace(NAME, heading="recorded name", help="Name as recorded.", t
 """The name of a kernel as it is in the file, beside its decoded one."""
 OP_NAME = replace(NAME, heading="op", help="Name; all steps are one.")
 """The name of an operator, where a row stands for one."""
+RANK_CAUSE = replace(
+    CAUSE,
+    help="What the rank is late by: input, host, kernels or extra; null where it does not stand out.",
+    width=8,
+    grow=0,
+)
+"""What a rank is late by."""
+COLLECTIVE_NAME = replace(NAME, heading="collective", help="What the collective is called.")
+"""The name of a collective."""
+GROUP_SIZE = replace(OF, heading="of", help="Ranks of the group, null where that is not known.")
+"""How many ranks a process group has."""
+LAST_RANK = replace(LAST, heading="last", help="Rank that came last; null where all were in step.", unit="")
+"""The rank that came last to a collective."""

@@ -7,49 +7,55 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracetui.analysis import columns as col
-from tracetui.analysis.common.groups import count_within, distinct, group
+from tracetui.analysis.common.groups import distinct, group
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import occupancy_note, residency
-from tracetui.analysis.kernel_names import Family, families, short_kernel
-from tracetui.analysis.linking.call_sites import SITES, site_columns, site_of
+from tracetui.analysis.kernel_names import Family, families, libraries, purposes, short_kernel
+from tracetui.analysis.linking.call_sites import SITES, site_column, site_columns, site_of
+from tracetui.analysis.linking.graph_captures import by_captured_graph
+from tracetui.analysis.linking.graph_marks import mark_columns
+from tracetui.analysis.linking.graph_nodes import op_names
 from tracetui.analysis.linking.links import links, names_of, no_gpu
-from tracetui.analysis.linking.placement import step_column, step_index, within
-from tracetui.analysis.linking.replays import by_graph, graph_column
+from tracetui.analysis.linking.placement import index_in_step, step_column, time_within, within
+from tracetui.analysis.linking.replays import graph_column
 from tracetui.analysis.work.roofline import rate_columns
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Bool, Int64
 from tracetui.model.strings import Strings
 from tracetui.model.table import Column, Table, coded, micros, numbers
+from tracetui.model.time_range import Part
 from tracetui.model.trace import Kind, Trace
 
 _KIND_NAMES = Strings(["kernel", "memcpy", "memset"])
 _FAMILY_NAMES = Strings(family.name.lower() for family in Family)
 
-GROUPS = ("name", "op", "family", "annotation", "stream", "graph", *SITES)
+_OP_HELP = "The operator that caused the launch; of a replayed kernel the one that captured it (~)."
+GROUPS = ("name", "op", "family", "purpose", "library", "annotation", "stream", "graph", *SITES)
 """Groupings of kernels."""
 
 
-def kernels(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+def kernels(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """Every kernel, copy and fill in order of start, or grouped by one of `GROUPS`.
 
-    A step holds what was launched in it (R3.3); an activity without launch record is in no step.
+    A step holds what was launched in it (R3.3); an activity without launch record is in no step. A range of time holds
+    what ran in it, and groups add up the time within it (R3.58).
     """
     rows = within(trace, links(trace).gpu, step)
     if by == "graph":
-        return by_graph(trace, rows, no_gpu(trace))
+        return by_captured_graph(trace, rows, no_gpu(trace))
     if by is not None:
-        return _grouped(trace, rows, by)
-    return Table(_columns(trace, rows), rows, _note(trace, rows))
+        return _grouped(trace, rows, by, step)
+    return Table(_columns(trace, rows, step), rows, _note(trace, rows))
 
 
-def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
+def _columns(trace: Trace, rows: Int64, part: Part | None) -> tuple[Column, ...]:
     slices, trace_links = trace.slices, links(trace)
     lane = lane_numbers(trace)
     setup = configuration(trace, rows)
     grid, block, registers, shared, estimate = setup.columns()
     fit, rates = residency(trace, rows, setup).columns(), rate_columns(trace, rows)
     kind = np.select([slices.kind[rows] == Kind.MEMCPY, slices.kind[rows] == Kind.MEMSET], [1, 2], 0)
-    index = count_within(step_index(trace, rows))
+    index = index_in_step(trace, trace_links.gpu, rows, part)
     return (
         numbers(col.INDEX, index),
         step_column(trace, rows, "Number of the step in which the work was launched."),
@@ -66,17 +72,16 @@ def _columns(trace: Trace, rows: Int64) -> tuple[Column, ...]:
         shared,
         *(fit[name] for name in ("occupancy_pct", "limiter", "waves")),
         numbers(col.CORRELATION, slices.correlation[rows]),
-        coded(
-            col.OP.but(help="The operator that caused the launch."),
-            names_of(trace, trace_links.owner[rows]),
-            trace.names,
-        ),
+        _op_column(trace, rows),
         coded(col.ANNOTATION, names_of(trace, trace_links.annotation[rows]), trace.names),
         *_timing(trace, rows),
         *(rates[name] for name in ("flops", "bytes", "tflops", "gbps", "bound", "peak_pct", "roofline_us")),
         estimate,
         *(fit[name] for name in ("bound_occupancy_pct", "tail_pct", "blocks_per_sm", "occupancy_mark")),
         graph_column(trace, rows),
+        *mark_columns(trace, rows),
+        coded(col.PURPOSE, *purposes(trace, rows)),
+        _library_column(trace, rows),
         *site_columns(trace, rows),
     )
 
@@ -90,6 +95,16 @@ def _readings(trace: Trace, rows: Int64) -> tuple[Column, Column]:
         coded(col.SHORT_NAME, ids[index], shorts),
         coded(col.FAMILY, families(trace, rows), _FAMILY_NAMES),
     )
+
+
+def _op_column(trace: Trace, rows: Int64) -> Column:
+    ids, texts, captured = op_names(trace, rows)
+    return coded(col.OP.but(help=_OP_HELP), ids, texts, doubtful=captured)
+
+
+def _library_column(trace: Trace, rows: Int64) -> Column:
+    ids, texts, likely = libraries(trace, rows)
+    return coded(col.LIBRARY, ids, texts, doubtful=likely)
 
 
 def _timing(trace: Trace, rows: Int64) -> tuple[Column, Column, Column]:
@@ -125,16 +140,19 @@ def gap_before(trace: Trace, rows: Int64) -> Int64:
     return gap[np.searchsorted(known, rows)]
 
 
-def _grouped(trace: Trace, rows: Int64, by: str) -> Table:
-    dur = trace.slices.dur[rows]
+def _grouped(trace: Trace, rows: Int64, by: str, part: Part | None) -> Table:
+    dur = time_within(trace, rows, part)
     ids, texts, help = _key(trace, rows, by)
     alike = group(ids)
     total = alike.sum(dur)
     longest = rows[alike.largest(dur)]
     whole = max(float(total.sum()), 1.0)
+    likely = _inferred(trace, longest, by)
     table = Table(
         (
-            coded(col.KERNEL_NAME if by == "name" else col.COLUMNS[by].but(help=help), alike.key, texts),
+            coded(
+                col.KERNEL_NAME if by == "name" else col.COLUMNS[by].but(help=help), alike.key, texts, doubtful=likely
+            ),
             *((_readings(trace, longest)[0],) if by == "name" else ()),
             numbers(col.CALLS.but(help="How often it ran."), alike.calls),
             micros(col.TOTAL_US.but(help="Sum of the durations; what runs side by side counts twice."), total),
@@ -150,11 +168,20 @@ def _grouped(trace: Trace, rows: Int64, by: str) -> Table:
     return table.take(table.order("total_us", descending=True))
 
 
+def _inferred(trace: Trace, rows: Int64, by: str) -> Bool | None:
+    """Mask of the rows whose group is inferred: a library from a plain name, an operator or line from a capture."""
+    if by == "library":
+        return libraries(trace, rows)[2]
+    if by == "op":
+        return op_names(trace, rows)[2]
+    return site_column(trace, rows, by).doubtful if by in SITES else None
+
+
 def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]:
     """The group of each row: an id, -1 for none, the texts of the ids, and their help."""
     trace_links = links(trace)
     if by == "op":
-        return names_of(trace, trace_links.owner[rows]), trace.names, "The operator that caused the launch."
+        return *op_names(trace, rows)[:2], _OP_HELP
     if by == "annotation":
         return names_of(trace, trace_links.annotation[rows]), trace.names, "The innermost annotation around the launch."
     if by in SITES:
@@ -163,6 +190,10 @@ def _key(trace: Trace, rows: Int64, by: str) -> tuple[Int64, Sequence[str], str]
         lanes = Strings(f"{lane.process} {lane.name}" for lane in trace.lanes)
         ids = np.array([lanes.find(f"{lane.process} {lane.name}") for lane in trace.lanes], np.int64)
         return ids[trace.slices.lane[rows]], lanes, "The device and the stream."
+    if by == "purpose":
+        return *purposes(trace, rows), col.PURPOSE.help
+    if by == "library":
+        return *libraries(trace, rows)[:2], col.LIBRARY.help
     if by == "family":
         family = _readings(trace, rows)[1]
         return family.values.astype(np.int64), family.strings or (), family.help

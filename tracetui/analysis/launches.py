@@ -7,32 +7,33 @@ import re
 import numpy as np
 
 from tracetui.analysis import columns as col
-from tracetui.analysis.common.groups import count_within, group
+from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.idle.waits import queue_depth, queueing
 from tracetui.analysis.linking.call_sites import SITES, site_column, site_columns, site_of
 from tracetui.analysis.linking.links import calls_named, links, names_of, no_gpu
-from tracetui.analysis.linking.placement import step_column, step_index, within
+from tracetui.analysis.linking.placement import index_in_step, step_column, time_within, within
 from tracetui.model.intervals import Int64
 from tracetui.model.table import Column, Table, coded, micros, numbers
+from tracetui.model.time_range import Part
 from tracetui.model.trace import Trace
 
 LAUNCH_NAME = re.compile(r"^(cu|cuda|hip)\w*Launch\w*(Kernel|Graph)|^(cuda|hip)GraphLaunch", re.IGNORECASE)
 """Names of calls that should have launched a kernel, to count those without one."""
 
 
-def launches(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+def launches(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """Every launch in the order of time, or grouped by the name of the call, the operator or the stream."""
     trace_links, slices = links(trace), trace.slices
-    rows = within(trace, trace_links.launches, step)
-    rows = rows[np.argsort(slices.start[rows], kind="stable")]
+    every = trace_links.launches[np.argsort(slices.start[trace_links.launches], kind="stable")]
+    rows = within(trace, every, step)
     index = np.searchsorted(trace_links.launches, rows)
     if by is not None:
-        return _grouped(trace, rows, index, by)
+        return _grouped(trace, rows, index, by, step)
     first, count = trace_links.first[index], trace_links.counts[index]
     return Table(
         (
-            numbers(col.INDEX, count_within(step_index(trace, rows))),
+            numbers(col.INDEX, index_in_step(trace, every, rows, step)),
             step_column(trace, rows, "Number of the step in which the call was made."),
             coded(col.API, slices.name[rows], trace.names),
             micros(col.START_US, slices.start[rows]),
@@ -68,11 +69,11 @@ def _waits(trace: Trace, index: Int64) -> tuple[Column, ...]:
     )
 
 
-def _grouped(trace: Trace, rows: Int64, index: Int64, by: str) -> Table:
-    trace_links, slices, queue = links(trace), trace.slices, queueing(trace)
+def _grouped(trace: Trace, rows: Int64, index: Int64, by: str, part: Part | None) -> Table:
+    trace_links, queue = links(trace), queueing(trace)
     key, column = _keys(trace, rows, index, by)
     groups = group(key)
-    dur = slices.dur[rows]
+    dur = time_within(trace, rows, part)
     total, longest = groups.sum(dur), groups.largest(dur)
     table = Table(
         (

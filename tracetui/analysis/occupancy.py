@@ -10,16 +10,17 @@ import re
 import numpy as np
 
 from tracetui.analysis import columns as col
-from tracetui.analysis.common.groups import combinations, count_within, distinct, group
+from tracetui.analysis.common.groups import combinations, distinct, group
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import occupancy_note, residency
 from tracetui.analysis.idle.verdict import totals
 from tracetui.analysis.linking.call_sites import site_columns
 from tracetui.analysis.linking.links import calls_named, links, names_of, no_gpu
-from tracetui.analysis.linking.placement import step_column, step_index, within
+from tracetui.analysis.linking.placement import index_in_step, step_column, time_within, within
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration, percent
 from tracetui.model.table import NULL, Table, coded, micros, numbers
+from tracetui.model.time_range import Part
 from tracetui.model.trace import Kind, Trace
 
 QUERY = re.compile(r"occupancy(max|available)", re.IGNORECASE)
@@ -37,10 +38,10 @@ def queries(trace: Trace) -> Int64:
     return calls_named(trace, QUERY)
 
 
-def occupancy(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+def occupancy(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """Every occupancy query in order of time, or grouped by the op that made it."""
-    rows = within(trace, queries(trace), step)
-    rows = rows[np.argsort(trace.slices.start[rows], kind="stable")]
+    every = queries(trace)[np.argsort(trace.slices.start[queries(trace)], kind="stable")]
+    rows = within(trace, every, step)
     if by == "op":
         return _by_op(trace, rows, step)
     kernel = asked_for(trace, rows)
@@ -51,7 +52,7 @@ def occupancy(trace: Trace, step: int | None = None, by: str | None = None) -> T
     fit = {name: column.take(index) for name, column in residency(trace, used, setup).columns().items()}
     return Table(
         (
-            numbers(col.INDEX, count_within(step_index(trace, rows))),
+            numbers(col.INDEX, index_in_step(trace, every, rows, step)),
             step_column(trace, rows, "Number of the step in which the call was made."),
             coded(col.NAME.but(heading="query", help="Name of the call."), slices.name[rows], trace.names),
             micros(col.START_US, slices.start[rows]),
@@ -94,7 +95,7 @@ def asked_for(trace: Trace, rows: Int64) -> Int64:
     return np.where(same, kernels[first[np.minimum(index, len(launches) - 1)]], -1)
 
 
-def _by_op(trace: Trace, rows: Int64, step: int | None) -> Table:
+def _by_op(trace: Trace, rows: Int64, step: Part | None) -> Table:
     """Queries per launch by op and kernel (R3.26)."""
     slices = trace.slices
     kernel = asked_for(trace, rows)
@@ -103,7 +104,7 @@ def _by_op(trace: Trace, rows: Int64, step: int | None) -> Table:
     launches = group(np.unique(np.stack([pairs.member, kernel]), axis=1)[0]).calls if len(rows) else pairs.calls
     sample = pairs.smallest(slices.start[rows])
     named = kernel_name[sample] >= 0
-    total = pairs.sum(slices.dur[rows])
+    total = pairs.sum(time_within(trace, rows, step))
     table = Table(
         (
             coded(col.OP, op_name[sample], trace.names),
@@ -124,12 +125,12 @@ def _by_op(trace: Trace, rows: Int64, step: int | None) -> Table:
     return table.take(table.order("total_us", descending=True))
 
 
-def _note(trace: Trace, rows: Int64, step: int | None) -> str:
+def _note(trace: Trace, rows: Int64, step: Part | None) -> str:
     if len(links(trace).gpu) == 0:
         return no_gpu(trace)
     if len(queries(trace)) == 0:
         return "No occupancy query was recorded; newer cuBLAS paths and ROCm make none, which is normal."
-    total, whole = int(trace.slices.dur[rows].sum()), totals(trace, step).cpu
+    total, whole = int(time_within(trace, rows, step).sum()), totals(trace, step).cpu
     share = f", {percent(100 * total / whole)} of the CPU time" if whole else ""
     said = f"{len(rows):,} queries, {duration(total)} in all{share}. {WHY}"
     return " ".join(filter(None, (said, occupancy_note(trace))))

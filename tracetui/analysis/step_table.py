@@ -9,25 +9,33 @@ import numpy as np
 
 from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.idle.gpu_spans import step_spans
+from tracetui.analysis.idle.step_times import behind_sentence, step_times
 from tracetui.analysis.idle.verdict import Verdict, step_verdicts
 from tracetui.analysis.idle.waits import sync_calls
+from tracetui.analysis.linking.between_steps import after_step
+from tracetui.analysis.linking.complete_steps import partial_steps
 from tracetui.analysis.linking.links import links, op_rows
-from tracetui.analysis.linking.placement import chosen, partial_steps, step_index
+from tracetui.analysis.linking.placement import chosen, placed_by_start, step_index
 from tracetui.analysis.linking.regions import busy_time, span
-from tracetui.analysis.linking.step_sources import no_steps, source_table
+from tracetui.analysis.linking.replays import replays
+from tracetui.analysis.linking.step_kinds import KIND_HELP, step_kinds
+from tracetui.analysis.linking.step_sources import no_steps, source_table, steps_sentence
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import queries
 from tracetui.analysis.operators.views import idle_view_rows
 from tracetui.model.intervals import Int64
-from tracetui.model.table import Column, Table, micros, numbers, texts
+from tracetui.model.table import NULL, Column, Table, micros, missing, numbers, texts
+from tracetui.model.time_range import Part
 from tracetui.model.trace import Kind, Trace
 
+FOUND_BY_HELP = "How the steps were found; ~ where that is a guess."
 GROUPS = ("source",)
 """Groupings of steps: `source` lists what can stand for steps."""
 
 
-def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+def step_table(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """Every step in order of time; GPU activities count in the step that launched them (R3.3).
 
     By `source` there is a row for each name that can stand for steps.
@@ -47,6 +55,7 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
     return Table(
         (
             numbers(col.STEP.but(help="Number of the step."), every.number[picked]),
+            *_kinds(trace, picked),
             micros(col.START_US.but(help="Start on the CPU, from the first event of the trace."), every.start[picked]),
             micros(col.DUR_US, every.end[picked] - every.start[picked]),
             numbers(col.KERNELS.but(help="Kernels launched in the step."), [int(mask.sum()) for mask in is_kernel]),
@@ -64,15 +73,129 @@ def step_table(trace: Trace, step: int | None = None, by: str | None = None) -> 
                 ),
                 _delays(trace, parts),
             ),
+            *_within(trace, parts),
+            *_after(trace, picked),
+            *_periods(trace, picked),
             numbers(col.PARTIAL, partial_steps(trace)[picked]),
             *_judged([verdicts[index] for index in picked.tolist()]),
             texts(
                 col.FINGERPRINT, [_fingerprint(trace, rows[mask]) for rows, mask in zip(parts, is_kernel, strict=True)]
             ),
+            *_found(trace, picked),
         ),
         every.row[picked],
-        "" if len(every) else no_steps(trace),
+        _note(trace),
     )
+
+
+def _kinds(trace: Trace, picked: Int64) -> tuple[Column, ...]:
+    """What each step is, where it is a server's."""
+    kinds, every = step_kinds(trace), steps(trace)
+    lanes = [trace.lanes[lane].name for lane in every.lane[picked].tolist()]
+    threads = len(distinct(every.lane)) > 1
+    return (
+        texts(col.KIND.but(help=KIND_HELP), [kinds.kind[index] for index in picked.tolist()]),
+        numbers(col.REQUESTS, kinds.requests[picked]),
+        numbers(col.TOKENS, kinds.tokens[picked]),
+        *((texts(col.THREAD.but(help="The thread whose step it is."), lanes),) if threads else ()),
+    )
+
+
+def _found(trace: Trace, picked: Int64) -> tuple[Column, ...]:
+    """How the steps were found, and what their kinds rest on."""
+    kinds, every = step_kinds(trace), steps(trace)
+    guess = " ~" if every.is_guess else ""
+    return (
+        texts(col.KIND_FROM, [kinds.evidence[index] for index in picked.tolist()]),
+        texts(col.FOUND_BY.but(help=FOUND_BY_HELP), [every.found_by + guess] * len(picked)),
+    )
+
+
+def _within(trace: Trace, parts: list[Int64]) -> tuple[Column, ...]:
+    """What the GPU activities of each step add up to."""
+    slices, joined, graphs = trace.slices, links(trace), replays(trace).launch
+    no_gpu, empty = len(joined.gpu) == 0, np.array([len(rows) == 0 for rows in parts], bool)
+    spans = np.array([span(trace, rows) for rows in parts], np.int64).reshape(-1, 2)
+    kernels = [rows[slices.kind[rows] == Kind.KERNEL] for rows in parts]
+    comm = [rows[communicates(trace, rows)] for rows in kernels]
+    replayed = [np.isin(joined.launch[rows], graphs) for rows in parts]
+    none = np.full(len(parts), no_gpu)
+
+    def time(parts: list[Int64]) -> Int64:
+        return np.array([slices.dur[rows].sum() for rows in parts], np.int64)
+
+    return (
+        micros(col.GPU_START_US, spans[:, 0], null=empty),
+        micros(col.GPU_END_US, spans[:, 1], null=empty),
+        micros(col.KERNEL_US, time(kernels), null=none),
+        numbers(col.COMM_KERNELS, [len(rows) for rows in comm]),
+        micros(col.COMM_US, time(comm), null=none),
+        numbers(
+            col.GRAPH_REPLAYS,
+            [len(distinct(joined.launch[rows[mask]])) for rows, mask in zip(parts, replayed, strict=True)],
+        ),
+        numbers(
+            col.KERNELS_IN_GRAPHS,
+            [
+                int((mask & (slices.kind[rows] == Kind.KERNEL)).sum())
+                for rows, mask in zip(parts, replayed, strict=True)
+            ],
+        ),
+    )
+
+
+def _periods(trace: Trace, picked: Int64) -> tuple[Column, ...]:
+    """What a server's step took from GPU end to GPU end, and what is between it and the one before; null of others."""
+    times = step_times(trace)
+    columns = (
+        (
+            col.GPU_PERIOD_US.but(
+                help="From the GPU end of the step before, of the same kind, to its own; without a GPU start to start."
+            ),
+            times.period,
+        ),
+        (
+            col.IDLE_BETWEEN_US.but(
+                help="Time from the last GPU activity of the step before to its first in which nothing ran."
+            ),
+            times.gap,
+        ),
+        (col.BETWEEN_US.but(help="Time on the CPU from the end of the step before to its start."), times.between),
+        (col.EXPOSED_US, times.exposed),
+    )
+    return tuple(micros(spec, values[picked], null=values[picked] == NULL) for spec, values in columns)
+
+
+def _after(trace: Trace, picked: Int64) -> tuple[Column, ...]:
+    """What was launched after each step and before the next; null where no server's steps were found."""
+    every, gpu = steps(trace), links(trace).gpu
+    count = len(every)
+    if not every.is_served or len(gpu) == 0:
+        return missing(col.AFTER_ACTIVITIES, len(picked)), missing(col.AFTER_US, len(picked))
+    index = after_step(trace)
+    held = index >= 0
+    time = np.bincount(index[held], trace.slices.dur[gpu[held]], count)
+    return (
+        numbers(col.AFTER_ACTIVITIES, np.bincount(index[held], minlength=count)[picked]),
+        micros(col.AFTER_US, time[picked]),
+    )
+
+
+def _note(trace: Trace) -> str:
+    """Why there are no steps, or what they are, and how many GPU activities are in theirs by a guess."""
+    if not len(steps(trace)):
+        return no_steps(trace)
+    said = f"{steps_sentence(trace)} {behind_sentence(trace)}".strip()
+    count = len(placed_by_start(trace))
+    if count == 0:
+        return said
+    if count == 1:
+        placed = "1 GPU activity has no launch record: it belongs to the step in which it starts, which is a guess."
+    else:
+        placed = (
+            f"{count:,} GPU activities have no launch record: they belong to the steps in which they start, a guess."
+        )
+    return f"{said} {placed}".lstrip()
 
 
 def _counts(trace: Trace, count: int, picked: Int64) -> tuple[Column, ...]:

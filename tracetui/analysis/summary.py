@@ -8,24 +8,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis import columns as col
+from tracetui.analysis.common.lanes import active_streams
 from tracetui.analysis.devices.descriptions import ALL_DEVICES, device_names, has_assumed_name
 from tracetui.analysis.health.health_table import doubtful
+from tracetui.analysis.health.recording_checks import kinds_in_words
+from tracetui.analysis.idle.gpu_spans import step_spans
 from tracetui.analysis.idle.verdict import IDLE_PARTS, totals, verdict_on
+from tracetui.analysis.linking.between_steps import between_share
+from tracetui.analysis.linking.graph_captures import capture_counts
 from tracetui.analysis.linking.links import links, no_gpu, op_rows
 from tracetui.analysis.linking.markers import markers
 from tracetui.analysis.linking.placement import chosen, within
 from tracetui.analysis.linking.regions import busy_stretches
+from tracetui.analysis.linking.step_kinds import step_kinds
+from tracetui.analysis.linking.step_sources import coverage, steps_sentence
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import queries
+from tracetui.analysis.operators.ops import has_allocations
+from tracetui.analysis.operators.signatures import has_shapes
 from tracetui.analysis.operators.views import idle_view_rows
 from tracetui.model.intervals import covered_within
 from tracetui.model.table import Cell, Table, numbers, texts
+from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Kind, LaneKind, Trace
 
 OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_flops")
 """Profiler options that a trace records."""
-MAX_SAMPLED_OPS = 300
-"""Maximum ops searched for shapes."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,8 @@ class SummaryFact:
     unit: str = ""
 
 
-def summary(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """Key, value and unit; with a step the counts and times are the step's."""
+def summary(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
+    """Key, value and unit; with a step or a range of time the counts and times are those of it."""
     lines, judged = facts(trace, step), verdict_on(trace, step)
     figures = [float(fact.value) if isinstance(fact.value, int | float) else float("nan") for fact in lines]
     return Table(
@@ -49,11 +57,21 @@ def summary(trace: Trace, step: int | None = None, by: str | None = None) -> Tab
             numbers(col.NUMBER, figures),
         ),
         None,
-        no_gpu(trace) or " ".join(judged.remarks if judged else ()),
+        " ".join(filter(None, (no_gpu(trace) or " ".join(judged.remarks if judged else ()), not_shown(trace)))),
     )
 
 
-def facts(trace: Trace, step: int | None = None) -> list[SummaryFact]:
+def not_shown(trace: Trace) -> str:
+    """What else a protobuf file holds, as a sentence, the most frequent kind first; empty where everything is shown."""
+    counts = trace.quality.not_shown
+    if not counts:
+        return ""
+    total, named = sum(counts.values()), kinds_in_words(counts)
+    packets = "1 packet" if total == 1 else f"{total:,} packets"
+    return f"This file also holds {packets} that tracetui does not show: {named}. Perfetto (ui.perfetto.dev) does."
+
+
+def facts(trace: Trace, step: Part | None = None) -> list[SummaryFact]:
     """The lines of the summary in order."""
     return [
         SummaryFact("file", trace.label),
@@ -62,6 +80,7 @@ def facts(trace: Trace, step: int | None = None) -> list[SummaryFact]:
         SummaryFact("events", trace.events),
         *_places(trace),
         *_counts(trace, step),
+        *_in_graphs(trace),
         *_gpu_time(trace, step),
         *_verdict(trace, step),
         SummaryFact("recorded_with", _options(trace)),
@@ -75,7 +94,7 @@ def _places(trace: Trace) -> Iterable[SummaryFact]:
     busy = [lane for lane in trace.lanes if lane.last > lane.first]
     yield SummaryFact("processes", len({lane.pid for lane in busy if lane.kind == LaneKind.CPU}))
     yield SummaryFact("threads", sum(lane.kind == LaneKind.CPU for lane in busy))
-    yield SummaryFact("streams", sum(lane.kind == LaneKind.GPU for lane in busy))
+    yield SummaryFact("streams", len(active_streams(trace)))
     yield SummaryFact("devices", ", ".join(_devices(trace)) or None)
 
 
@@ -87,18 +106,14 @@ def _devices(trace: Trace) -> Iterable[str]:
         yield f"{name}{mark}"
 
 
-def counts(trace: Trace, step: int | None = None) -> dict[str, int]:
+def counts(trace: Trace, step: Part | None = None) -> dict[str, int]:
     """Counts of the trace or of the step with a number, under the names of the summary's lines."""
 
     def make() -> dict[str, int]:
-        trace_links = links(trace)
-        work = within(trace, trace_links.gpu, step)
-        kernel = trace.slices.kind[work] == Kind.KERNEL
         return {
-            "kernels": int(kernel.sum()),
-            "copies": int((~kernel).sum()),
+            **activity_counts(trace, step),
             "cpu_ops": len(within(trace, op_rows(trace), step)),
-            "launches": len(within(trace, trace_links.launches, step)),
+            "launches": len(within(trace, links(trace).launches, step)),
             "occupancy_queries": len(within(trace, queries(trace), step)),
             "view_ops": len(within(trace, idle_view_rows(trace), step)),
         }
@@ -106,24 +121,60 @@ def counts(trace: Trace, step: int | None = None) -> dict[str, int]:
     return trace.remember(("counts", step), make)
 
 
-def _counts(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
+def activity_counts(trace: Trace, step: Part | None = None) -> dict[str, int]:
+    """The counts of kernels and of other GPU activities among `counts`, which come without those of the CPU."""
+
+    def make() -> dict[str, int]:
+        work = within(trace, links(trace).gpu, step)
+        kernel = trace.slices.kind[work] == Kind.KERNEL
+        return {"kernels": int(kernel.sum()), "copies": int((~kernel).sum())}
+
+    return trace.remember(("activity counts", step), make)
+
+
+def _counts(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     low, high = _window(trace, step)
     yield SummaryFact("duration_us", (high - low) / 1000, "us")
     yield SummaryFact("steps", len(chosen(trace, step)))
     if markers(trace):
         yield SummaryFact("step_markers", ", ".join(f"{each.name} ({len(each.rows)})" for each in markers(trace)[:3]))
+    yield from _found_steps(trace)
     yield from (SummaryFact(key, number) for key, number in counts(trace, step).items())
 
 
-def _window(trace: Trace, step: int | None) -> tuple[int, int]:
+def _in_graphs(trace: Trace) -> Iterable[SummaryFact]:
+    """GPU activities of the whole trace that were replayed from graphs, and what is known of their capture."""
+    counted = capture_counts(trace)
+    if counted.activities:
+        yield SummaryFact("in_graphs", counted.activities)
+        yield SummaryFact("captured_by", counted.words)
+
+
+def _found_steps(trace: Trace) -> Iterable[SummaryFact]:
+    """What the steps are and how they were found, where they are not the profiler's; and their kinds."""
+    every = steps(trace)
+    if every.words:
+        yield SummaryFact("steps_found_by", f"{every.found_by}{' ~' if every.is_guess else ''}")
+        yield SummaryFact("steps_are", steps_sentence(trace))
+        yield SummaryFact("steps_cover_pct", coverage(trace), "%")
+    kinds = step_kinds(trace).counts
+    if kinds:
+        yield SummaryFact("step_kinds", ", ".join(f"{kind} {count:,}" for kind, count in kinds.items()))
+    if every.is_served and not every.is_guess:
+        yield SummaryFact("between_steps_pct", between_share(trace), "%")
+
+
+def _window(trace: Trace, step: Part | None) -> tuple[int, int]:
     """The time range of the summary, in ns."""
-    every, picked = steps(trace), chosen(trace, step)
     if step is None:
         return trace.window
+    if isinstance(step, TimeRange):
+        return step.start, step.end
+    every, picked = steps(trace), chosen(trace, step)
     return int(every.start[picked].min()), int(every.end[picked].max())
 
 
-def _gpu_time(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
+def _gpu_time(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     """Time within the window in which any device ran anything, whatever launched it."""
     if len(links(trace).gpu) == 0:
         yield SummaryFact("gpu_busy_us", None, "us")
@@ -136,7 +187,7 @@ def _gpu_time(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
     yield SummaryFact("gpu_busy_pct", 100 * busy / (high - low) if high > low else None, "%")
 
 
-def _verdict(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
+def _verdict(trace: Trace, step: Part | None) -> Iterable[SummaryFact]:
     """The verdict, and the numbers behind it as shares of the GPU's time and of its idle time.
 
     The idle share is that from the first GPU activity to the last, of the trace or of the step. The words of the trace
@@ -147,7 +198,7 @@ def _verdict(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
     yield SummaryFact("idle_pct", judged.idle_pct if judged else None, "%")
     alone = judged.typical or (judged if len(steps(trace)) else None) if judged else None
     yield SummaryFact("step_idle_pct", alone.idle_pct if alone else None, "%")
-    yield SummaryFact("step_wait_us", alone.wait / 1000 if alone else None, "us")
+    yield SummaryFact("step_wait_us", alone.wait / 1000 if alone and _knows_wait(trace, step) else None, "us")
     yield SummaryFact("late_pct", judged.late_pct if judged else None, "%")
     for name in IDLE_PARTS:
         yield SummaryFact(f"idle_{name}_pct", judged.share_of_idle(name) if judged else None, "%")
@@ -158,6 +209,11 @@ def _verdict(trace: Trace, step: int | None) -> Iterable[SummaryFact]:
     yield SummaryFact("self_cpu_total_us", sums.cpu / 1000, "us")
     yield SummaryFact("self_device_total_us", sums.device / 1000 if judged else None, "us")
     yield SummaryFact("totals_say", sums.reading)
+
+
+def _knows_wait(trace: Trace, step: Part | None) -> bool:
+    """Whether there is a step of which it is known when the GPU was done with what came before."""
+    return not isinstance(step, TimeRange) and bool(step_spans(trace).wait_known[chosen(trace, step)].any())
 
 
 def _options(trace: Trace) -> str | None:
@@ -174,9 +230,9 @@ def _evident_options(trace: Trace) -> set[str]:
     evident = set()
     if (trace.slices.kind == Kind.PYTHON).any():
         evident.add("with_stack")
-    if (trace.instants.name == trace.names.find("[memory]")).any():
+    if has_allocations(trace):
         evident.add("profile_memory")
-    if (trace.op_args.text("Input Dims", trace.slices.event[op_rows(trace)[:MAX_SAMPLED_OPS]]) >= 0).any():
+    if has_shapes(trace):
         evident.add("record_shapes")
     return evident
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.build import Event, make_trace
+from tests.support.build import Event, annotation, kernel, launch, make_trace
 from tests.support.comparing.played import compiled, eager, played, said, trace_of, without_launches
 from tests.support.comparing.recording import Call, Work
 from tracetui.analysis.comparing.changes.op_changes import op_changes
@@ -75,6 +75,26 @@ def test_the_row_says_why():
     ops = {str(row["name"]): row for row in op_changes(a, b).rows()}
     assert (ops["cudaLaunchKernel"]["mark"], ops["cudaLaunchKernel"]["remark"]) == ("cannot tell", row["remark"])
     assert ops["aten::gelu"]["remark"] is None
+
+
+def marks_of_launches(durations: tuple[int, int]) -> tuple[object, object]:
+    """Mark and remark of the launch calls of two runs, each with a recorded launch and an unrecorded one."""
+    events = []
+    for number, dur in enumerate(durations):
+        at = 10_000 * number
+        events += [annotation("f", at, 5_000), launch(at + 100, dur, 10 * number + 1)]
+        events += [kernel("k", at + 1_000 + 500 * index, 100, correlation=10 * number + 1 + index) for index in (0, 1)]
+    trace = make_trace(events)
+    assert launch_gap(side(trace, "f[2]"))
+    ops = {str(row["name"]): row for row in op_changes(side(trace, "f[2]"), side(trace, "f[1]")).rows()}
+    return ops["cudaLaunchKernel"]["mark"], ops["cudaLaunchKernel"]["remark"]
+
+
+def test_equal_rows_of_single_parts_are_the_same():
+    mark, remark = marks_of_launches((50, 50))
+    assert mark == "same"
+    assert "were not recorded" in str(remark)
+    assert marks_of_launches((50, 90))[0] == "cannot tell"
 
 
 def test_no_sentence_is_about_launches():

@@ -50,6 +50,7 @@ def test_of_a_real_trace_no_step_is_another(name: str, shared_trace: Callable[[s
     check(load(str(shared_trace(name))))
 
 
+@pytest.mark.full
 @settings(max_examples=40, deadline=None)
 @given(PROGRAMS, st.integers(2, 6), st.integers(0, 99))
 def test_of_any_program_no_step_is_another(program: Sequence[Call], steps: int, seed: int) -> None:

@@ -163,12 +163,17 @@ def test_graphs_are_not_advised_to_graphs():
     assert "between replays" in advice and "compile" not in advice
 
 
+def test_a_single_gap_has_no_median():
+    assert one(loop(2, 10 * MS), "long-gap-without-op").evidence.startswith("1 gap of 9.99 ms; ")
+
+
 def test_a_millisecond_without_an_operator_is_named_by_its_frame():
     frames = [python("train.py(3): step", 0, 60 * MS), python("train.py(9): log", 2 * MS + 100_000, 9 * MS)]
     trace = loop(4, 10 * MS, *frames)
     finding = one(trace, "long-gap-without-op")
     assert finding.cost == 3 * 10 * MS - 3 * 10_000  # all but the launches
     assert "train.py(3): step 19.98 ms, train.py(9): log 9.99 ms" in finding.evidence
+    assert finding.evidence.startswith("3 gaps of 9.99 ms in the median")
     assert "with_stack" not in finding.advice
     busy = [between("aten::sort", number, 10 * MS, Kind.CPU_OP) for number in range(3)]
     assert "long-gap-without-op" not in ids(loop(4, 10 * MS, *busy))

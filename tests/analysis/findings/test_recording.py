@@ -110,6 +110,16 @@ def test_python_frames_matter_where_the_gpu_waits_for_the_cpu(gap, slows):
     assert ("stack-recording" in ids(make_trace(_framed(gap)))) == slows
 
 
+@pytest.mark.parametrize(("called", "slows"), [(8 * MS, True), (10_000, False)])
+def test_the_cpu_is_late_for_the_first_kernel_up_to_its_launch_only(called, slows):
+    """After the launch call, what the kernel waits for is something else."""
+    events = [python("train.py(3): step", 0, 20 * MS), op("aten::mm", 1_000, 9 * MS), launch(called, 10_000, 1)]
+    trace = make_trace([*events, kernel("gemm", 9 * MS, 10 * MS, correlation=1)])
+    assert ("stack-recording" in ids(trace)) == slows
+    if slows:
+        assert "8.00 ms of it before the launch of its first activity" in one(trace, "stack-recording").evidence
+
+
 def test_python_frames_matter_without_a_gpu():
     trace = make_trace([op("aten::mm", 10, MS), python("train.py(3): step", 0, 2 * MS)])
     assert one(trace, "stack-recording").cost is None

@@ -25,6 +25,15 @@ def test_a_step_takes_the_longer_of_its_time_on_the_cpu_and_the_time_since_the_s
     assert Scope(trace, None).time == 420 + 180 + 500
 
 
+def test_a_share_of_one_step_says_its_length_where_the_screen_shows_another():
+    calls = [launch(10_000, 5_000, 1), launch(110_000, 5_000, 2)]
+    work = [kernel("a", 20_000, 400_000, correlation=1), kernel("b", 420_000, 10_000, correlation=2)]
+    trace = make_trace([step(0, 0, 100_000), step(1, 100_000, 320_000), *calls, *work])
+    assert Scope(trace, 0).share(210_000) == "50 % of the 420.0 µs of step 0"
+    assert Scope(trace, 1).share(160_000) == "50 % of step 1"
+    assert Scope(trace, None).share(370_000) == "50 % of the steps"
+
+
 def test_the_wait_before_its_first_kernel_is_part_of_each_step():
     calls = [launch(60, 5, 1), launch(160, 5, 2), launch(260, 5, 3)]
     work = [kernel("k", at + 70, 30, correlation=number) for number, at in ((1, 0), (2, 100), (3, 200))]

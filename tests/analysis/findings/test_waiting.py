@@ -137,17 +137,31 @@ def test_a_wait_that_reads_nothing_is_not_said_to_read_a_value(call):
     assert ".item()" not in finding.advice
 
 
-def test_a_wait_behind_a_copy_to_pinned_memory_reads_a_value():
+def waits_behind_copies(name: str) -> Trace:
+    """A kernel, a copy and a wait for both, in a loop."""
     events = [step(0, 0, 10 * MS)]
     for number in range(20):
         at = 100_000 + number * 400_000
         events += [launch(at, 5_000, 2 * number + 1), kernel("k", at + 10_000, 50_000, correlation=2 * number + 1)]
         events += [launch(at + 6_000, 2_000, 2 * number + 2, "cudaMemcpyAsync")]
-        copied = memcpy("Memcpy DtoH (Device -> Pinned)", at + 61_000, 1_000, correlation=2 * number + 2)
+        copied = memcpy(name, at + 61_000, 1_000, correlation=2 * number + 2)
         events += [copied, Event("cudaStreamSynchronize", at + 9_000, 55_000, Kind.RUNTIME)]
-    finding = one(make_trace(events), "host-sync")
+    return make_trace(events)
+
+
+def test_a_wait_behind_a_copy_to_pinned_memory_reads_a_value():
+    finding = one(waits_behind_copies("Memcpy DtoH (Device -> Pinned)"), "host-sync")
     assert finding.title.startswith("The CPU waits for the GPU to read a value")
     assert "20 of them to read values" in finding.evidence
+
+
+def test_where_copies_have_no_direction_nothing_is_said_of_what_waits_read():
+    finding = one(waits_behind_copies("Memcpy"), "host-sync")
+    assert "which others read one is not known" not in finding.evidence
+    assert "whether they read values is not known, as copies have no direction here" in finding.evidence
+    assert "none of them" not in finding.evidence and "Where a value is read" in finding.advice
+    directed = one(waits_behind_copies("Memcpy HtoD (Pinned -> Device)"), "host-sync")
+    assert "none of them to read a value" in directed.evidence
 
 
 @pytest.mark.parametrize(("elsewhere", "words"), [(True, "other devices of the trace were busy"), (False, "is of no")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -354,3 +355,17 @@ def test_no_damaged_file_stops_the_panes(shared_trace: Callable[[str], Path], tm
             assert len(PANES["memory"].build(trace, by=by).column_names)
         assert len(PANES["health"].build(trace)) == len(CHECKS)
         assert doubt(trace, "dropped events").count == trace.quality.dropped
+
+
+def test_what_a_protobuf_file_lacks_is_counted() -> None:
+    quality = Quality(packets=9, not_shown={"sys_stats": 1, "ftrace_events": 3}, losses=2, lost_names=1)
+    trace = replace(plain(), quality=quality)
+    assert found(trace) == OPTIONS | {"packets not shown": 4, "packets lost": 2, "names lost": 1}
+    assert doubt(trace, "packets not shown").example == "ftrace_events 3, sys_stats 1"
+
+
+def test_only_protobuf_files_are_asked_for_packets() -> None:
+    names = ("packets not shown", "packets lost", "names lost")
+    whole = replace(plain(), quality=Quality(packets=9))
+    assert [doubts(plain())[name] for name in names] == [None] * 3
+    assert [doubt(whole, name).count for name in names] == [0] * 3

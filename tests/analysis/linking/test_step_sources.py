@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.graphs import replay
+from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.linking.placement import chosen
 from tracetui.analysis.linking.step_sources import no_steps, step_sources, with_steps
 from tracetui.analysis.linking.steps import steps
@@ -166,10 +168,39 @@ def test_the_variants_of_the_puzzler(shared_trace) -> None:
     [
         ("i03_mi300x_vllm_tp4_no_annotations.json.gz", "vllm/v1/worker/gpu_worker.py(258): execute_model", 11),
         ("i05_cpu_transformers_generate_stack.json.gz", "LlamaForCausalLM_0", 12),
-        ("i07_assembled_vllm_async_decode.json.gz", "execute_context_#(#)_generation_#(#)", 14),
+        ("i07_assembled_vllm_async_decode.json.gz", "execute_context", 14),
     ],
 )
 def test_steps_of_inference(shared_trace, file: str, name: str, runs: int) -> None:
     trace = load(str(shared_trace(f"inference/{file}")))
     assert step_sources(trace)[0].name == name
     assert len(steps(with_steps(trace, name))) == runs
+
+
+def test_activities_without_a_launch_are_in_the_run_in_which_they_start() -> None:
+    """As in every region, and only there: the profiler's own steps and the replays of a graph are told by launches."""
+    events = [launch(5, 5, 1), kernel("first", 20, 10, correlation=1)]
+    for number in (1, 2):
+        at = 1_000 * number
+        events += [step(number, at, 900), frame("serve.py(7): decode", at + 10, 500)]
+        events += [launch(at + 20, 5, 10 * number), kernel("gemm", at + 40, 10, correlation=10 * number)]
+    lone = [kernel("lone", at, 10, correlation=0) for at in (2_100, 2_200, 2_700)]
+    trace = make_trace([*events, *lone])
+    chosen_by_name = PANES["steps"].build(with_steps(trace, "decode"))
+    assert chosen_by_name["kernels"].values.tolist() == [1, 3]
+    assert "2 GPU activities have no launch record" in chosen_by_name.note
+    assert PANES["steps"].build(trace)["kernels"].values.tolist() == [1, 1]
+    assert PANES["steps"].build(trace).note == ""
+    served = with_steps(trace, "decode")
+    assert served.chosen_steps is not None
+    server = replace(served, chosen_steps=replace(served.chosen_steps, is_served=True), cache={})
+    assert PANES["steps"].build(server)["kernels"].values.tolist() == [1, 1]
+    early = make_trace([*events, kernel("early", 8, 5, correlation=0)])
+    assert PANES["steps"].build(with_steps(early, "decode"))["kernels"].values.tolist() == [1, 1]
+
+
+def test_a_comparison_of_chosen_steps_has_the_activities_of_its_runs(shared_trace) -> None:
+    trace = load(str(shared_trace("puzzlers/fusion_mwe_trace.json.gz")))
+    by_step = [side(with_steps(trace, "unfused"), number) for number in ("1", "2")]
+    assert [len(each.activities()[0]) for each in by_step] == [36, 19]
+    assert [each.inferred() for each in by_step] == [0, 17]

@@ -11,8 +11,9 @@ import pytest
 from tests.support.autograd import backward, forward
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.devices.descriptions import with_device
+from tracetui.analysis.linking.complete_steps import partial_steps
 from tracetui.analysis.linking.markers import markers
-from tracetui.analysis.linking.placement import activities_of_step, before_capture, partial_steps, step_index, within
+from tracetui.analysis.linking.placement import activities_of_step, before_capture, step_index, within
 from tracetui.analysis.linking.step_sources import with_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import PANES

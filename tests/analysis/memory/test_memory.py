@@ -130,7 +130,15 @@ def test_a_trace_without_allocations_says_how_to_record_them() -> None:
     table = PANES["memory"].build(make_trace([op("a", 0, 10)]))
     assert len(table) == 0
     assert table.note == NO_MEMORY
-    assert "--by copy" in PANES["memory"].build(make_trace([kernel("k", 0, 10)])).note
+    assert PANES["memory"].build(make_trace([kernel("k", 0, 10)])).note == NO_MEMORY
+
+
+def test_without_allocations_copies_are_all_there_is_to_group_by() -> None:
+    trace = copied()
+    assert PANES["memory"].offered(trace) == ("copy",)
+    note = PANES["memory"].build(trace).note
+    assert note == f"{NO_MEMORY} Grouped by copy, this pane lists what was copied." and "--" not in note
+    assert PANES["memory"].offered(two_ops()) == ("op", "device", "copy")
 
 
 def test_curves_are_of_devices_and_of_the_host_only_where_it_stands_alone() -> None:

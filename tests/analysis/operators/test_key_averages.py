@@ -6,12 +6,16 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.newest_torch import NoNewerTorch, newest_torch
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.slow_key_averages import slow_key_averages
 from tracetui.analysis.operators.ops import torch_time
@@ -35,17 +39,19 @@ QUICK = (
     "loose_memory",
     "collective",
 )
+PYTHON_EXPORT = "exported_twice"
+"""Program whose recording is written by torch's exporter in Python too."""
 WITH_FRAMES = ("stacks", "stacks_nested")
 WITH_SHAPES = ("mlp_training", "loader", "split_stack", "combined", "nested", "collective", "compiled")
 TIMES = ("self_cpu", "cpu_total", "self_device", "device_total")
 ON_DEVICE = {"kernel", "memcpy", "memset", "GPU annotation", "wait"}
 
 
-def record(folder: Path, *names: str) -> Path:
-    """Record programs of `tests/support/programs.py` in a process of their own."""
-    if find_spec("torch") is None:
+def record(folder: Path, *names: str, python: str = "") -> Path:
+    """Record programs of `tests/support/programs.py` in a process of their own, with the torch of an interpreter."""
+    if not python and find_spec("torch") is None:
         pytest.skip("needs torch to record a trace and its table")
-    command = [sys.executable, "-W", "ignore", "-m", "tests.support.programs", str(folder), *names]
+    command = [python or sys.executable, "-W", "ignore", "-m", "tests.support.programs", str(folder), *names]
     subprocess.run(command, check=True, cwd=ROOT, capture_output=True, timeout=600)
     return folder
 
@@ -72,10 +78,14 @@ def torch_rows(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return [(row["name"], row["annotation"], row["calls"], *(row[key] for key in TIMES)) for row in rows]
 
 
-def check_events(folder: Path, name: str) -> None:
-    """Row by row, in torch's order, and the line below."""
+def check_events(folder: Path, name: str, version: str = "") -> None:
+    """Row by row, in torch's order, and the line below; the trace names the version where one is given."""
     tables = json.loads((folder / f"{name}.table.json").read_text())
-    table = PANES["ops"].build(load(str(folder / f"{name}.json")), by="frame" if name in WITH_FRAMES else "event")
+    trace = load(str(folder / f"{name}.json"))
+    if version:
+        trace = replace(trace, metadata={**trace.metadata, "tracetui": {"torch": version}})
+    by = "frame" if name in WITH_FRAMES and not version else "event"
+    table = PANES["ops"].build(trace, by=by)
     assert our_rows(table) == torch_rows(tables["event"])
     total = torch_time(sum(row["self_cpu"] for row in tables["event"]))
     assert f"Self CPU time total: {total}." in table.note
@@ -178,6 +188,7 @@ SHARED_TRACES = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "by"), SHARED_TRACES)
 def test_rows_of_real_traces_are_those_of_the_rules(shared_trace, name: str, by: str) -> None:
     path = shared_trace(name)
@@ -207,3 +218,36 @@ def test_the_plain_pane_has_the_same_rows_without_the_device(shared_trace, name:
     ]
     assert sorted(our_rows(plain)) == sorted(on_threads)
     assert plain.note == every.note
+
+
+@pytest.fixture(scope="module")
+def newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A folder with the same of the newest torch that installs here, and its version."""
+    with ExitStack() as stack:
+        try:
+            torch = stack.enter_context(newest_torch())
+        except NoNewerTorch as reason:
+            pytest.skip(str(reason))
+        folder = record(tmp_path_factory.mktemp("newest"), *QUICK, PYTHON_EXPORT, python=torch.python)
+        yield folder, torch.version
+
+
+@pytest.mark.full
+def test_rows_are_those_that_the_newest_torch_prints(newest: tuple[Path, str]) -> None:
+    folder, version = newest
+    for name in QUICK:
+        check_events(folder, name, version)
+    for name in set(QUICK) & set(WITH_SHAPES):
+        check_shapes(folder, name)
+
+
+@pytest.mark.full
+def test_both_exporters_of_the_newest_torch_write_the_same(newest: tuple[Path, str]) -> None:
+    """`export_chrome_trace(use_python_export=True)` beside Kineto's own, of one recording."""
+    of_kineto, of_python = (load(str(newest[0] / f"{PYTHON_EXPORT}{kind}.json")) for kind in ("", ".python"))
+    assert our_rows(PANES["ops"].build(of_kineto, by="event")) == our_rows(PANES["ops"].build(of_python, by="event"))
+    both = [list(PANES["memory"].build(trace).rows()) for trace in (of_kineto, of_python)]
+    assert [row["bytes"] for row in both[0]] == [row["bytes"] for row in both[1]] != []
+    for trace in (of_kineto, of_python):
+        found = {row["check"]: row["count"] for row in PANES["health"].build(trace).rows()}
+        assert not any(found.get(check) for check in ("unknown categories", "skipped phases", "dropped events"))

@@ -14,6 +14,8 @@ from tracetui.model.intervals import Int64
 
 _ROOM = 1 << 62
 """Keys stay below this."""
+_MIN_TABLE = 1 << 16
+"""Entries that a table may have, however few rows there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +45,44 @@ def combinations(*columns: NDArray[np.integer]) -> Combinations:
             low = 0
         key = key * (high - low + 1) + (values - low)
         span *= high - low + 1
-    _, first, member = np.unique(key, return_index=True, return_inverse=True)
-    return Combinations(first.astype(np.int64), member.astype(np.int64))
+    table = _table(key)
+    if table is None:
+        _, first, member = np.unique(key, return_index=True, return_inverse=True)
+        return Combinations(first.astype(np.int64), member.astype(np.int64))
+    known, member = table
+    first = np.empty(len(known), np.int64)
+    # Of several rows the first one, which is assigned last.
+    first[member[::-1]] = np.arange(len(member))[::-1]
+    return Combinations(first, member)
 
 
 def _numbered(values: Int64) -> tuple[Int64, int]:
     """The rank of each value among the distinct values, and how many there are."""
-    used, index = np.unique(values, return_inverse=True)
-    return index.astype(np.int64), len(used)
+    used, index = _ranked(values)
+    return index, len(used)
+
+
+def _ranked(values: NDArray[np.integer]) -> tuple[Int64, Int64]:
+    """The distinct values, ascending, and the index of each row's value among them."""
+    table = _table(values)
+    if table is not None:
+        return table
+    known, member = np.unique(values, return_inverse=True)
+    return known.astype(np.int64), member.astype(np.int64)
+
+
+def _table(values: NDArray[np.integer]) -> tuple[Int64, Int64] | None:
+    """The same by a table of all numbers in between; None where they lie too far apart for one."""
+    if len(values) == 0:
+        return None
+    low, high = int(values.min()), int(values.max())
+    if high - low >= max(_MIN_TABLE, 4 * len(values)):
+        return None
+    offset = np.subtract(values, low, dtype=np.int64)
+    used = np.zeros(high - low + 1, bool)
+    used[offset] = True
+    rank = np.cumsum(used, dtype=np.int64) - 1
+    return np.flatnonzero(used) + low, rank[offset]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +138,7 @@ def distinct(values: NDArray[np.integer]) -> Int64:
 
 def group(ids: NDArray[np.integer]) -> Groups:
     """Group rows by an id."""
-    key, member = np.unique(ids, return_inverse=True)
-    return Groups(key.astype(np.int64), member.astype(np.int64))
+    return Groups(*_ranked(ids))
 
 
 def count_within(ids: NDArray[np.integer]) -> Int64:

@@ -10,16 +10,17 @@ import numpy as np
 
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL
-from tracetui.model.trace import LaneKind, Trace
+from tracetui.model.trace import GPU_WORK, LaneKind, Trace
 
 
 def is_named(trace: Trace, rows: Int64, wanted: Callable[[str], object]) -> Bool:
     """Mask of the slices whose names satisfy `wanted`, which may be the `search` of a pattern."""
     name = trace.slices.name[rows]
     hits = np.zeros(len(trace.names) + 1, bool)
-    # There are few names and they are numbered from 0: counting finds the used ones faster than sorting.
-    used = np.flatnonzero(np.bincount(name, minlength=1))
-    hits[[number for number in used.tolist() if wanted(trace.names[number])]] = True
+    # There are few names and they are numbered from 0: marking finds the used ones faster than sorting.
+    used = np.zeros(len(hits), bool)
+    used[name] = True
+    hits[[number for number in np.flatnonzero(used).tolist() if wanted(trace.names[number])]] = True
     mask: Bool = hits[name]
     return mask
 
@@ -52,6 +53,13 @@ def lane_numbers(trace: Trace) -> LaneNumbers:
         )
 
     return trace.remember("lane numbers", make)
+
+
+def active_streams(trace: Trace) -> list[int]:
+    """Lanes on which a GPU activity ran, ascending; a lane with nodes of graphs alone is none (R2.13)."""
+    return trace.remember(
+        "active streams", lambda: np.unique(trace.slices.lane[trace.slices.of_kind(*GPU_WORK)]).tolist()
+    )
 
 
 def _number(text: str, wanted: bool) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.model.intervals import Int64, covered_within, union
+from tracetui.model.native_nesting import insertion_index
 
 WIDE = 1 << 45
 """Nanoseconds, ten hours, beyond which pauses are shortened: many lanes one after another would not fit 64 bits."""
@@ -47,7 +48,7 @@ class Axis:
     def _offset(self, moment: Int64) -> Int64:
         if self.starts is None or self.room is None:
             return moment - self.low
-        index = np.searchsorted(self.starts, moment, side="right") - 1
+        index = insertion_index(self.starts, moment, side="right") - 1
         known = np.maximum(index, 0)
         within = np.minimum(moment - self.starts[known], self.room[known])
         before = np.maximum(moment - self.starts[0], -PAUSE)
@@ -60,7 +61,7 @@ class Axis:
         if self.starts is None or self.room is None:
             return offset + self.low
         passed = self._passed()
-        index = np.maximum(np.searchsorted(passed, offset - PAUSE, side="right") - 1, 0)
+        index = np.maximum(insertion_index(passed, offset - PAUSE, side="right") - 1, 0)
         return self.starts[index] + offset - PAUSE - passed[index]
 
     def _passed(self) -> Int64:

@@ -10,12 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.analysis.common.stretches import Axis
+from tracetui.model import native_nesting
 from tracetui.model.intervals import TOLERANCE, Bool, Int64, nest, tree_depth
-from tracetui.model.trace import LaneKind, Trace
+from tracetui.model.native_nesting import insertion_index
+from tracetui.model.trace import Int32, LaneKind, Trace
 
 
 def nearest(parent: NDArray[np.integer], wanted: Bool) -> Int64:
     """For every node of a forest its closest proper ancestor that is `wanted`, -1 for none."""
+    ancestor = native_nesting.nearest(parent, wanted)
+    return _climbed(parent, wanted) if ancestor is None else ancestor
+
+
+def nearest_slice(trace: Trace, wanted: Bool) -> Int32:
+    """For every slice the closest slice around it that is `wanted`, -1 for none."""
+    around = native_nesting.nearest_row(trace.slices.parent, wanted)
+    return _climbed(trace.slices.parent, wanted).astype(np.int32) if around is None else around
+
+
+def _climbed(parent: NDArray[np.integer], wanted: Bool) -> Int64:
+    """The same in Python."""
     ancestor = parent.astype(np.int64)
     rows = np.flatnonzero(ancestor >= 0)
     rows = rows[~wanted[ancestor[rows]]]
@@ -35,11 +49,12 @@ def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:
     slices = trace.slices
     wanted = np.zeros(len(slices), bool)
     wanted[rows] = True
-    index = np.full(len(slices), -1, np.int64)
-    index[rows] = np.arange(len(rows))
-    above = nearest(slices.parent, wanted)[rows]
-    parent = np.where(above >= 0, index[above], -1)
-    again = np.flatnonzero(_disorderly(trace)[slices.lane[rows]])
+    above = nearest_slice(trace, wanted)[rows]
+    index = np.cumsum(wanted, dtype=np.int32)
+    parent = index[above].astype(np.int64)
+    parent -= 1
+    parent[above < 0] = -1
+    again = np.flatnonzero(disorderly_lanes(trace)[slices.lane[rows]])
     if len(again):
         part = rows[again]
         inner = nest(slices.lane[part], slices.start[part], slices.end[part], tolerance).parent
@@ -49,6 +64,13 @@ def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:
 
 def subtree_sums(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.float64]]:
     """For each of the columns the value of every node plus those of everything below it."""
+    sums = [native_nesting.subtree_sums(parent, column) for column in values]
+    known = [column for column in sums if column is not None]
+    return known if len(known) == len(sums) else _summed_up(parent, *values)
+
+
+def _summed_up(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.float64]]:
+    """The same in Python."""
     totals = [np.array(column, np.float64) for column in values]
     depth = tree_depth(parent).astype(np.int16)  # numpy sorts 16 bits by radix
     order = np.argsort(depth, kind="stable")
@@ -69,22 +91,24 @@ def inside(trace: Trace, rows: Int64, marked: Int64) -> Int64:
     slices = trace.slices
     lane, axis = slices.lane, Axis.around(slices.start, slices.end)
     points = axis.position(lane[marked], slices.start[marked])
-    first = np.searchsorted(points, axis.position(lane[rows], slices.start[rows]))
-    last = np.searchsorted(points, axis.position(lane[rows], slices.end[rows]))
+    first = insertion_index(points, axis.position(lane[rows], slices.start[rows]))
+    last = insertion_index(points, axis.position(lane[rows], slices.end[rows]))
     return last - first
 
 
-def _disorderly(trace: Trace) -> Bool:
+def disorderly_lanes(trace: Trace) -> Bool:
     """Mask of the nesting lanes on which some slice ends after its parent."""
 
     def find() -> Bool:
         slices = trace.slices
-        child = np.flatnonzero(slices.parent >= 0)
-        parent = slices.parent[child]
         mask = np.zeros(len(trace.lanes), bool)
-        mask[slices.lane[child[slices.end[child] > slices.end[parent]]]] = True
-        mask[slices.lane[slices.row != slices.depth]] = True
-        nesting: Bool = np.array([lane.kind == LaneKind.CPU for lane in trace.lanes], bool)
-        return mask & nesting
+        for number, lane in enumerate(trace.lanes):
+            if lane.kind == LaneKind.CPU:
+                rows = slice(lane.first, lane.last)
+                parent = slices.parent[rows]
+                outlasts = slices.end[rows] > slices.end[parent]
+                outlasts &= parent >= 0
+                mask[number] = outlasts.any() or (slices.row[rows] != slices.depth[rows]).any()
+        return mask
 
     return trace.remember("disorderly lanes", find)

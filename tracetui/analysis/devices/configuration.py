@@ -60,7 +60,7 @@ class Configuration:
 def configuration(trace: Trace, rows: Int64) -> Configuration:
     """The launch configuration of GPU activities; a row of -1 has none."""
     given, event = trace.work_args, np.where(rows >= 0, trace.slices.event[rows], -1)
-    shapes = _Shapes(given.strings)
+    shapes = _Shapes(*trace.remember("parsed shapes", lambda: _parsed(given.strings)))
     grid, block = shapes.ids_of(given.text("grid", event)), shapes.ids_of(given.text("block", event))
     _take_from_launches(trace, rows, grid, block, shapes)
     return Configuration(
@@ -73,14 +73,21 @@ def configuration(trace: Trace, rows: Int64) -> Configuration:
     )
 
 
-class _Shapes:
-    """Numbers the distinct grids and blocks of a trace; each is parsed once."""
+def _parsed(texts: Sequence[str]) -> tuple[list[Dims], Int64]:
+    """The distinct grids and blocks among texts, and the number of each text's, -1 for none and for the last entry."""
+    ids: dict[Dims, int] = {}
+    parsed = [_dims(text) for text in texts]
+    of_text = [-1 if dims is None else ids.setdefault(dims, len(ids)) for dims in parsed]
+    return list(ids), np.array([*of_text, -1], np.int64)
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.known: list[Dims] = []
-        self._ids: dict[Dims, int] = {}
-        parsed = (_dims(text) for text in texts)
-        self._of_text = np.array([-1 if dims is None else self.id_of(dims) for dims in parsed] + [-1], np.int64)
+
+class _Shapes:
+    """The distinct grids and blocks of a trace by number, to which those of some rows are added."""
+
+    def __init__(self, known: list[Dims], of_text: Int64) -> None:
+        self.known = list(known)
+        self._of_text = of_text
+        self._ids = {dims: number for number, dims in enumerate(known)}
 
     def ids_of(self, texts: Int64) -> Int64:
         """The number of each text, -1 for anything but a list of one to three integers."""

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.common.lanes import active_streams, lane_numbers
 from tracetui.analysis.devices.limits import is_amd
 from tracetui.analysis.devices.model_names import device_peaks, has_model_name, peaks_named
 from tracetui.analysis.devices.peaks import Peaks
 from tracetui.errors import UsageError
 from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL
-from tracetui.model.trace import Device, Kind, LaneKind, Trace
+from tracetui.model.trace import Device, Kind, Trace
 from tracetui.model.whole_numbers import whole_number
 from tracetui.safe_text import clean
 
@@ -198,11 +198,7 @@ def _override_note(device: Device) -> str:
 def device_names(trace: Trace) -> dict[int, str]:
     """Names of the devices that ran something by number, in order; `GPU 0` where no description names one."""
     numbered = lane_numbers(trace).device
-    used = {
-        int(numbered[index]): lane.process
-        for index, lane in enumerate(trace.lanes)
-        if lane.kind == LaneKind.GPU and lane.last > lane.first
-    }
+    used = {int(numbered[index]): trace.lanes[index].process for index in active_streams(trace)}
     return {number: _name(trace, number) or process for number, process in sorted(used.items())}
 
 

@@ -38,7 +38,8 @@ def device_peaks(name: str, properties: Mapping[str, Any]) -> Peaks | None:
 def has_model_name(name: str) -> bool:
     """Whether a name is that of a model, known here or not, and no placeholder such as `NVIDIA Graphics Device`."""
     text = name.strip().casefold()
-    return bool(text) and (bool(_named(name)) or not _NO_MODEL.fullmatch(text))
+    # The models are asked last: their patterns take a while to make.
+    return bool(text) and (not _NO_MODEL.fullmatch(text) or bool(_named(name)))
 
 
 def peaks_named(name: str) -> Peaks | None:

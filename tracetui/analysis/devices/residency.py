@@ -8,7 +8,9 @@ raise it by trying smaller needs until one more block fits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +44,7 @@ def advice_of(trace: Trace, row: int) -> str:
     return advice(limits, blocks, threads, int(setup.registers[0]), int(setup.shared[0]))
 
 
+@lru_cache(maxsize=1024)
 def advice(limits: Limits, blocks: int, threads: int, registers: int, shared: int) -> str:
     """A sentence such as `8 fewer registers: 3 blocks per SM instead of 2`; empty where nothing can be raised."""
     allowed = _allowed(limits, threads, registers, shared)
@@ -200,7 +203,7 @@ class _Calculation:
         first = kinds.first
         self._trace, self._kinds = trace, kinds
         self._device, self._clustered = device[first], clustered[first]
-        sizes = np.array([np.prod(shape, dtype=float) for shape in setup.shapes] + [-1.0])
+        sizes = np.array([math.prod(map(float, shape)) for shape in setup.shapes] + [-1.0])
         sizes[~((sizes > 0) & (sizes < UNLIMITED_BLOCKS))] = -1
         whole = sizes.astype(np.int64)
         self._blocks, self._threads = whole[setup.grid[first]], whole[setup.block[first]]

@@ -6,12 +6,14 @@ A rule is a function from a `Scope` to findings; to add one, write it in the fil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from tracetui.analysis import columns as col
 from tracetui.analysis.findings.attention import attention_unfused
 from tracetui.analysis.findings.autograd import missing_no_grad
+from tracetui.analysis.findings.clock import lower_clock
 from tracetui.analysis.findings.collectives import small_collectives, straggler
 from tracetui.analysis.findings.communication import exposed_communication
 from tracetui.analysis.findings.compilation import graph_breaks, recompilation
@@ -41,6 +43,7 @@ from tracetui.analysis.findings.recording import (
 )
 from tracetui.analysis.findings.roofline import far_from_roofline
 from tracetui.analysis.findings.scope import Scope
+from tracetui.analysis.findings.serving import graph_launches_hold_up, idle_between_decodes, prefills_interrupt
 from tracetui.analysis.findings.small_kernels import tiny_kernels
 from tracetui.analysis.findings.start import allocator, start_up
 from tracetui.analysis.findings.steps import cold_step, outlier_step
@@ -49,10 +52,14 @@ from tracetui.analysis.findings.trust import untrusted
 from tracetui.analysis.findings.uneven import uneven_kernels
 from tracetui.analysis.findings.unjudged import not_judged
 from tracetui.analysis.findings.waiting import dependency, host_sync, pageable_copy
+from tracetui.analysis.idle.gap_context import gap_before
+from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.step_sources import steps_sentence
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Table, micros, numbers, texts
+from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, view_string
 
@@ -76,6 +83,9 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     exposed_communication,
     straggler,
     small_collectives,
+    idle_between_decodes,
+    graph_launches_hold_up,
+    prefills_interrupt,
     cold_step,
     outlier_step,
     fp32_math,
@@ -88,6 +98,7 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     low_waves,
     far_from_roofline,
     uneven_kernels,
+    lower_clock,
     tiny_kernels,
     optimizer_loop,
     serialised_streams,
@@ -114,9 +125,14 @@ def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
     return trace.remember(("findings", step), make)
 
 
-def findings(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """One row per finding, the most important first; the row jumps to the evidence."""
-    every = finding_list(trace, step)
+def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
+    """One row per finding, the most important first; the row jumps to the evidence.
+
+    A range of time has the findings of the trace whose evidence lies in it (R3.58).
+    """
+    if isinstance(step, TimeRange):
+        return _in_range(trace, step)
+    scope, every = Scope(trace, step), finding_list(trace, step)
     rows = np.array([finding.row for finding in every], np.int64)
     number = _step_numbers(trace, rows)
     cost = np.array([finding.cost or 0 for finding in every], np.int64)
@@ -133,22 +149,42 @@ def findings(trace: Trace, step: int | None = None, by: str | None = None) -> Ta
             texts(col.JUMP, _jumps(trace, every, number)),
         ),
         rows,
-        _whole(trace, step, every),
-        headline=headline(Scope(trace, step), every),
+        _whole(scope, every),
+        headline=headline(scope, every),
     )
 
 
-def _whole(trace: Trace, step: int | None, every: list[Finding]) -> str:
-    """What the shares in the findings are shares of, in a sentence; empty where none has one."""
+IN_RANGE = "Findings are about the whole trace; listed are those whose evidence is in the range of time."
+
+
+def _in_range(trace: Trace, time_range: TimeRange) -> Table:
+    """The findings of the trace whose slice, or the gap before it, runs within a range."""
+    kept = [index for index, finding in enumerate(finding_list(trace)) if _runs_in(trace, finding, time_range)]
+    return replace(findings(trace).take(np.array(kept, np.int64)), note=IN_RANGE, headline="")
+
+
+def _runs_in(trace: Trace, finding: Finding, time_range: TimeRange) -> bool:
+    if finding.row < 0:
+        return False
+    start, end = int(trace.slices.start[finding.row]), int(trace.slices.end[finding.row])
+    gap = gap_before(trace, finding.row) if finding.at_gap else -1
+    if gap >= 0:
+        start, end = int(idleness(trace).start[gap]), start
+    return bool(time_range.touched(np.array([start]), np.array([end]))[0])
+
+
+def _whole(scope: Scope, every: list[Finding]) -> str:
+    """What the shares in the findings are shares of, where any has one, and that the steps are guessed."""
+    guessed = f" {steps_sentence(scope.trace)}" if steps(scope.trace).is_guess else ""
     if all(finding.cost is None for finding in every):
-        return ""
-    scope = Scope(trace, step)
-    if len(steps(trace)) == 0:
-        return f"100 % is {duration(scope.time)}, from the first call or operator to the end of the last activity."
-    each = "each step" if step is None else "the step"
+        return guessed.lstrip()
+    if scope.is_whole:
+        whole = f"100 % is {duration(scope.time)}, from the first call or operator to the end of the last activity."
+        return whole + guessed
+    each = "each step" if scope.step is None else "the step"
     return (
         f"100 % is {duration(scope.time)}: for {each} the longer of its time on the CPU and the time from the end of "
-        "the step before on the GPU to its own."
+        f"the step before on the GPU to its own.{guessed}"
     )
 
 

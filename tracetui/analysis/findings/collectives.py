@@ -6,7 +6,6 @@ weighed by it and have no cost of their own.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +14,7 @@ from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.common.lanes import is_named, lane_numbers
 from tracetui.analysis.findings.collective_kinds import MAX_READ_COLLECTIVES, form_of, kinds_of
 from tracetui.analysis.findings.finding import Finding
+from tracetui.analysis.findings.program import BACKWARD, OPTIMIZER_STEP
 from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.linking.links import links
@@ -30,8 +30,6 @@ MAX_SMALL_NS = 50_000
 """... and median duration in ns below which they are small."""
 MAX_FORWARD_CALLS = 2
 """Maximum of them before the backward pass of a step; more belong to layers and cannot be put together."""
-_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$")
-_OPTIMIZER = re.compile(r"^Optimizer\.step#")
 _BYTES = {"Float": 4, "Half": 2, "BFloat16": 2, "Double": 8, "Long": 8, "Int": 4, "Byte": 1, "Char": 1}
 _PLURALS = {"send/recv": "transfers", "all-to-all": "all-to-all exchanges"}
 
@@ -88,7 +86,7 @@ def _rounds(scope: Scope) -> int:
     if len(steps(scope.trace)):
         return scope.rounds
     rows = scope.trace.slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
-    return int(is_named(scope.trace, rows, _OPTIMIZER.search).sum())
+    return int(is_named(scope.trace, rows, OPTIMIZER_STEP.search).sum())
 
 
 def _outermost(trace: Trace, rows: Int64) -> Int64:
@@ -106,7 +104,7 @@ def _within_layers(scope: Scope, rows: Int64) -> bool:
     trace, slices, every = scope.trace, scope.trace.slices, steps(scope.trace)
     if form_of(trace, rows) == "tensor-parallel":
         return True
-    backward = scope.ops[is_named(trace, scope.ops, _BACKWARD.search)]
+    backward = scope.ops[is_named(trace, scope.ops, BACKWARD.search)]
     if len(backward) == 0:
         return True
     rows = rows[links(trace).launch[rows] >= 0]

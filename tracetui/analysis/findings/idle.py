@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tracetui.analysis.common.groups import group
+from tracetui.analysis.common.groups import distinct, group
 from tracetui.analysis.findings.finding import Finding
 from tracetui.analysis.findings.idle_time import (
-    device_count,
     idle_cost,
     launching_parts,
     longest_part,
@@ -30,7 +29,7 @@ from tracetui.analysis.idle.verdict import verdict_on
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.replays import replays
-from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.linking.step_kinds import unserving_steps
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.trace import Trace
 
@@ -81,23 +80,26 @@ def _all_idle(scope: Scope) -> str:
     judged = verdict_on(scope.trace, scope.step)
     share = judged.idle_text.removeprefix("idle ") if judged else "0 %"
     wait = " and before it" if judged and judged.wait else ""
-    devices = max(device_count(scope), 1)
-    return f"the GPU is idle for {duration(scope.idle // devices)} in {scope.title}{wait}, {share}"
+    return f"the GPU is idle for {duration(scope.idle // scope.devices)} in {scope.title}{wait}, {share}"
 
 
 def _each_device(scope: Scope) -> str:
-    devices = device_count(scope)
-    return f" in the mean of {devices:,} GPUs" if devices > 1 else ""
+    return f" in the mean of {scope.devices:,} GPUs" if scope.devices > 1 else ""
 
 
 def _launch_calls(scope: Scope) -> str:
     """Launches a step, and the median time of a call."""
     launch = links(scope.trace).launch[scope.activities]
-    calls = np.unique(launch[launch >= 0])
+    calls = distinct(launch[launch >= 0])
     usual = float(np.median(scope.trace.slices.dur[calls])) if len(calls) else 0.0
     called = counted(len(calls), "launch")
     each = f" ({len(calls) / scope.rounds:,.0f} a step)" if scope.rounds > 1 else ""
-    return f"{called}{each} of {duration(usual)} in the median"
+    return f"{called}{each} of {duration(usual)}{_in_the_median(len(calls))}"
+
+
+def _in_the_median(number: int) -> str:
+    """Stands behind a time of several things; one has no median."""
+    return " in the median" if number > 1 else ""
 
 
 def _launch_advice(does: Program) -> str:
@@ -139,7 +141,7 @@ def long_gap_without_op(scope: Scope) -> Iterator[Finding]:
         "long-gap-without-op",
         idle_cost(scope, parts),
         "The GPU is idle while the CPU is in no operator and no call",
-        f"{counted(len(gaps), 'gap')}, {duration(float(np.median(sums)))} in the median"
+        f"{counted(len(gaps), 'gap')} of {duration(float(np.median(sums)))}{_in_the_median(len(gaps))}"
         f"{_recurs(scope, parts)}{_after(trace, parts)}" + (f"; in {where}" if where else "; no frame tells where"),
         "Python or other CPU work between operators: move it out of the loop, vectorise it, or give it to another "
         f"thread or process{_how_to_see(scope.program)}",
@@ -157,12 +159,13 @@ def _how_to_see(does: Program) -> str:
 
 def _recurs(scope: Scope, parts: IdleParts) -> str:
     """In how many steps, where there are several."""
-    every = steps(scope.trace)
-    if len(every) < 2 or scope.rounds < 2:
+    serving = ~unserving_steps(scope.trace)
+    total = int(serving.sum())
+    if total < 2 or scope.rounds < 2:
         return ""
     held = np.unique(step_index(scope.trace, idleness(scope.trace).after[parts.gap]))
-    count = int((held >= 0).sum())
-    return f", in {'every step' if count == len(every) else f'{count:,} of {len(every):,} steps'}"
+    count = int(serving[held[held >= 0]].sum())
+    return f", in {'every step' if count == total else f'{count:,} of {total:,} steps'}"
 
 
 def _after(trace: Trace, parts: IdleParts) -> str:
@@ -229,7 +232,7 @@ def unrecorded_graph_work(scope: Scope) -> Iterator[Finding]:
         severity,
         f"Graph replays hold work that was not recorded: {scope.amount(time)} only look idle",
         f"{counted(len(graphs), 'graph launch')} with {int(graphs.nodes.sum()):,} recorded nodes; "
-        f"{counted(len(parts), 'hole')} of {duration(float(np.median(parts.dur)))} in the median, in "
+        f"{counted(len(parts), 'hole')} of {duration(float(np.median(parts.dur)))}{_in_the_median(len(parts))}, in "
         f"{counted(unrecorded_holes(trace).replays, 'replay')}",
         "Use a newer CUPTI (CUDA 12.8 and later record more kinds of nodes), or record one step without graphs to see "
         "what runs there. Idle time and verdict of these graphs mean little.",

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.common.groups import distinct, group
+from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.idle.cause_words import OVERHEAD, Cause
 from tracetui.analysis.idle.clock import clock_skew
 from tracetui.analysis.idle.gaps import open_at
 from tracetui.analysis.idle.idle_parts import IdleParts, idle_parts, late_gaps
-from tracetui.analysis.idle.idleness import device_order, idleness
+from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.idle.thread_causes import thread_causes
 from tracetui.analysis.linking.frames import frames, is_own
 from tracetui.analysis.linking.links import links
@@ -49,12 +49,7 @@ def launching_parts(scope: Scope) -> IdleParts:
 
 def idle_cost(scope: Scope, parts: IdleParts) -> int:
     """Time in ns of some parts, in the mean over the devices."""
-    return int(parts.dur.sum()) // max(device_count(scope), 1)
-
-
-def device_count(scope: Scope) -> int:
-    """Number of devices that ran anything."""
-    return len(distinct(device_order(scope.trace).device))
+    return int(parts.dur.sum()) // scope.devices
 
 
 def longest_part(scope: Scope, parts: IdleParts) -> int:

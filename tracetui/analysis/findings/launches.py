@@ -10,6 +10,7 @@ from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.linking.links import links
 from tracetui.model.intervals import Int64, covered
+from tracetui.model.membership import without
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import Kind
 
@@ -28,10 +29,15 @@ def launched_within(scope: Scope, rows: Int64) -> Int64:
 def alone(scope: Scope, rows: Int64) -> int:
     """Time in ns in which some of the kernels ran and no other that computes: compute hides communication (R3.30)."""
     slices = scope.trace.slices
-    others = np.setdiff1d(slices.of_kind(Kind.KERNEL), rows)
+    start, end = slices.start, slices.end
+    if len(rows) == 0:
+        return 0
+    # What ran before the first of them or after the last hides none of them.
+    near = slices.of_kind(Kind.KERNEL)
+    near = near[(start[near] < end[rows].max()) & (end[near] > start[rows].min())]
+    others = without(near, rows)
     others = others[~communicates(scope.trace, others)]
     every = np.concatenate([others, rows])
-    start, end = slices.start, slices.end
     return covered(start[every], end[every]) - covered(start[others], end[others])
 
 

@@ -13,6 +13,7 @@ from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.findings.finding import Finding
 from tracetui.analysis.findings.idle_time import idle_cost, launching_parts
 from tracetui.analysis.findings.launches import alone, launched_within
+from tracetui.analysis.findings.program import OPTIMIZER_STEP
 from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.linking.links import links, names_of
@@ -22,7 +23,6 @@ from tracetui.model.intervals import Int64, covered_within, union
 from tracetui.model.quantities import duration
 from tracetui.model.trace import Kind
 
-_STEP = re.compile(r"^Optimizer\.step#")
 _IN_PLACE = re.compile(r"^aten::[a-z]\w*_$")
 _MANY_AT_ONCE = re.compile(r"^aten::_(foreach|fused)_")
 MIN_PARAMETERS = 10
@@ -72,7 +72,7 @@ def optimizer_loop(scope: Scope) -> Iterator[Finding]:
 
 def is_optimizer_loop(scope: Scope) -> bool:
     """Whether the optimizer runs one set of kernels for each parameter, and a finding says so."""
-    return any(True for _ in optimizer_loop(scope))
+    return scope.trace.remember(("is optimizer loop", scope.step), lambda: any(True for _ in optimizer_loop(scope)))
 
 
 def optimizer_loop_idle(scope: Scope) -> int:
@@ -88,7 +88,7 @@ def loop_of(scope: Scope) -> OptimizerLoop:
 def _find(scope: Scope) -> OptimizerLoop:
     trace = scope.trace
     rows = trace.slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
-    rows = within(trace, rows[is_named(trace, rows, _STEP.search)], scope.step)
+    rows = within(trace, rows[is_named(trace, rows, OPTIMIZER_STEP.search)], scope.step)
     if len(rows) == 0:
         return _NO_LOOP
     work = launched_within(scope, rows)

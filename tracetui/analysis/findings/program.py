@@ -11,11 +11,12 @@ from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.common.stretches import Axis, Stretches
 from tracetui.analysis.health.time_checks import stack_cost
 from tracetui.analysis.linking.captures import captures
-from tracetui.analysis.linking.links import calls_named, links, op_rows
+from tracetui.analysis.linking.links import calls_named, links
 from tracetui.analysis.linking.replays import GRAPH_LAUNCH
 from tracetui.analysis.names import decode
-from tracetui.analysis.operators.ops import ALLOCATION
-from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.analysis.operators.ops import has_allocations
+from tracetui.analysis.operators.signatures import has_shapes
+from tracetui.model.trace import Kind, Trace
 
 _COMPILED = re.compile(
     r"^Torch-Compiled Region|^## Call CompiledFxGraph|^TorchDynamo Cache Lookup|^AOTDispatcher Runtime Wrapper"
@@ -27,12 +28,8 @@ MIN_COMPILED_SHARE = 0.5
 """Minimum share of the kernels that compiled code launched, for the program to count as compiled as a whole."""
 _SINGLE = re.compile(r"_SingleProcessDataLoaderIter")
 _WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
-_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$")
-_OPTIMIZER = re.compile(r"^Optimizer\.step#")
-_MULTI_TENSOR = re.compile(r"multi_tensor_apply|FusedAdam|fused_adam|fused_sgd|foreach")
-_PINNED = re.compile(r"Pinned")
-MAX_SAMPLED_OPS = 300
-"""Maximum ops searched for shapes."""
+BACKWARD = re.compile(r"^autograd::engine::evaluate_function|Backward\d*$")
+OPTIMIZER_STEP = re.compile(r"^Optimizer\.step#")
 
 
 @dataclass(frozen=True)
@@ -49,12 +46,9 @@ class Program:
     """A DataLoader with worker processes was read."""
     loads_in_process: bool
     """A DataLoader without worker processes was read."""
-    has_pinned_copies: bool
     has_backward: bool
     """Gradients were computed."""
     has_optimizer: bool
-    has_multi_tensor: bool
-    """Kernels that update many parameters at once ran."""
     has_frames: bool
     """So many Python frames were recorded that they slow the CPU down."""
     has_shapes: bool
@@ -79,7 +73,6 @@ def program(trace: Trace) -> Program:
 
 
 def _read(trace: Trace) -> Program:
-    ops = op_rows(trace)
     frames = stack_cost(trace)
     host = (Kind.CPU_OP, Kind.ANNOTATION, Kind.PYTHON)
     return Program(
@@ -87,13 +80,11 @@ def _read(trace: Trace) -> Program:
         has_graphs=len(calls_named(trace, GRAPH_LAUNCH)) + len(captures(trace)) > 0,
         has_workers=_has(trace, host, _WORKERS),
         loads_in_process=_has(trace, host, _SINGLE),
-        has_pinned_copies=_has(trace, GPU_WORK, _PINNED),
-        has_backward=_has(trace, (Kind.CPU_OP,), _BACKWARD),
-        has_optimizer=_has(trace, host, _OPTIMIZER),
-        has_multi_tensor=_has(trace, (Kind.KERNEL,), _MULTI_TENSOR),
+        has_backward=_has(trace, (Kind.CPU_OP,), BACKWARD),
+        has_optimizer=_has(trace, host, OPTIMIZER_STEP),
         has_frames=frames is not None and frames.count > 0,
-        has_shapes=bool((trace.op_args.text("Input Dims", trace.slices.event[ops[:MAX_SAMPLED_OPS]]) >= 0).any()),
-        has_memory=bool((trace.instants.name == trace.names.find(ALLOCATION)).any()),
+        has_shapes=has_shapes(trace),
+        has_memory=has_allocations(trace),
     )
 
 

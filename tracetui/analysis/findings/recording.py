@@ -234,10 +234,11 @@ def stack_recording(scope: Scope) -> Iterator[Finding]:
         return
     has_gpu = len(links(scope.trace).gpu) > 0
     idle = idleness(scope.trace)
-    late = scope.lead_in + int(idle.cpu_late[scope.gaps].sum())
+    unlaunched = _late_at_first(scope)
+    late = unlaunched + int(idle.cpu_late[scope.gaps].sum())
     if has_gpu and late < MIN_CPU_BOUND_SHARE * scope.time:
         return
-    before = f", {duration(scope.lead_in)} of it before its first activity" if scope.lead_in else ""
+    before = f", {duration(unlaunched)} of it before the launch of its first activity" if unlaunched else ""
     waited = f"; the GPU waited for the CPU {scope.amount(late)}{before}" if has_gpu else ""
     yield Finding(
         "stack-recording",
@@ -248,6 +249,14 @@ def stack_recording(scope: Scope) -> Iterator[Finding]:
         "how much the CPU holds the program up.",
         doubt.row,
     )
+
+
+def _late_at_first(scope: Scope) -> int:
+    """Time in ns before the first GPU activity in which the CPU had not launched it yet; 0 where no launch tells."""
+    launch = int(links(scope.trace).launch[scope.activities[0]]) if scope.lead_in else -1
+    if launch < 0:
+        return 0
+    return min(max(int(scope.trace.slices.start[launch]) - scope.lead_window[0], 0), scope.lead_in)
 
 
 def own_profiler(scope: Scope) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tracetui.analysis.common.groups import group
+from tracetui.analysis.common.groups import distinct, group
 from tracetui.analysis.findings.attention import unfused_attention
 from tracetui.analysis.findings.calls import calls_of
 from tracetui.analysis.findings.filling import underfilled
@@ -22,6 +22,7 @@ from tracetui.analysis.linking.links import links, names_of
 from tracetui.analysis.work.kernel_work import kernel_work
 from tracetui.analysis.work.roofline import MEMORY, roofline
 from tracetui.model.intervals import Int64, covered_within, union
+from tracetui.model.membership import without
 from tracetui.model.quantities import duration, rounded_percent
 from tracetui.model.trace import Float64, Trace
 
@@ -111,7 +112,7 @@ def _far_calls(scope: Scope) -> FarCalls:
     """Calls of known shapes below half of the roofline that no other rule is about."""
     trace = scope.trace
     work, rooflines = kernel_work(trace), roofline(trace)
-    own = np.setdiff1d(scope.computing, _judged_elsewhere(scope))
+    own = without(distinct(scope.computing), _judged_elsewhere(scope))
     of_call = work.main[work.at(own)]
     dur = np.where(of_call >= 0, trace.slices.dur[own], 0)
     span: Float64 = np.bincount(np.maximum(of_call, 0), dur, len(work.rows)).astype(np.float64)
@@ -120,6 +121,8 @@ def _far_calls(scope: Scope) -> FarCalls:
     least = rooflines.roofline_ns[at] * _passes(trace, op)
     with np.errstate(invalid="ignore"):
         far = (work.group[at] >= 0) & (span[at] >= MIN_CALL_NS) & (least < FAR_SHARE * span[at])
+    # What captured a replayed kernel is inferred, and ran only once.
+    far &= ~work.captured[at]
     far &= np.isfinite(least) & (op >= 0) & (rooflines.share[at] <= 1) & (_shared(trace, own) <= MAX_SHARED)
     return FarCalls(own[far], op[far], span[at][far], least[far], rooflines.bound[at][far])
 

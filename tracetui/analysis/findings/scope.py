@@ -12,19 +12,26 @@ from functools import cached_property
 import numpy as np
 
 from tracetui.analysis.common.groups import distinct, group
+from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.common.stretches import Axis, Stretches
 from tracetui.analysis.findings.finding import Finding, Severity, severity_of
 from tracetui.analysis.findings.program import Program, program
 from tracetui.analysis.health.time_checks import impossible_activities
 from tracetui.analysis.idle.exposure import communicates
+from tracetui.analysis.idle.gpu_spans import step_spans
 from tracetui.analysis.idle.idleness import device_order, idleness
 from tracetui.analysis.idle.waits import flush, sync_calls
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.placement import chosen, step_index, within
+from tracetui.analysis.linking.step_kinds import unserving_steps
 from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.memory.copies import TO_HOST
 from tracetui.model.intervals import Int64, covered, union
 from tracetui.model.quantities import counted, duration, rounded_percent
 from tracetui.model.trace import GPU_WORK, Kind, Trace
+
+SAME_SHARE = 0.05
+"""Share of a step's time by which the duration that the screen shows beside it may differ and be taken for it."""
 
 
 class Scope:
@@ -68,6 +75,22 @@ class Scope:
         return self.kernels[~communicates(self.trace, self.kernels)]
 
     @cached_property
+    def copies(self) -> Int64:
+        """The copies among the activities, in order of start."""
+        rows: Int64 = self.activities[self.trace.slices.kind[self.activities] == Kind.MEMCPY]
+        return rows
+
+    @cached_property
+    def copies_to_host(self) -> Int64:
+        """The copies to the CPU, in order of start."""
+        return self.copies[is_named(self.trace, self.copies, TO_HOST.search)]
+
+    @cached_property
+    def devices(self) -> int:
+        """Number of devices that ran anything; 1 without any."""
+        return max(len(distinct(device_order(self.trace).device)), 1)
+
+    @cached_property
     def busy(self) -> int:
         """Time in ns in which at least one of the activities ran."""
         return covered(self.trace.slices.start[self.activities], self.trace.slices.end[self.activities])
@@ -83,16 +106,25 @@ class Scope:
         return int(idleness(self.trace).dur[self.gaps].sum())
 
     @cached_property
+    def is_whole(self) -> bool:
+        """Whether the scope is all that was recorded: without steps, or over all steps of a server.
+
+        A server schedules and samples between its steps, and what the GPU waits for there is lost time too.
+        """
+        every = steps(self.trace)
+        return len(every) == 0 or (self.step is None and every.is_served)
+
+    @cached_property
     def lead_window(self) -> tuple[int, int]:
         """Start and end in ns of the time before the first activity of the trace; empty in a later step.
 
         It starts with the first step, or with the first CPU slice where there are no steps.
         """
         every, picked = steps(self.trace), chosen(self.trace, self.step)
-        if len(self.activities) == 0 or (len(every) and picked[0] != 0):
+        if len(self.activities) == 0 or (not self.is_whole and picked[0] != 0):
             return 0, 0
         first = int(self.trace.slices.start[self.activities[0]])
-        return min(int(every.start[0]) if len(every) else self._extent[0], first), first
+        return min(self._extent[0] if self.is_whole else int(every.start[0]), first), first
 
     @cached_property
     def lead_in(self) -> int:
@@ -110,19 +142,23 @@ class Scope:
 
         That is for each step the longer of its time on the CPU and the time on the GPU from the end of the step before
         to its own; the first step counts from its start. So the wait before its first GPU activity is part of each
-        step, as it is in the findings. Without steps it is the time from the first call or operator
-        to the end of the last one or of the last GPU activity. The wait that ends the capture is left out. Steps of
-        several threads that run side by side, as those of merged ranks do, count in the mean over the threads.
+        step, as it is in the findings. Without steps it is the time from the first call or operator to the end of the
+        last one or of the last GPU activity. The wait that ends the capture is left out. Steps of several threads that
+        run side by side, as those of merged ranks do, count in the mean over the threads.
         """
-        if len(steps(self.trace)) == 0:
+        if self.is_whole:
             return max(self._extent[1] - self._extent[0], 1)
         picked = chosen(self.trace, self.step)
         return max(int(self.step_times[picked].sum()) // self._loops, 1)
 
     @cached_property
     def rounds(self) -> int:
-        """Number of steps in scope, of each thread where they run side by side; 1 without steps."""
-        return max(len(chosen(self.trace, self.step)) // self._loops, 1)
+        """Number of steps in scope, of each thread where they run side by side; 1 without steps.
+
+        Idle and dummy calls of a server count for none.
+        """
+        picked = chosen(self.trace, self.step)
+        return max(int(np.count_nonzero(~unserving_steps(self.trace)[picked])) // self._loops, 1)
 
     @cached_property
     def _loops(self) -> int:
@@ -131,8 +167,8 @@ class Scope:
         return len(distinct(every.lane[picked])) if len(picked) and every.overlap else 1
 
     def inside(self, rows: Int64) -> Int64:
-        """Those of the slices that lie in a step in scope; all of them in a trace without steps."""
-        if len(steps(self.trace)) == 0:
+        """Those of the slices that lie in a step in scope; all of them where the scope is all that was recorded."""
+        if self.is_whole:
             return rows
         index = step_index(self.trace, rows)
         return rows[np.isin(index, chosen(self.trace, self.step))]
@@ -169,7 +205,7 @@ class Scope:
         low = idle.start[gaps]
         high = low + idle.cpu_late[gaps] + idle.in_launch[gaps]
         waited = int(held.covered(slices.lane[idle.launch[gaps]], low, high).sum())
-        return waited // max(len(distinct(device_order(self.trace).device)), 1)
+        return waited // self.devices
 
     def weigh(self, cost: int) -> Severity | None:
         """Severity of a saving in ns; None where it is not worth a sentence."""
@@ -204,14 +240,24 @@ class Scope:
 
     def share(self, cost: int) -> str:
         """A time in ns as a share of the steps' time, in words."""
-        return f"{_weighed_percent(100 * min(cost, self.time) / self.time)} of {self.title}"
+        return f"{_weighed_percent(100 * min(cost, self.time) / self.time)} of {self._whole}"
+
+    @property
+    def _whole(self) -> str:
+        """What shares are of, in words; its length too where another one stands beside the step on the screen."""
+        if self.step is None:
+            return self.title
+        every, picked = steps(self.trace), chosen(self.trace, self.step)
+        shown = int((every.end - every.start)[picked].sum())
+        is_shown = abs(self.time - shown) <= SAME_SHARE * self.time
+        return self.title if is_shown else f"the {duration(self.time)} of {self.title}"
 
     @property
     def title(self) -> str:
         """The scope in words."""
         if self.step is not None:
             return f"step {self.step}"
-        return "the steps" if len(steps(self.trace)) else "the trace"
+        return "the trace" if self.is_whole else "the steps"
 
     def per_step(self, number: int, thing: str) -> str:
         """A number of things, and how many per step where there are several steps."""
@@ -236,15 +282,22 @@ class Scope:
         return np.asarray(np.maximum(self._on_cpu, self._periods))
 
     @cached_property
+    def _gpu_bounds(self) -> tuple[Int64, Int64]:
+        """Start of the first GPU activity of each step and end of its last, in ns, on any device.
+
+        The largest and the smallest number for a step without any.
+        """
+        spans, limits = step_spans(self.trace), np.iinfo(np.int64)
+        first = np.where(spans.active, spans.start, limits.max).min(axis=1, initial=limits.max)
+        last = np.where(spans.active, spans.end, limits.min).max(axis=1, initial=limits.min)
+        return first, last
+
+    @cached_property
     def _periods(self) -> Int64:
         """Time in ns from the end of the last GPU activity of the steps before each to that of its own, or from the
         start of the first step of its thread; 0 for steps without GPU activity.
         """
-        every, slices = steps(self.trace), self.trace.slices
-        rows = links(self.trace).gpu
-        index = step_index(self.trace, rows)
-        last = np.full(len(every), np.iinfo(np.int64).min)
-        np.maximum.at(last, index[index >= 0], slices.end[rows[index >= 0]])
+        every, (_, last) = steps(self.trace), self._gpu_bounds
         took = np.zeros(len(every), np.int64)
         for lane in distinct(every.lane).tolist():
             on_lane = np.flatnonzero(every.lane == lane)
@@ -273,11 +326,7 @@ class Scope:
     @cached_property
     def _leads(self) -> Int64:
         """Time in ns from the start of the first step of each thread to its first GPU activity; 0 for other steps."""
-        every, slices = steps(self.trace), self.trace.slices
-        rows = links(self.trace).gpu
-        index = step_index(self.trace, rows)
-        first = np.full(len(every), np.iinfo(np.int64).max)
-        np.minimum.at(first, index[index >= 0], slices.start[rows[index >= 0]])
+        every, (first, _) = steps(self.trace), self._gpu_bounds
         leads = np.zeros(len(every), np.int64)
         for lane in distinct(every.lane).tolist():
             mine = np.flatnonzero((every.lane == lane) & (first < np.iinfo(np.int64).max))[:1]
@@ -297,13 +346,7 @@ class Scope:
     @cached_property
     def _on_gpu(self) -> Int64:
         """Time in ns from the first GPU activity of each step to that of the next, or to the end of its own last."""
-        every, slices = steps(self.trace), self.trace.slices
-        rows = links(self.trace).gpu
-        index = step_index(self.trace, rows)
-        rows, index = rows[index >= 0], index[index >= 0]
-        first, last = np.full(len(every), np.iinfo(np.int64).max), np.full(len(every), np.iinfo(np.int64).min)
-        np.minimum.at(first, index, slices.start[rows])
-        np.maximum.at(last, index, slices.end[rows])
+        every, (first, last) = steps(self.trace), self._gpu_bounds
         took = np.zeros(len(every), np.int64)
         for lane in distinct(every.lane).tolist():
             mine = np.flatnonzero((every.lane == lane) & (last > first))
@@ -337,7 +380,7 @@ def _limiting(trace: Trace, order: Int64) -> tuple[Int64, Int64]:
         ahead = np.where(soon, start, np.append(ready[1:], 0)) if len(order) else start
         queued = np.where(follows, ahead, start)
         begin = np.minimum(np.maximum(start, queued), end)
-        calls = np.concatenate([sync_calls(trace), _blocking(trace, order)])
+        calls = np.concatenate([sync_calls(trace), blocking_copies(trace, order)])
         low, high = union(slices.start[calls], slices.end[calls])
         # Of several waits during one activity the last counts: it lasts to the activity's end or longer.
         last = np.searchsorted(low, end) - 1
@@ -349,7 +392,7 @@ def _limiting(trace: Trace, order: Int64) -> tuple[Int64, Int64]:
     return trace.remember("limiting activities", find)
 
 
-def _blocking(trace: Trace, rows: Int64) -> Int64:
+def blocking_copies(trace: Trace, rows: Int64) -> Int64:
     """Calls for copies that returned only when the copy had ended, as those for pageable memory do."""
     slices = trace.slices
     copies = rows[slices.kind[rows] == Kind.MEMCPY]

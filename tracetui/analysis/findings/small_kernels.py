@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
 
@@ -18,14 +17,12 @@ from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.names import LAYOUT_CONVERSION, Family, decode
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import counted, duration
-from tracetui.model.trace import Kind
 
 MAX_TINY_NS = 10_000
 """Maximum duration of a tiny kernel, which hardly takes longer than its launch."""
 MIN_RUN_KERNELS = 3
 """Minimum tiny kernels in a row."""
 _FUSIBLE = (Family.POINTWISE, Family.REDUCTION, Family.COPY)
-_TO_HOST = re.compile(r"DtoH|DeviceToHost", re.IGNORECASE)
 _NOT_FUSIBLE = (
     "optimizer",
     "foreach",
@@ -92,9 +89,8 @@ def _could_be_fewer(scope: Scope, rows: Int64) -> Bool:
 
 def _read_between(scope: Scope, rows: Int64) -> bool:
     """Whether the CPU reads a value between most of the kernels, so that no compiler can join them."""
-    trace, slices = scope.trace, scope.trace.slices
-    copies = scope.activities[slices.kind[scope.activities] == Kind.MEMCPY]
-    copies = copies[is_named(trace, copies, _TO_HOST.search)]
+    slices = scope.trace.slices
+    copies = scope.copies_to_host
     order = np.lexsort((slices.start[rows], slices.lane[rows]))
     first, last = rows[order][:-1], rows[order][1:]
     read = np.searchsorted(slices.start[copies], slices.start[last]) > np.searchsorted(

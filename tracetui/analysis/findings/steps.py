@@ -17,7 +17,9 @@ from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.idle.cause_words import WORDS, Cause
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.thread_causes import indicating
-from tracetui.analysis.linking.placement import partial_steps, step_index
+from tracetui.analysis.linking.complete_steps import partial_steps
+from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.linking.step_kinds import step_kinds
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration
@@ -29,6 +31,8 @@ MIN_EXCESS_RATIO = 1.5
 """Minimum duration of a step unlike the others, relative to their median."""
 MAX_UNLIKE_SHARE = 1 / 3
 """Maximum share of the steps that are unlike the others: where more are, the steps are of several kinds."""
+MAX_SIZE_RATIO = 1.5
+"""Maximum ratio of the requests (of prefills: the tokens) of a server's steps that should take equally long."""
 MAX_EQUAL_RATIO = 0.9
 """Maximum excess for the GPU relative to that on the CPU, to be told instead."""
 MAX_NUMBERED_STEPS = 5
@@ -49,11 +53,30 @@ def outlier_step(scope: Scope) -> Iterator[Finding]:
 
 
 def _unlike(scope: Scope, first: bool) -> Iterator[Finding]:
-    trace, every = scope.trace, steps(scope.trace)
+    for whole in _comparable(scope.trace):
+        if len(whole) >= MIN_STEPS and (not first or whole[0] == 0):
+            yield from _unlike_others(scope, whole, first)
+
+
+def _comparable(trace: Trace) -> list[Int64]:
+    """Indices of the steps that should take equally long; steps of a server where they are of one kind and size."""
+    every = steps(trace)
     whole = np.flatnonzero(~partial_steps(trace) | (np.arange(len(every)) == 0)) if len(every) else np.empty(0, int)
-    if len(whole) < MIN_STEPS:
-        return
-    found = _longest(scope, whole, whole[:1] if first else whole[1:])
+    if not every.is_served:
+        return [whole]
+    kinds, groups = step_kinds(trace), []
+    for kind, sizes in (("decode", kinds.requests), ("verify", kinds.requests), ("prefill", kinds.tokens)):
+        mine = whole[kinds.of_kind(kind)[whole]]
+        if len(mine) and sizes[mine].min() > 0 and sizes[mine].max() <= MAX_SIZE_RATIO * sizes[mine].min():
+            groups.append(mine)
+    return groups
+
+
+def _unlike_others(scope: Scope, whole: Int64, first: bool) -> Iterator[Finding]:
+    """The finding about some steps that should be alike."""
+    trace, every = scope.trace, steps(scope.trace)
+    # The first of its kind need not be the first of the recording, and then is as warm as the others.
+    found = _longest(scope, whole, whole[:1] if first else whole[whole > 0])
     severity = severity_of(found.excess / max(int(found.took[whole].sum()), 1))
     of_step = scope.step is None or scope.step in every.number[found.steps].tolist()
     if len(found.steps) == 0 or len(found.steps) > MAX_UNLIKE_SHARE * len(whole) or severity is None or not of_step:

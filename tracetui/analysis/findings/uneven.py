@@ -34,7 +34,7 @@ _BY_DATA = frozenset({"sort", "select", "search", "scatter", "embedding", "histo
 def uneven_kernels(scope: Scope) -> Iterator[Finding]:
     """Calls of the same kernel by the same operator with the same shapes and strides take very different times."""
     trace = scope.trace
-    rows = scope.computing[~is_named(trace, scope.computing, _depends_on_data)]
+    rows = scope.computing[~is_named(trace, scope.computing, depends_on_data)]
     calls = calls_of(scope, rows)
     calls = calls.take(calls.signature >= 0)
     if len(calls.kernel) == 0:
@@ -128,6 +128,7 @@ def _surroundings(scope: Scope, rows: Int64) -> tuple[bool, str]:
 
 
 @cache
-def _depends_on_data(name: str) -> bool:
+def depends_on_data(name: str) -> bool:
+    """Whether the time of a kernel may depend on the values it reads, or on others, and not on sizes alone."""
     decoded = decode(name)
     return decoded.family in (Family.OTHER, Family.COMMUNICATION) or decoded.operation in _BY_DATA

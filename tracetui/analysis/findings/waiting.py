@@ -14,14 +14,14 @@ from tracetui.analysis.common.stretches import Axis
 from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.idle_time import idle_cost, longest_part, parts_of
 from tracetui.analysis.findings.launches import alone
-from tracetui.analysis.findings.scope import Scope, longest, most_common
+from tracetui.analysis.findings.scope import Scope, blocking_copies, longest, most_common
 from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.idle.idle_parts import IdleParts, told_to_wait
 from tracetui.analysis.idle.idleness import device_order, idleness
 from tracetui.analysis.idle.thread_causes import MIN_COPY_BYTES
 from tracetui.analysis.idle.waits import sync_calls
 from tracetui.analysis.linking.links import links, names_of
-from tracetui.analysis.memory.copies import PAGEABLE, bytes_of
+from tracetui.analysis.memory.copies import DIRECTED, PAGEABLE, TO_HOST, bytes_of
 from tracetui.model.intervals import Int64, covered, covered_within, union
 from tracetui.model.quantities import duration, rate, size
 from tracetui.model.table import NULL
@@ -31,7 +31,6 @@ MAX_NAMED_OPS = 3
 """Maximum operators named in a sentence, the most frequent first."""
 MIN_DEPENDENCY_NS = 100_000
 """Minimum ns of a wait that is more than the handling of an event that has happened."""
-_BACK = re.compile(r"DtoH|DeviceToHost", re.IGNORECASE)
 _READS = re.compile(r"^aten::")
 """Operators that wait for the GPU to read a value from it: `item`, `nonzero`, a boolean index."""
 
@@ -45,18 +44,27 @@ def host_sync(scope: Scope) -> Iterator[Finding]:
     if cost == 0 or len(waits.calls) == 0:
         return
     reads = 2 * waits.reads >= len(waits.calls)
+    # Where copies have no direction, a wait may be for one that reads a value.
+    is_unknown = not reads and bool((~is_named(trace, scope.copies, DIRECTED.search)).any())
     why = "to read a value" if reads else f"in {most_common(trace, waits.calls)}"
     read = f", {waits.reads:,} of them to read values" if waits.reads else ", none of them to read a value"
+    if is_unknown:
+        others = f"{read}; whether the others do" if waits.reads else "; whether they read values"
+        read = f"{others} is not known, as copies have no direction here"
     yield from scope.priced(
         "host-sync",
         cost,
         f"The CPU waits for the GPU {why}, and then the GPU for the CPU",
         f"{scope.per_step(len(waits.calls), 'wait')}{_by_op(trace, waits.calls)}, {duration(waits.time)} in all"
         f"{read}; afterwards the GPU was idle for {duration(cost)}",
-        _READ_LESS if reads else _WAIT_LESS,
+        _READ_LESS if reads else _EITHER if is_unknown else _WAIT_LESS,
         longest_part(scope, parts),
         at_gap=True,
-        action="read values from the GPU less often" if reads else "leave out the waits that nothing needs",
+        action="read values from the GPU less often"
+        if reads
+        else "see what the waits are for"
+        if is_unknown
+        else "leave out the waits that nothing needs",
     )
 
 
@@ -67,6 +75,12 @@ _READ_LESS = (
 _WAIT_LESS = (
     "Nothing can be queued while the CPU waits. Leave out torch.cuda.synchronize() and the waits for streams and "
     "events that are there to measure time; let streams wait for each other instead (Event.record, Stream.wait_event)."
+)
+
+
+_EITHER = (
+    "Nothing can be queued while the CPU waits. Where a value is read (.item(), .cpu(), an if on a tensor), read it "
+    "less often or a step later; leave out torch.cuda.synchronize() and the waits that are there to measure time."
 )
 
 
@@ -84,11 +98,8 @@ class _Waits:
 def _waits(scope: Scope) -> _Waits:
     """Waits, and copies to the CPU that wait; a wait right behind the copy that it is for is no second one."""
     trace, slices = scope.trace, scope.trace.slices
-    syncs, copies = scope.inside(sync_calls(trace)), _copies_back(scope)
-    # The CPU waits in the calls that return when the copy has ended.
-    launch = links(trace).launch[copies].astype(np.int64)
-    copies, ended = launch[launch >= 0], slices.end[copies[launch >= 0]]
-    blocking = np.unique(copies[slices.end[copies] >= ended])
+    syncs, copies = scope.inside(sync_calls(trace)), scope.copies_to_host
+    launch, blocking = links(trace).launch[copies], blocking_copies(trace, copies)
     axis = Axis.around(slices.start, slices.end)
     calls = slices.of_kind(Kind.RUNTIME)
     at = axis.position(slices.lane[calls], slices.start[calls])
@@ -96,20 +107,10 @@ def _waits(scope: Scope) -> _Waits:
     previous = np.append(calls, -1)[previous]
     rows = np.sort(np.concatenate([blocking, syncs[~np.isin(previous, blocking)]]))
     owner = links(trace).owner[rows]
-    reads = np.isin(rows, blocking) | np.isin(rows, syncs[np.isin(previous, copies)])
+    reads = np.isin(rows, blocking) | np.isin(rows, syncs[np.isin(previous, launch[launch >= 0])])
     reads |= (owner >= 0) & is_named(trace, owner, _READS.search)
     every = np.union1d(syncs, blocking)
     return _Waits(rows, int(reads.sum()), covered(slices.start[every], slices.end[every]))
-
-
-def _copies_back(scope: Scope) -> Int64:
-    """Copies to the CPU."""
-    copies = _copies(scope)
-    return copies[is_named(scope.trace, copies, _BACK.search)]
-
-
-def _copies(scope: Scope) -> Int64:
-    return np.asarray(scope.activities[scope.trace.slices.kind[scope.activities] == Kind.MEMCPY])
 
 
 def _by_op(trace: Trace, rows: Int64) -> str:
@@ -124,7 +125,7 @@ def _by_op(trace: Trace, rows: Int64) -> str:
 def pageable_copy(scope: Scope) -> Iterator[Finding]:
     """Copies from or to memory that is not pinned are staged, and the thread waits in their calls."""
     trace = scope.trace
-    rows = _copies(scope)
+    rows = scope.copies
     rows = rows[is_named(trace, rows, PAGEABLE.search)]
     moved = bytes_of(trace, rows)
     rows, moved = rows[(moved == NULL) | (moved >= MIN_COPY_BYTES)], moved[(moved == NULL) | (moved >= MIN_COPY_BYTES)]
@@ -150,7 +151,7 @@ def pageable_copy(scope: Scope) -> Iterator[Finding]:
 
 
 def _direction(trace: Trace, rows: Int64) -> str:
-    back = is_named(trace, rows, _BACK.search)
+    back = is_named(trace, rows, TO_HOST.search)
     return "from and to" if back.any() and not back.all() else "from" if back.all() else "to"
 
 

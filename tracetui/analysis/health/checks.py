@@ -34,6 +34,8 @@ class Doubt:
     """The slice to jump to, -1 for none."""
     size: int = 0
     """How far the numbers are off, in ns; 0 where that means nothing."""
+    effect: str = ""
+    """What is to be said instead of the check's effect; empty where that holds."""
 
 
 @dataclass(frozen=True)

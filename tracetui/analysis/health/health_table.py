@@ -5,6 +5,7 @@ A check that found nothing is listed as fine, so that one sees what was checked;
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -12,28 +13,30 @@ import numpy as np
 from tracetui.analysis import columns as col
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.health.link_checks import LINK_CHECKS
+from tracetui.analysis.health.loss_checks import LOSS_CHECKS
 from tracetui.analysis.health.recording_checks import FILE_CHECKS, RECORDING_CHECKS
 from tracetui.analysis.health.time_checks import TIME_CHECKS
 from tracetui.model.table import NULL, Table, numbers, texts
+from tracetui.model.time_range import Part
 from tracetui.model.trace import Trace
 
 CHECKS = FILE_CHECKS + TIME_CHECKS + LINK_CHECKS + RECORDING_CHECKS
-"""Every check, in the order in which equally severe ones are listed."""
+"""The checks of every trace, in the order in which equally severe ones are listed."""
 PLAIN = "Every event could be read as it stands."
 
 
-def health(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
-    """One row per check of the whole trace, whatever the step; by offender the events that could not be read."""
+def health(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
+    """One row per check of the whole trace, whatever the part; by offender the events that could not be read."""
     if by == "offender":
         return _offenders(trace)
-    order = sorted(CHECKS, key=lambda check: -_rank(trace, check))
+    order = sorted(checks_of(trace), key=lambda check: -_rank(trace, check))
     found = [doubts(trace)[check.name] for check in order]
     return Table(
         (
             texts(col.CHECK, [check.name for check in order]),
             numbers(col.COUNT, [NULL if doubt is None else doubt.count for doubt in found]),
             numbers(col.SHARE_PCT, [_share(doubt) for doubt in found]),
-            texts(col.EFFECT, [check.effect for check in order]),
+            texts(col.EFFECT, [_effect(check, doubt) for check, doubt in zip(order, found, strict=True)]),
             texts(col.EXAMPLE, [doubt.example or None if doubt else None for doubt in found]),
             texts(
                 col.SEVERITY.but(help="wrong, doubt, note, or fine; null where the question makes no sense."),
@@ -46,20 +49,32 @@ def health(trace: Trace, step: int | None = None, by: str | None = None) -> Tabl
     )
 
 
+def checks_of(trace: Trace) -> tuple[Check, ...]:
+    """The checks that are asked of a trace: those of all, and those of losses where its format has some."""
+    return CHECKS + LOSS_CHECKS if trace.quality.format_losses else CHECKS
+
+
 def doubts(trace: Trace) -> dict[str, Doubt | None]:
     """The result of every check, by its name."""
-    return trace.remember("doubts", lambda: {check.name: check.find(trace) for check in CHECKS})
+    return {check.name: doubt_of(trace, check) for check in checks_of(trace)}
+
+
+def doubt_of(trace: Trace, check: Check) -> Doubt | None:
+    """The result of one check, found once."""
+    return trace.remember(("doubt", check.name), lambda: check.find(trace))
 
 
 def doubtful(trace: Trace) -> list[Check]:
     """The checks that found warnings or wrong numbers, the worst first."""
 
-    def find() -> list[Check]:
-        order = sorted(CHECKS, key=lambda check: -_rank(trace, check))
-        return [check for check in order if _rank(trace, check) >= CheckSeverity.DOUBT]
+    return trace.remember("doubtful checks", lambda: _worst(trace, checks_of(trace)))
 
-    # Every table of every pane asks for them.
-    return trace.remember("doubtful checks", find)
+
+def _worst(trace: Trace, checks: Iterable[Check]) -> list[Check]:
+    """Those of some checks that found warnings or wrong numbers, the worst first."""
+    grave = [check for check in checks if check.severity >= CheckSeverity.DOUBT]
+    order = sorted(grave, key=lambda check: -_rank(trace, check))
+    return [check for check in order if _rank(trace, check) >= CheckSeverity.DOUBT]
 
 
 def marks(trace: Trace) -> dict[str, list[str]]:
@@ -74,8 +89,10 @@ def marks(trace: Trace) -> dict[str, list[str]]:
 def marked(trace: Trace, pane: str, table: Table) -> Table:
     """The table of a pane with the warnings that affect it, and the affected columns."""
     result: dict[str, tuple[str, ...]] = {}
-    for check in doubtful(trace):
-        doubt = doubts(trace)[check.name]
+    # Checks that speak of other panes are not made for this one: some take as long as the table.
+    about = [check for check in checks_of(trace) if any(name.split(".")[0] == pane for name in check.touches)]
+    for check in _worst(trace, about):
+        doubt = doubt_of(trace, check)
         touched = tuple(name for name in table.column_names if f"{pane}.{name}" in check.touches)
         if doubt and (touched or pane in check.touches):
             words = check.name if doubt.count == 1 else f"{check.name} ({doubt.count:,})"
@@ -85,7 +102,7 @@ def marked(trace: Trace, pane: str, table: Table) -> Table:
 
 def _rank(trace: Trace, check: Check) -> int:
     """Severity of the result, 0 for nothing found, -1 where the check does not apply."""
-    doubt = doubts(trace)[check.name]
+    doubt = doubt_of(trace, check)
     return -1 if doubt is None else int(check.severity) if doubt.count else 0
 
 
@@ -93,6 +110,10 @@ def _word(check: Check, doubt: Doubt | None) -> str | None:
     if doubt is None:
         return None
     return check.severity.name.lower() if doubt.count else "fine"
+
+
+def _effect(check: Check, doubt: Doubt | None) -> str:
+    return (doubt.effect if doubt else "") or check.effect
 
 
 def _share(doubt: Doubt | None) -> float:
@@ -106,7 +127,7 @@ def _note(trace: Trace) -> str:
     wrong = sum(check.severity == CheckSeverity.WRONG for check in bad)
     words = [f"{wrong} found wrong numbers"] if wrong else []
     words += [f"{len(bad) - wrong} raised warnings"] if len(bad) > wrong else []
-    return f"Of {len(CHECKS)} checks, {' and '.join(words)}; other panes mark the affected columns with ~."
+    return f"Of {len(checks_of(trace))} checks, {' and '.join(words)}; other panes mark the affected columns with ~."
 
 
 CUT = "Every complete event could be read as it stands; the file is cut off, or damaged, behind them."

@@ -7,8 +7,11 @@ import numpy as np
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.launches import LAUNCH_NAME
 from tracetui.analysis.linking.captures import in_capture
+from tracetui.analysis.linking.graph_captures import capture_counts, refusals, unknown_node
+from tracetui.analysis.linking.graph_nodes import graph_nodes
 from tracetui.analysis.linking.links import calls_named, links
 from tracetui.analysis.linking.placement import before_capture
+from tracetui.analysis.linking.replays import replays
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
 
@@ -112,12 +115,38 @@ _UNLINKED = (
 )
 _LOST = ("steps.kernels", "kernels", "views", "launches.kernels", "ops.device_total_us", "ops.kernels", "gaps.cause")
 
+
+def captured_operators(trace: Trace) -> Doubt | None:
+    """GPU activities in graphs whose operator is that of the capture, which is inferred from the order of names."""
+    if len(replays(trace)) == 0:
+        return None
+    counted, nodes = capture_counts(trace), graph_nodes(trace)
+    row = int(nodes.rows[0]) if len(nodes) else -1
+    return Doubt(counted.tied, counted.activities, counted.words or "", row)
+
+
+def unknown_operators(trace: Trace) -> Doubt | None:
+    """GPU activities in graphs whose capture is not known."""
+    if len(replays(trace)) == 0:
+        return None
+    counted = capture_counts(trace)
+    unknown = counted.activities - counted.tied
+    if unknown == 0:
+        return Doubt(0)
+    joined, starts = links(trace), replays(trace).launch
+    rows = joined.launched[np.isin(joined.launch[joined.launched], starts)]
+    row = int(rows[graph_nodes(trace).index_of(rows) < 0][0])
+    why = next(iter(refusals(trace)), unknown_node(trace, joined.launch_of(row)))
+    return Doubt(unknown, counted.activities, why, row)
+
+
 LINK_CHECKS = (
     Check(
         "work without launch",
         CheckSeverity.DOUBT,
         without_launch,
-        "It is in no step, has no delay, and its op is unknown or a guess; sums over the whole trace include it.",
+        "It has no delay, its op is unknown or a guess, and it is in no step, or in steps chosen by name by its own "
+        "start; sums over the whole trace include it.",
         (*_UNLINKED, "steps.kernels", "steps.gpu_busy_us", "steps.gpu_idle_us", "gaps.cause"),
     ),
     Check(
@@ -152,6 +181,18 @@ LINK_CHECKS = (
         CheckSeverity.NOTE,
         untrusted_ids,
         "They name no op in torch 1.12 to 2.3; the op is the one around the launch instead.",
+    ),
+    Check(
+        "operators of graphs inferred",
+        CheckSeverity.NOTE,
+        captured_operators,
+        "Their operator, line and module are those of the capture of the graph, found by the order of kernel names.",
+    ),
+    Check(
+        "operators of graphs unknown",
+        CheckSeverity.NOTE,
+        unknown_operators,
+        "Operator, line and shapes are recorded at capture alone: capture_traces/ beside the trace, or --capture FILE.",
     ),
 )
 """The checks, in the order in which they are listed."""

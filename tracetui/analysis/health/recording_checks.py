@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.common.lanes import active_streams, lane_numbers
 from tracetui.analysis.devices.configuration import THREAD_GRIDS
 from tracetui.analysis.devices.descriptions import (
     assumed_devices,
@@ -16,9 +18,12 @@ from tracetui.analysis.devices.descriptions import (
     sized_devices,
 )
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
+from tracetui.analysis.linking.complete_steps import partial_steps
 from tracetui.analysis.linking.links import links, names_of, op_rows
-from tracetui.analysis.linking.placement import partial_steps
 from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.memory.memory_table import NOT_IN_FORMAT
+from tracetui.analysis.operators.signatures import has_shapes
+from tracetui.model.losses import Loss
 from tracetui.model.trace import ENDLESS, MENDED, NEGATIVE, UNREADABLE, UNTIMED, Kind, LaneKind, Trace
 
 CLIPPED_CHECK = "impossible ends"
@@ -110,6 +115,35 @@ def skipped_phases(trace: Trace) -> Doubt:
     most = sorted(skipped.items(), key=lambda item: -item[1])[:3]
     words = ", ".join(f"{f'ph {letter!r}' if letter else 'no ph'} {number:,} times" for letter, number in most)
     return Doubt(sum(skipped.values()), trace.events, words)
+
+
+def not_shown(trace: Trace) -> Doubt | None:
+    """Packets of kinds that are not shown."""
+    quality = trace.quality
+    if not quality.packets:
+        return None
+    return Doubt(sum(quality.not_shown.values()), quality.packets, kinds_in_words(quality.not_shown))
+
+
+MAX_NAMED_KINDS = 12
+"""Maximum kinds of packets named in a sentence."""
+
+
+def kinds_in_words(counts: dict[str, int]) -> str:
+    """Kinds of packets with their counts, the most frequent first."""
+    ordered, more = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])), len(counts) - MAX_NAMED_KINDS
+    named = ", ".join(f"{kind} {count:,}" for kind, count in ordered[:MAX_NAMED_KINDS])
+    return named + ("" if more <= 0 else " and another kind" if more == 1 else f" and {more:,} more kinds")
+
+
+def losses(trace: Trace) -> Doubt | None:
+    """Places at which the writer lost packets."""
+    return Doubt(trace.quality.losses) if trace.quality.packets else None
+
+
+def lost_names(trace: Trace) -> Doubt | None:
+    """Events whose name is in no packet of the file."""
+    return Doubt(trace.quality.lost_names, len(trace.slices)) if trace.quality.packets else None
 
 
 def unknown_categories(trace: Trace) -> Doubt | None:
@@ -204,6 +238,15 @@ FILE_CHECKS = (
     ),
     Check("empty elements", CheckSeverity.NOTE, empty, "They are no events, such as {}, and are ignored."),
     Check("skipped phases", CheckSeverity.NOTE, skipped_phases, "They are not shown."),
+    Check("packets not shown", CheckSeverity.NOTE, not_shown, "They are of other kinds: ui.perfetto.dev shows them."),
+    Check(
+        "packets lost",
+        CheckSeverity.DOUBT,
+        losses,
+        "The program that wrote the trace lost some of it: slices may be missing, or seem unfinished.",
+        ("summary",),
+    ),
+    Check("names lost", CheckSeverity.DOUBT, lost_names, "Their names were in packets that are not in the file."),
     Check(
         "unknown categories",
         CheckSeverity.NOTE,
@@ -218,12 +261,18 @@ DEFAULT_SHARED = 48 << 10
 """Bytes of shared memory per block above which Kineto's formula gives 0 % (R3.35)."""
 
 
+NO_PROPERTIES = (
+    "This file format has no deviceProperties, and so no peak rate and no occupancy of our own: --device names the GPU."
+)
+
+
 def no_properties(trace: Trace) -> Doubt | None:
     """Kernels of devices that the trace does not describe, and that take no description of others."""
     kernels = trace.slices.of_kind(Kind.KERNEL)
     if len(kernels) == 0:
         return None
-    return Doubt(int((device_index(trace, kernels) < 0).sum()), len(kernels))
+    effect = NO_PROPERTIES if Loss.DEVICE_PROPERTIES in trace.quality.format_losses else ""
+    return Doubt(int((device_index(trace, kernels) < 0).sum()), len(kernels), effect=effect)
 
 
 def assumed_models(trace: Trace) -> Doubt | None:
@@ -246,9 +295,7 @@ def nameless(trace: Trace) -> Doubt | None:
     """Devices that ran something and have no name, and whose model their size does not tell."""
     if not trace.devices:
         return None
-    number = lane_numbers(trace).device.tolist()
-    streams = zip(number, trace.lanes, strict=True)
-    used = {index for index, lane in streams if lane.kind == LaneKind.GPU and lane.last > lane.first}
+    used = set(lane_numbers(trace).device[active_streams(trace)].tolist())
     described = {index: description_index(trace, index) for index in sorted(used)}
     nameless = {at for at, device in enumerate(trace.devices) if not device.name.strip() and not model_by_size(device)}
     without = [index for index, at in described.items() if at in nameless]
@@ -289,6 +336,15 @@ def cut_steps(trace: Trace) -> Doubt | None:
     return Doubt(len(cut), len(every), trace.name_of(row), row)
 
 
+def guessed_steps(trace: Trace) -> Doubt | None:
+    """Steps whose beginning is a guess, from what repeats (R3.76)."""
+    every = steps(trace)
+    if len(every) == 0:
+        return None
+    row = int(every.row[0])
+    return Doubt(len(every), len(every), trace.name_of(row), row) if every.is_guess else Doubt(0)
+
+
 def odd_numbers(trace: Trace) -> Doubt | None:
     """Steps whose number does not follow that of the previous step on their thread."""
     every = steps(trace)
@@ -315,8 +371,7 @@ def side_by_side(trace: Trace) -> Doubt | None:
 
 def no_shapes(trace: Trace) -> Doubt | None:
     """Ops of a trace without any shapes."""
-    shapes = trace.op_args.texts.get("Input Dims")
-    return _all_or_none(trace, shapes is not None and bool((shapes >= 0).any()))
+    return _all_or_none(trace, has_shapes(trace))
 
 
 def no_stack(trace: Trace) -> Doubt | None:
@@ -326,7 +381,9 @@ def no_stack(trace: Trace) -> Doubt | None:
 
 def no_memory(trace: Trace) -> Doubt | None:
     """Ops of a trace without allocator events."""
-    return _all_or_none(trace, len(trace.memory_args) > 0)
+    doubt = _all_or_none(trace, len(trace.memory_args) > 0)
+    is_lost = Loss.MEMORY_EVENTS in trace.quality.format_losses
+    return replace(doubt, effect=NOT_IN_FORMAT) if doubt and is_lost else doubt
 
 
 def _all_or_none(trace: Trace, there: bool) -> Doubt | None:
@@ -337,6 +394,38 @@ def _all_or_none(trace: Trace, there: bool) -> Doubt | None:
     return Doubt(0) if there else Doubt(ops, ops)
 
 
+_OF_STEPS = (
+    "kind",
+    "requests",
+    "tokens",
+    "start_us",
+    "dur_us",
+    "kernels",
+    "copies",
+    "gpu_busy_us",
+    "gpu_span_us",
+    "gpu_idle_us",
+    "wait_before_us",
+    "gpu_others_us",
+    "launches",
+    "cpu_ops",
+    "view_ops",
+    "occupancy_queries",
+    "sync_us",
+    "launch_delay_us",
+    "gpu_start_us",
+    "gpu_end_us",
+    "kernel_us",
+    "comm_kernels",
+    "comm_us",
+    "graph_replays",
+    "kernels_in_graphs",
+    "verdict",
+    "idle_pct",
+    "late_pct",
+    "exposed_comm_us",
+)
+"""Columns of steps that depend on where a step begins and ends."""
 RECORDING_CHECKS = (
     Check(
         "steps cut short",
@@ -344,6 +433,14 @@ RECORDING_CHECKS = (
         cut_steps,
         "Recording began or ended inside them: leave them out of averages.",
         ("steps.kernels", "steps.dur_us", "steps.gpu_busy_us"),
+    ),
+    Check(
+        "steps are guessed",
+        CheckSeverity.DOUBT,
+        guessed_steps,
+        "Steps begin where something repeats, and may really begin elsewhere: every number of a step is a guess.",
+        tuple(f"steps.{name}" for name in _OF_STEPS)
+        + tuple(f"{pane}.step" for pane in ("kernels", "launches", "gaps", "memory")),
     ),
     Check(
         "step numbers", CheckSeverity.NOTE, odd_numbers, "A step is known by its interval; its number is only a label."

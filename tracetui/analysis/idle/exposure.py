@@ -92,7 +92,7 @@ def _measure(trace: Trace, step: Int64, count: int) -> Exposure:
 
     def running(mask: Bool, hiding: Int64) -> Int64:
         """For how long any of the activities ran and none of those that hide them, in each part."""
-        return _uncovered(trace, axis, devices, count, (part[mask], rows[mask]), hiding)
+        return uncovered(trace, axis, devices, count, (part[mask], rows[mask]), hiding)
 
     nothing, span, idle = rows[:0], (spans.end - spans.start).ravel(), spans.idle.ravel()
     shown = running(is_kernel & ~comm, nothing), running(comm, computing), running(~is_kernel, kernels)
@@ -108,7 +108,7 @@ def _measure(trace: Trace, step: Int64, count: int) -> Exposure:
     )
 
 
-def _uncovered(
+def uncovered(
     trace: Trace, axis: Axis, devices: Int64, count: int, activities: tuple[Int64, Int64], hiding: Int64
 ) -> Int64:
     """Time in which an activity of each part ran and none of `hiding` on its device.

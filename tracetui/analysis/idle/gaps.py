@@ -7,7 +7,7 @@ that was open, with the names of the slices around it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,14 @@ from tracetui.analysis.idle.idle_parts import IdleParts, idle_contents, idle_par
 from tracetui.analysis.idle.idleness import MIN_GAP_NS, Idleness, idleness
 from tracetui.analysis.idle.thread_causes import indicating
 from tracetui.analysis.idle.verdict import verdict_on
-from tracetui.analysis.linking.call_sites import site_columns, site_of
+from tracetui.analysis.linking.call_sites import launch_site_columns, launch_site_of
 from tracetui.analysis.linking.links import links, names_of, no_gpu, op_rows
 from tracetui.analysis.linking.placement import step_column, step_index, within
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.strings import Strings
 from tracetui.model.table import Table, coded, micros, numbers
+from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Kind, Trace
 
 MAX_NAMED_SLICES = 3
@@ -140,7 +141,7 @@ def _joined(trace: Trace, levels: list[Int64]) -> tuple[NDArray[np.int32], Strin
     return np.array(made, np.int32)[ids], texts
 
 
-def stream_idle(trace: Trace, step: int | None = None) -> Table:
+def stream_idle(trace: Trace, step: Part | None = None) -> Table:
     """One row per stream: idle time between its first and last activity, by what it waited for."""
     rows = np.sort(within(trace, links(trace).gpu, step))
     lanes = distinct(trace.slices.lane[rows])
@@ -203,15 +204,19 @@ def idle_blocks(trace: Trace) -> IdleBlocks:
     return IdleBlocks(idle.device, idle.start, idle.end, gap_causes(trace).cause, idle.after)
 
 
-def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+def gaps(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """Every gap in order of time, or grouped by cause, or the idle time of each stream as HTA counts it.
 
-    A gap belongs to the step of the activity that ends it.
+    A gap belongs to the step of the activity that ends it, and to a range of time in which it lies in part: groups add
+    up the time within the range (R3.58).
     """
     if by == "stream":
         return stream_idle(trace, step)
     idle = idleness(trace)
-    kept = np.flatnonzero(np.isin(idle.after, within(trace, idle.after, step)))
+    if isinstance(step, TimeRange):
+        kept = np.flatnonzero(step.touched(idle.start, idle.end))
+    else:
+        kept = np.flatnonzero(np.isin(idle.after, within(trace, idle.after, step)))
     if by == "cause":
         return _by_cause(trace, idle, kept, step)
     if by is not None:
@@ -223,7 +228,7 @@ def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
     doing_ids, chains = _cpu_doing(trace)
     return Table(
         (
-            numbers(col.INDEX, count_within(step_index(trace, after))),
+            numbers(col.INDEX, count_within(step_index(trace, idle.after))[kept]),
             step_column(trace, after, "Number of the step that launched the work after the gap."),
             numbers(col.DEVICE, lane.device[slices.lane[after]]),
             micros(col.START_US, idle.start[kept]),
@@ -237,17 +242,20 @@ def gaps(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
             micros(col.WAITING_US, idle.waiting[kept], null=unknown),
             numbers(col.AFTER_SYNC, causes.after_sync[kept]),
             coded(col.SHARES, causes.shares[kept], causes.texts),
-            *site_columns(trace, after),
+            *launch_site_columns(trace, after),
         ),
         after,
         _note(trace, idle, step),
     )
 
 
-def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: int | None) -> Table:
+def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: Part | None) -> Table:
     """Times by the causes of the parts of gaps; gaps are counted by their main cause."""
     every = idle_parts(trace)
     parts = every.take(np.isin(every.gap, kept))
+    if isinstance(step, TimeRange):
+        parts = parts.take(step.touched(parts.start, parts.end))
+        parts = replace(parts, start=np.maximum(parts.start, step.start), end=np.minimum(parts.end, step.end))
     causes, dur, gap = group(parts.cause), parts.dur, parts.gap
     late = np.clip(np.minimum(parts.end, idle.start[gap] + idle.cpu_late[gap]) - parts.start, 0, None)
     waiting = np.clip(parts.end - np.maximum(parts.start, idle.end[gap] - idle.waiting[gap]), 0, None)
@@ -273,13 +281,18 @@ def _by_cause(trace: Trace, idle: Idleness, kept: Int64, step: int | None) -> Ta
     return table.take(table.order("total_us", descending=True))
 
 
-def _by_site(trace: Trace, idle: Idleness, kept: Int64, step: int | None, by: str) -> Table:
+def _by_site(trace: Trace, idle: Idleness, kept: Int64, step: Part | None, by: str) -> Table:
     """Times by the call site that launched the activity after the gap."""
-    after, dur = idle.after[kept], idle.dur[kept]
-    site, texts = site_of(trace, after, by)
+    after, dur = idle.after[kept], _time_within(idle.start, idle.end, step)[kept]
+    site, texts = launch_site_of(trace, after, by)
     sites, known = group(site), idle.known[kept]
     unknown, longest = sites.sum(known) == 0, sites.largest(dur)
-    parts = ((col.CPU_LATE_US, idle.cpu_late), (col.IN_LAUNCH_US, idle.in_launch), (col.WAITING_US, idle.waiting))
+    called, returned = idle.start + idle.cpu_late, idle.end - idle.waiting
+    parts = (
+        (col.CPU_LATE_US, _time_within(idle.start, called, step)),
+        (col.IN_LAUNCH_US, _time_within(called, returned, step)),
+        (col.WAITING_US, _time_within(returned, idle.end, step)),
+    )
     table = Table(
         (
             coded(col.COLUMNS[by], sites.key, texts),
@@ -294,6 +307,11 @@ def _by_site(trace: Trace, idle: Idleness, kept: Int64, step: int | None, by: st
         _note(trace, idle, step),
     )
     return table.take(table.order("total_us", descending=True))
+
+
+def _time_within(start: Int64, end: Int64, part: Part | None) -> Int64:
+    """How long each interval is, of a range of time how much of it lies within."""
+    return part.covered(start, end) if isinstance(part, TimeRange) else end - start
 
 
 def doing(trace: Trace) -> Int64:
@@ -345,12 +363,12 @@ def _cpu_doing(trace: Trace) -> tuple[NDArray[np.int32], list[str]]:
     return trace.remember("cpu doing", make)
 
 
-def _note(trace: Trace, idle: Idleness, step: int | None) -> str:
+def _note(trace: Trace, idle: Idleness, step: Part | None) -> str:
     """The verdict on these rows, and what a reader must know about them."""
     judged = verdict_on(trace, step)
-    if judged is None:
+    if judged is None and not isinstance(step, TimeRange):
         return no_gpu(trace)
-    said = [f"{judged.text}.", *judged.remarks]
+    said = [f"{judged.text}.", *judged.remarks] if judged else [no_gpu(trace)] if no_gpu(trace) else []
     unknown = int((~idle.known).sum())
     if unknown:
         end = "gap ends" if unknown == 1 else "gaps end"

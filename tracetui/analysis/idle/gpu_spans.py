@@ -83,22 +83,28 @@ class GpuSpans:
         return share
 
 
-def gpu_spans(trace: Trace, rows: Int64, part: Int64, count: int) -> GpuSpans:
-    """The spans of `count` parts, given GPU activities and the part of each; -1 is in no part."""
+def gpu_spans(
+    trace: Trace, rows: Int64, part: Int64, count: int, bounds: tuple[Int64, Int64] | None = None
+) -> GpuSpans:
+    """The spans of `count` parts, given GPU activities and the part of each; -1 is in no part.
+
+    `bounds` are start and end in ns of each activity as far as it counts, where not all of it does.
+    """
     order, slices = device_order(trace), trace.slices
     devices = distinct(order.device)
     shape, cells = (count, len(devices)), count * len(devices)
     home = np.full(len(slices), -1, np.int64)
     home[order.row] = np.searchsorted(devices, order.device)
+    starts, ends = (each[part >= 0] for each in bounds or (slices.start[rows], slices.end[rows]))
     rows, part = rows[part >= 0], part[part >= 0]
     cell = part * len(devices) + home[rows]
     start, end = np.full(cells, np.iinfo(np.int64).max), np.full(cells, np.iinfo(np.int64).min)
-    np.minimum.at(start, cell, slices.start[rows])
-    np.maximum.at(end, cell, slices.end[rows])
+    np.minimum.at(start, cell, starts)
+    np.maximum.at(end, cell, ends)
     active = end >= start
     start, end = np.where(active, start, 0), np.where(active, end, 0)
     start, end, active = start.reshape(shape), end.reshape(shape), active.reshape(shape)
-    busy = _busy(cell, slices.start[rows], slices.end[rows], cells).reshape(shape)
+    busy = _busy(cell, starts, ends, cells).reshape(shape)
     idle, wait = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     for index, number in enumerate(devices.tolist()):
         first, last = np.searchsorted(order.device, [number, number + 1])

@@ -28,6 +28,7 @@ from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import before_capture
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.native_nesting import insertion_index
 from tracetui.model.trace import Kind, Trace
 
 MIN_SPLIT_GAP_NS = 1_000_000
@@ -111,10 +112,11 @@ def sums_by_cause(trace: Trace, parts: IdleParts) -> dict[Cause, Int64]:
     """For each cause that occurs in the parts its time in ns in every gap."""
     count = len(idleness(trace))
     present = [Cause(number) for number in np.flatnonzero(np.bincount(parts.cause, minlength=1)).tolist()]
-    sums = {}
+    sums, dur = {}, parts.dur
     for cause in present:
-        mine = parts.cause == cause
-        sums[cause] = np.bincount(parts.gap[mine], parts.dur[mine], count).astype(np.int64)
+        mine = np.flatnonzero(parts.cause == cause)
+        sums[cause] = np.zeros(count, np.int64)
+        np.add.at(sums[cause], parts.gap[mine], dur[mine])
     return sums
 
 
@@ -306,7 +308,7 @@ def _main_threads(trace: Trace) -> Int64:
 def _in_launch(trace: Trace, idle: Idleness, gap: Int64, inside: Int64) -> NDArray[np.int8]:
     """The cause of the time inside the launch call of some gaps (R3.28)."""
     trace_links, launch = links(trace), idle.launch[gap]
-    index = np.searchsorted(trace_links.launches, launch)
+    index = insertion_index(trace_links.launches, launch)
     full = queue_depth(trace)[index] >= MIN_FULL_QUEUE
     slow = np.where(full, Cause.FULL_QUEUE, Cause.SLOW_LAUNCH)
     cause = np.where(inside[gap] > MIN_SLOW_LAUNCH_NS, slow, Cause.LAUNCH)
@@ -358,8 +360,8 @@ def told_to_wait(trace: Trace) -> Bool:
     axis = Axis.around(slices.start, slices.end)
     points = axis.position(slices.lane[waits], slices.start[waits])
     lane = slices.lane[idle.launch]
-    first = np.searchsorted(points, axis.position(lane, previous[idle.after]))
-    last = np.searchsorted(points, axis.position(lane, slices.start[idle.launch]))
+    first = insertion_index(points, axis.position(lane, previous[idle.after]))
+    last = insertion_index(points, axis.position(lane, slices.start[idle.launch]))
     return np.asarray(last > first)
 
 

@@ -129,10 +129,15 @@ def _alike(trace: Trace, rows: Int64, long: Int64) -> Bool:
 
 def _is_first(start: Int64, key: NDArray[np.integer]) -> Bool:
     """Mask of the earliest entry of each key."""
-    order = np.argsort(start, kind="stable")
-    _, index = np.unique(key[order], return_index=True)
+    size = int(key.max(initial=-1)) + 1
+    first = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(first, key, start)
+    early = np.flatnonzero(start == first[key])[::-1]
+    # Of several that start together the first one, which is assigned last.
+    index = np.full(size, -1, np.int64)
+    index[key[early]] = early
     mask = np.zeros(len(start), bool)
-    mask[order[index]] = True
+    mask[index[index >= 0]] = True
     return mask
 
 

@@ -7,7 +7,6 @@ is Python. The profiler's own cost is on no thread and counts on all.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +21,14 @@ from tracetui.analysis.linking.captures import captures
 from tracetui.analysis.linking.frames import COMPILED_REGION
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.memory.copies import PAGEABLE, bytes_of
+from tracetui.analysis.memory.copies import PAGEABLE, TO_HOST, bytes_of
 from tracetui.model.intervals import Int64, union
+from tracetui.model.native_nesting import insertion_index
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
 
 MIN_COPY_BYTES = 4096
 """Minimum bytes of a copy whose own time counts; what reads less only waits for the GPU."""
-_BACK = re.compile(r"DtoH|DeviceToHost", re.IGNORECASE)
 _NONE = len(Cause)
 _BY_KIND = np.full(256, Cause.UNSEEN, np.int8)
 _BY_KIND[[Kind.CPU_OP, Kind.RUNTIME, Kind.PYTHON]] = Cause.OPERATORS, Cause.CALLS, Cause.PYTHON
@@ -51,8 +50,8 @@ class ThreadCauses:
         edge = thread * self.axis.span
         begin = np.maximum(self.axis.position(thread, low), edge)
         end = np.minimum(self.axis.position(thread, high), edge + self.axis.span)
-        first = np.searchsorted(self.position, begin, side="right") - 1
-        counts = np.where(high > low, np.searchsorted(self.position, end) - first, 0)
+        first = insertion_index(self.position, begin, side="right") - 1
+        counts = np.where(high > low, insertion_index(self.position, end) - first, 0)
         window = np.repeat(np.arange(len(lane)), counts)
         index = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
         head = np.ones(len(window), bool)
@@ -76,8 +75,8 @@ def thread_causes(trace: Trace, lanes: Int64, low: Int64, high: Int64) -> Thread
     inner, inner_cause = _innermost(trace, axis, home, union(low, high))
     outer, outer_cause = _indicated(trace, axis, home, len(lanes))
     position = np.sort(np.concatenate([inner, outer]), kind="stable")
-    cause = outer_cause[np.searchsorted(outer, position, side="right") - 1]
-    below = inner_cause[np.searchsorted(inner, position, side="right") - 1]
+    cause = outer_cause[insertion_index(outer, position, side="right") - 1]
+    below = inner_cause[insertion_index(inner, position, side="right") - 1]
     cause = np.where(cause == _NONE, below, cause)
     changes = np.ones(len(cause), bool)
     changes[1:] = cause[1:] != cause[:-1]
@@ -112,7 +111,7 @@ def _copies(trace: Trace) -> tuple[Int64, Int64]:
     rows = rows[is_named(trace, rows, PAGEABLE.search)]
     size = bytes_of(trace, rows)
     large = (size == NULL) | (size >= MIN_COPY_BYTES)
-    small = ~large & is_named(trace, rows, _BACK.search)
+    small = ~large & is_named(trace, rows, TO_HOST.search)
     launch = trace_links.launch[rows].astype(np.int64)
     return np.unique(launch[large]), np.unique(launch[small])
 
@@ -127,8 +126,8 @@ def _indicated(trace: Trace, axis: Axis, home: Int64, count: int) -> tuple[Int64
     position = np.unique(np.concatenate([np.full(1, -1, np.int64), *edges]))
     cause = np.full(len(position), _NONE, np.int8)
     for each, stretches in reversed(painted):
-        opened = np.bincount(np.searchsorted(position, stretches.starts), minlength=len(position))
-        closed = np.bincount(np.searchsorted(position, stretches.ends), minlength=len(position))
+        opened = np.bincount(insertion_index(position, stretches.starts), minlength=len(position))
+        closed = np.bincount(insertion_index(position, stretches.ends), minlength=len(position))
         cause[np.cumsum(opened - closed) > 0] = each
     return position, cause
 
@@ -164,8 +163,8 @@ def _innermost(trace: Trace, axis: Axis, home: Int64, windows: tuple[Int64, Int6
     listed[:-1] &= (home >= 0)[slices.lane] & (slices.dur > 0)
     rows = np.flatnonzero(listed)
     # Of two windows one behind the other a slice touches the first or both, or it lies between them.
-    behind = np.searchsorted(windows[1], slices.start[rows], side="right")
-    touches = behind < np.searchsorted(windows[0], slices.end[rows])
+    behind = insertion_index(windows[1], slices.start[rows], side="right")
+    touches = behind < insertion_index(windows[0], slices.end[rows])
     listed[rows[~touches]] = False
     rows = rows[touches]
     around = _listed_parent(trace, rows, listed)

@@ -24,13 +24,15 @@ from tracetui.analysis.idle.exposure import Exposure, exposure, step_exposure
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.gpu_spans import GpuSpans, gaps_of, step_spans, trace_span
 from tracetui.analysis.idle.idleness import MIN_GAP_NS, device_order, idleness
+from tracetui.analysis.linking.complete_steps import averaged_steps
 from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.placement import chosen, partial_steps, step_index, within
+from tracetui.analysis.linking.placement import chosen, step_index, time_within, within
 from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.operators.costs import costs, is_overlapped
+from tracetui.analysis.operators.costs import costs, costs_within, is_overlapped
 from tracetui.analysis.work.roofline import bound_share
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration, rounded_percent
+from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Kind, Trace
 
 MIN_OVERHEAD_RATIO = 2.0
@@ -62,13 +64,16 @@ class TorchTotals:
         return None
 
 
-def totals(trace: Trace, step: int | None = None) -> TorchTotals:
-    """The sums over the trace or the step with a number."""
-    cost = costs(trace)
-    held = np.isin(cost.row, within(trace, cost.row, step), assume_unique=True) if step is not None else slice(None)
+def totals(trace: Trace, step: Part | None = None) -> TorchTotals:
+    """The sums over the trace or the step with a number, of a range of time those of the time within it."""
     work = within(trace, links(trace).gpu, step)
-    own = cost.self_cpu[held]
-    return TorchTotals(int(own.sum()), int(trace.slices.dur[work].sum()), bool(is_overlapped(own).any()))
+    if isinstance(step, TimeRange):
+        own = costs_within(trace, step).self_cpu
+    else:
+        cost = costs(trace)
+        held = np.isin(cost.row, within(trace, cost.row, step), assume_unique=True) if step is not None else slice(None)
+        own = cost.self_cpu[held]
+    return TorchTotals(int(own.sum()), int(time_within(trace, work, step).sum()), bool(is_overlapped(own).any()))
 
 
 BUSY, STARVED = 10.0, 25.0
@@ -326,7 +331,7 @@ def verdict(trace: Trace) -> Verdict | None:
         if len(work) == 0:
             return None
         whole = _judge(trace, work, gaps, trace_span(trace), exposure(trace).total())[0]
-        complete = np.flatnonzero(~partial_steps(trace)).tolist()
+        complete = np.flatnonzero(averaged_steps(trace)).tolist()
         typical = typical_verdict(trace, complete) or typical_verdict(trace, range(len(steps(trace))))
         return replace(whole, typical=typical) if whole else None
 
@@ -365,11 +370,15 @@ def typical_verdict(trace: Trace, indices: Iterable[int]) -> Verdict | None:
     return min((one for one in alike if one.words == words), key=lambda one: abs(one.judged_pct - middle.judged_pct))
 
 
-def verdict_on(trace: Trace, step: int | None) -> Verdict | None:
+def verdict_on(trace: Trace, step: Part | None) -> Verdict | None:
     """The verdict on the step with a number, on the first of several with that number; on the trace for None.
+
+    A range of time has none: it begins and ends anywhere, also in the middle of a step.
 
     Raises: UsageError when no step has the number.
     """
+    if isinstance(step, TimeRange):
+        return None
     if step is None:
         return verdict(trace)
     return step_verdicts(trace)[int(chosen(trace, step)[0])]
@@ -382,12 +391,15 @@ def _judge(trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exp
     """
     order, idle, count = device_order(trace), idleness(trace), len(spans)
     part, gap = gaps_of(trace, spans)
-    causes = np.zeros((count, len(Cause)), np.int64)
-    for cause, times in gap_causes(trace).spent.items():
-        causes[:, cause] = _sums(part, times[gap], count)
+    inside = PartSums(part, count)
+    everywhere = len(gap) == len(idle) and bool((gap[1:] == gap[:-1] + 1).all())
 
     def within(values: NDArray[np.generic]) -> Int64:
-        return _sums(part, np.asarray(values)[gap], count)
+        return inside.of(values if everywhere else np.asarray(values)[gap])
+
+    causes = np.zeros((count, len(Cause)), np.int64)
+    for cause, times in gap_causes(trace).spent.items():
+        causes[:, cause] = within(times)
 
     spent, none = gap_causes(trace).spent, np.zeros(len(idle), np.int64)
     hole, early = spent.get(Cause.NOT_RECORDED, none), spent.get(Cause.BEFORE_CAPTURE, none)
@@ -403,8 +415,8 @@ def _judge(trace: Trace, work: Int64, late: Int64, spans: GpuSpans, exposed: Exp
         "before_capture": within(early),
         "deduced": within(deduced),
         "pauses": spans.total_idle + spans.total_wait - within(idle.dur),
-        "activities": _sums(work, np.ones_like(work), count),
-        "late": _sums(late, idle.cpu_late > 0, count),
+        "activities": PartSums(work, count).of(np.ones_like(work)),
+        "late": PartSums(late, count).of(idle.cpu_late > 0),
         "cpu_late": within(cpu_late),
         "in_launch": within(in_launch),
         "waiting": within(waiting),
@@ -447,10 +459,27 @@ def _limited(trace: Trace, one: Verdict, rows: Int64) -> Verdict | None:
     return replace(one, limit="compute" if compute >= memory else "memory")
 
 
-def _sums(group: Int64, values: NDArray[np.generic], count: int) -> Int64:
-    """Sum of the values in each group; -1 is in none. Exact up to 2**53 ns, which is a hundred days."""
-    held = group >= 0
-    return np.bincount(group[held], np.asarray(values, np.float64)[held], count).astype(np.int64)
+class PartSums:
+    """Sums of whole numbers in each of some parts; -1 is in none. Exact up to 2**53 ns, which is a hundred days."""
+
+    def __init__(self, part: Int64, count: int) -> None:
+        self._part, self._count = part, count
+        self._bounds: Int64 | None = None
+        self._held: Int64 | None = None
+        if len(part) and (part[1:] >= part[:-1]).all():
+            self._bounds = np.searchsorted(part, np.arange(count + 1))
+        elif (part < 0).any():
+            self._held = np.flatnonzero(part >= 0)
+
+    def of(self, values: NDArray[np.generic]) -> Int64:
+        """The sum in each part of what stands beside its number."""
+        if self._bounds is not None:
+            total = np.concatenate([np.zeros(1, np.int64), np.cumsum(values, dtype=np.int64)])
+            return np.asarray(np.diff(total[self._bounds]))
+        part, weights = self._part, np.asarray(values, np.float64)
+        if self._held is not None:
+            part, weights = part[self._held], weights[self._held]
+        return np.bincount(part, weights, self._count).astype(np.int64)
 
 
 def _pct(part: int, whole: int) -> float:

@@ -16,6 +16,7 @@ from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.linking.links import calls_named, links
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.native_nesting import insertion_index
 from tracetui.model.trace import Trace
 
 MIN_FULL_QUEUE = 1000
@@ -65,8 +66,8 @@ def queue_depth(trace: Trace) -> Int64:
             mine = np.flatnonzero(device == number)
             begun = slices.start[trace_links.launches[mine]]
             started = np.sort(slices.start[trace_links.first[mine]])
-            made = np.searchsorted(np.sort(begun), begun, side="right")
-            depth[mine] = made - np.searchsorted(started, begun, side="right")
+            made = insertion_index(np.sort(begun), begun, side="right")
+            depth[mine] = made - insertion_index(started, begun, side="right")
         return np.maximum(depth, 0)
 
     return trace.remember("queue depth", make)

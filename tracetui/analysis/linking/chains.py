@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.linking.autograd import autograd
+from tracetui.analysis.linking.graph_dependencies import launch_of_node
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.steps import steps
-from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,8 @@ def chain(trace: Trace, row: int) -> list[int]:
         above = trace_links.launch_of(row)
         above = above if above >= 0 else trace_links.owner_of(row)
         tail = [above, row] if above >= 0 else [row]
+    elif row >= 0 and trace.slices.kind[row] in GRAPH_NODES:
+        tail = [above, row] if (above := launch_of_node(trace, row)) >= 0 else [row]
     else:
         tail += trace_links.kernels_of(row)[:1].tolist()
     top = int(trace.slices.parent[tail[0]])
@@ -71,6 +74,8 @@ def follow(trace: Trace, row: int) -> int:
     if kind in GPU_WORK:
         launch = trace_links.launch_of(row)
         return launch if launch >= 0 else trace_links.owner_of(row)
+    if kind in GRAPH_NODES:
+        return launch_of_node(trace, row)
     work = trace_links.kernels_of(row)
     if kind == Kind.RUNTIME:
         owner = trace_links.owner_of(row)

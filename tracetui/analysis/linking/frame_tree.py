@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,19 @@ class FrameTree:
     depth: Int64
     """How many nodes are above it."""
     name: Int64
-    """Id of the name of its frames."""
+    """Id of the name of its frames; ids beyond those of the trace are of `more_names`."""
     first: Int64
     """The frame of its first call."""
     frames: Int64
     """Every frame of the tree, ascending; not one entry per node."""
     node: Int64
     """The node of each of `frames`."""
+    more_names: tuple[str, ...] = ()
+    """Names of nodes without frames, which captured what is replayed."""
+    activities: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    """The replayed GPU activities whose capture is known, ascending."""
+    activity_node: Int64 = field(default_factory=lambda: np.empty(0, np.int64))
+    """The node of each of `activities`."""
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -38,6 +44,17 @@ class FrameTree:
             return np.full(len(rows), -1, np.int64)
         index = np.minimum(np.searchsorted(self.frames, rows), len(self.frames) - 1)
         return np.where(self.frames[index] == rows, self.node[index], -1)
+
+    def of_activities(self, rows: NDArray[np.integer]) -> Int64:
+        """The node that captured each GPU activity, -1 for none."""
+        if len(self.activities) == 0:
+            return np.full(len(rows), -1, np.int64)
+        index = np.minimum(np.searchsorted(self.activities, rows), len(self.activities) - 1)
+        return np.where(self.activities[index] == rows, self.activity_node[index], -1)
+
+    def name_of(self, trace: Trace, number: int) -> str:
+        """The text of a name of a node."""
+        return trace.names[number] if number < len(trace.names) else self.more_names[number - len(trace.names)]
 
 
 def frame_tree(trace: Trace, rows: Int64, around: Int32, each_call: bool = False) -> FrameTree:

@@ -25,6 +25,10 @@ from tracetui.model.trace import Int32, Kind, Trace
 
 MODULE = "nn.Module: "
 """Prefix of the frame of a module; the class and the number of the instance follow (R3.44)."""
+PATH_SEPARATOR = " / "
+"""Stands between the names of a module's path."""
+BACKWARD_OF = "backward of "
+"""Prefix of the path of a module in the backward pass."""
 _C_CALL = "<built-in "
 _LIBRARY = re.compile(
     r"(^|[/\\])(torch|triton)[/\\]|[/\\]torchinductor_"
@@ -190,11 +194,11 @@ def _paths(trace: Trace) -> ModulePaths:
     own = path[module]
     turned = np.full(len(texts) + 1, -1, np.int64)
     for number in distinct(own[backward & (own >= 0)]).tolist():
-        turned[number] = texts.intern(f"backward of {texts[number]}")
+        turned[number] = texts.intern(f"{BACKWARD_OF}{texts[number]}")
     own = np.where(backward, turned[own], own)
     return ModulePaths(own.astype(np.int32), texts)
 
 
 def _joined(texts: Strings, above: int, name: str) -> str:
     own = name.removeprefix(MODULE)
-    return f"{texts[above]} / {own}" if above >= 0 else own
+    return f"{texts[above]}{PATH_SEPARATOR}{own}" if above >= 0 else own

@@ -6,8 +6,9 @@ import numpy as np
 
 from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.common.lanes import lane_numbers
-from tracetui.analysis.common.trees import forest, nearest
+from tracetui.analysis.common.trees import disorderly_lanes, forest, nearest, nearest_slice
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.membership import index_of
 from tracetui.model.trace import Int32, Kind, Trace
 
 
@@ -16,6 +17,12 @@ def latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
 
     The first one where all of them start later; -1 where no candidate has the id.
     """
+    index = index_of(ids, wanted)
+    return _latest(ids, start, wanted, moment) if index is None else index
+
+
+def _latest(ids: Int64, start: Int64, wanted: Int64, moment: Int64) -> Int64:
+    """The same where ids repeat or lie far apart."""
     if len(ids) == 0:
         return np.full(len(wanted), -1, np.int64)
     order = np.lexsort((start, ids))
@@ -78,15 +85,22 @@ def _join_merged(trace: Trace, calls: Int64, gpu: Int64, joined: Int64) -> Int64
 
 def around(trace: Trace, inner: Int64, outer: Int64) -> Int32:
     """For every slice among `inner` the innermost of the `outer` slices around it (R3.8)."""
-    mask = np.zeros(len(trace.slices), bool)
-    mask[inner] = mask[outer] = True
-    rows = np.flatnonzero(mask)
-    mask[inner] = False
-    is_outer = mask[rows]
-    above = nearest(forest(trace, rows), is_outer)
-    result = np.full(len(trace.slices), -1, np.int32)
-    enclosing = row_of(rows, above)
-    result[rows[~is_outer]] = enclosing[~is_outer]
+    slices = trace.slices
+    is_outer = np.zeros(len(slices), bool)
+    is_outer[outer] = True
+    is_outer[inner] = False
+    result = np.full(len(slices), -1, np.int32)
+    result[inner] = nearest_slice(trace, is_outer)[inner]
+    mixed = disorderly_lanes(trace)[slices.lane[inner]]
+    if mixed.any():
+        # There the tree depends on which slices take part.
+        is_outer[inner[mixed]] = True
+        rows = np.flatnonzero(is_outer)
+        rows = rows[disorderly_lanes(trace)[slices.lane[rows]]]
+        is_outer[inner[mixed]] = False
+        enclosing = row_of(rows, nearest(forest(trace, rows), is_outer[rows]))
+        asked = ~is_outer[rows]
+        result[rows[asked]] = enclosing[asked]
     return result
 
 
@@ -112,6 +126,6 @@ def prefer_named(trace: Trace, owner: Int32, rows: Int64, launch: Int32, ops: In
     named = row_of(ops, latest(slices.external[ops], slices.start[ops], wanted, moment))
     good: Bool = (named >= 0) & (wanted > 0)
     good &= slices.start[named] <= moment
-    process = lane_numbers(trace).process[slices.lane]
-    good &= (process[named] == process[call]) | (slices.kind[call] != Kind.RUNTIME)
+    process, lane = lane_numbers(trace).process, slices.lane
+    good &= (process[lane[named]] == process[lane[call]]) | (slices.kind[call] != Kind.RUNTIME)
     owner[rows[good]] = named[good]

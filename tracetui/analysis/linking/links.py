@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.linking.joining import around, external_ids_name_ops, join_launches, pass_on, prefer_named
-from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.linking.recorded_steps import step_annotations
 from tracetui.model.intervals import Int64
+from tracetui.model.membership import without
 from tracetui.model.trace import GPU_WORK, Int32, Kind, Trace
 
 NO_GPU = (
@@ -100,7 +101,7 @@ def op_rows(trace: Trace) -> Int64:
 
     def find() -> Int64:
         rows = trace.slices.of_kind(Kind.CPU_OP)
-        return rows[~np.isin(rows, steps(trace).row)]
+        return without(rows, step_annotations(trace))
 
     return trace.remember("op rows", find)
 
@@ -129,8 +130,9 @@ def _make(trace: Trace) -> Links:
     launch[gpu] = join_launches(trace, calls, gpu)
     work = gpu[launch[gpu] >= 0]
     work = work[np.argsort(launch[work], kind="stable")]
-    launches, first = np.unique(launch[work], return_index=True)
-    bounds = np.append(first, len(work)).astype(np.int64)
+    ranked = launch[work]
+    first = np.flatnonzero(np.append(len(ranked) > 0, ranked[1:] != ranked[:-1]))[: len(ranked)]
+    launches, bounds = ranked[first].astype(np.int64), np.append(first, len(work))
     ops = op_rows(trace)
     trusted = external_ids_name_ops(trace, gpu)
     owner = around(trace, calls, ops)
@@ -140,7 +142,7 @@ def _make(trace: Trace) -> Links:
     if trusted:
         named = np.concatenate([calls, gpu[~replayed[gpu]]])
         prefer_named(trace, owner, named, launch, ops)
-    notes = np.setdiff1d(slices.of_kind(Kind.ANNOTATION), steps(trace).row, assume_unique=True)
+    notes = without(slices.of_kind(Kind.ANNOTATION), step_annotations(trace))
     annotation = around(trace, calls, notes)
     pass_on(annotation, gpu, launch)
-    return Links(gpu, launches.astype(np.int64), launch, owner, annotation, work, bounds, trusted)
+    return Links(gpu, launches, launch, owner, annotation, work, bounds, trusted)

@@ -1,5 +1,7 @@
 """The step of every slice: CPU slices by time, GPU activities by their launch, never by their own time (R3.3).
 
+A range of time holds what ran in it, slices and GPU activities alike by their own time (R3.58).
+
 Where steps of several threads overlap, a thread of the autograd engine belongs to the thread whose ops it
 differentiates (R3.6).
 """
@@ -9,28 +11,51 @@ from __future__ import annotations
 import numpy as np
 
 from tracetui.analysis import columns as col
-from tracetui.analysis.common.groups import distinct
+from tracetui.analysis.common.groups import count_within
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.linking.autograd import autograd
-from tracetui.analysis.linking.links import links, op_rows
+from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.step_sources import no_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.errors import UsageError
-from tracetui.model.intervals import Bool, Int64
+from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL, Column, numbers
+from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import GPU_WORK, Kind, Trace
-
-MIN_COMPLETE_SHARE = 0.75
-"""Minimum contents of a complete step, relative to the median of the others."""
 
 
 def step_index(trace: Trace, rows: Int64) -> Int64:
-    """Index in `steps(trace)` of each CPU slice or GPU activity, -1 outside of all steps or without a launch."""
+    """Index in `steps(trace)` of each CPU slice or GPU activity, -1 outside of all steps.
+
+    A GPU activity without a launch has none either, unless the steps are runs of a name: see `placed_by_start`.
+    """
     launch = links(trace).launch[rows].astype(np.int64)
     source = np.where(launch >= 0, launch, rows)
     index = step_at(trace, trace.slices.start[source], trace.slices.lane[source].astype(np.int64))
     unlaunched = np.isin(trace.slices.kind[rows], GPU_WORK) & (launch < 0)
+    if has_named_steps(trace) and unlaunched.any():
+        unlaunched[unlaunched] = np.isin(rows[unlaunched], before_capture(trace))
     return np.where(unlaunched, -1, index)
+
+
+def has_named_steps(trace: Trace) -> bool:
+    """Whether the steps are runs of an annotation, a function, a module or an operator that the user chose by name.
+
+    As in every region, GPU activities without a launch record then belong to the step in which they start, which is a
+    guess (R3.3). Servers launch so far ahead that it would be a bad one.
+    """
+    chosen_steps = trace.chosen_steps
+    if chosen_steps is None or chosen_steps.is_served:
+        return False
+    named = (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP)
+    return bool(np.isin(trace.slices.kind[chosen_steps.rows], named).all())
+
+
+def placed_by_start(trace: Trace) -> Int64:
+    """The GPU activities without launch record that belong to a step because they start in it, in order of start."""
+    gpu = links(trace).gpu
+    alone = gpu[links(trace).launch[gpu] < 0]
+    return np.compress(step_index(trace, alone) >= 0, alone)
 
 
 def step_at(trace: Trace, moment: Int64, lane: Int64) -> Int64:
@@ -39,22 +64,56 @@ def step_at(trace: Trace, moment: Int64, lane: Int64) -> Int64:
     return trace_steps.of_moment(moment, autograd(trace).home[lane] if trace_steps.overlap else lane)
 
 
-def within(trace: Trace, rows: Int64, step: int | None) -> Int64:
-    """The rows that belong to the step with a number; all of them for None.
+def within(trace: Trace, rows: Int64, part: Part | None) -> Int64:
+    """The rows that belong to the step with a number, or run within a range of time; all of them for None.
 
     Raises: UsageError when no step has the number.
     """
-    if step is None:
+    if part is None:
         return rows
-    wanted = chosen(trace, step)
+    if isinstance(part, TimeRange):
+        return rows[part.touched(trace.slices.start[rows], trace.slices.end[rows])]
+    wanted = chosen(trace, part)
+    rows = _around(trace, rows, wanted)
     return rows[np.isin(step_index(trace, rows), wanted)]
+
+
+def _around(trace: Trace, rows: Int64, wanted: Int64) -> Int64:
+    """The rows that may belong to some steps: what decides about them lies between the first start and the last end.
+
+    Working the step out takes several times as long, and most rows belong to other steps.
+    """
+    every = steps(trace)
+    launch = links(trace).launch[rows]
+    moment = trace.slices.start[np.where(launch >= 0, launch, rows)]
+    return np.compress((moment >= every.start[wanted].min()) & (moment < every.end[wanted].max()), rows)
+
+
+def time_within(trace: Trace, rows: Int64, part: Part | None) -> Int64:
+    """For how long (ns) each slice ran, of a range of time within it."""
+    if isinstance(part, TimeRange):
+        return part.covered(trace.slices.start[rows], trace.slices.end[rows])
+    return trace.slices.dur[rows]
+
+
+def index_in_step(trace: Trace, every: Int64, rows: Int64, part: Part | None) -> Int64:
+    """Index of each row, from 1, among those of `every` in its step; the rows are in the order of `every`."""
+    if not isinstance(part, TimeRange):
+        return count_within(step_index(trace, rows))
+    return count_within(step_index(trace, every))[np.isin(every, rows)]
 
 
 def activities_of_step(trace: Trace, index: int) -> Int64:
     """The GPU activities launched in one of `steps(trace)`, in order of start."""
-    gpu = links(trace).gpu
-    belongs: Int64 = trace.remember("steps of GPU work", lambda: step_index(trace, gpu))
-    return np.compress(belongs == index, gpu)
+
+    def make() -> tuple[Int64, Int64]:
+        gpu = links(trace).gpu
+        belongs = step_index(trace, gpu)
+        order = np.argsort(belongs, kind="stable")
+        return gpu[order], np.searchsorted(belongs[order], np.arange(len(steps(trace)) + 1))
+
+    by_step, bounds = trace.remember("GPU activities by step", make)
+    return np.asarray(by_step[bounds[index] : bounds[index + 1]])
 
 
 def before_capture(trace: Trace) -> Int64:
@@ -94,37 +153,16 @@ def _first_launched(trace: Trace, place: Int64) -> Int64:
     return np.asarray(first[place[gpu]])
 
 
-def partial_steps(trace: Trace) -> Bool:
-    """Mask of `steps(trace)` that the profiler truncated: the first or last of a thread with far less in it (R3.6).
-
-    A guess by count: fewer than three quarters of the median of the thread's other steps in GPU activities, or in ops
-    where nothing ran on a GPU. With fewer than three steps nothing is known.
-    """
-
-    def find() -> Bool:
-        every = steps(trace)
-        rows = links(trace).gpu if len(links(trace).launched) else op_rows(trace)
-        index = step_index(trace, rows)
-        held = np.bincount(index[index >= 0], minlength=len(every))
-        partial = np.zeros(len(every), bool)
-        for lane in distinct(every.lane).tolist():
-            mine = np.flatnonzero(every.lane == lane)
-            for end in (0, -1) if len(mine) > 2 else ():
-                others = np.delete(held[mine], end)
-                partial[mine[end]] = held[mine[end]] < MIN_COMPLETE_SHARE * np.median(others)
-        return partial
-
-    return trace.remember("partial steps", find)
-
-
-def chosen(trace: Trace, step: int | None) -> Int64:
-    """Indices of the steps with a number, of all steps for None.
+def chosen(trace: Trace, step: Part | None) -> Int64:
+    """Indices of the steps with a number, of those that are open within a range of time, of all steps for None.
 
     Raises: UsageError when no step has the number.
     """
     every = steps(trace)
     if step is None:
         return np.arange(len(every))
+    if isinstance(step, TimeRange):
+        return np.flatnonzero(step.touched(every.start, every.end))
     matching = every.labelled(step)
     if len(matching):
         return matching

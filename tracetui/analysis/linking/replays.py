@@ -2,7 +2,7 @@
 
 A replay is what one `cudaGraphLaunch` put on the GPU (R3.38). Replays of the same kernels in the same order, with the
 same graph id where one is recorded, are of one graph. The profiler may lose nodes, and conditional nodes repeat, so
-replays of one real graph can differ and then count as several (R3.41). The captured op of a node is not determined.
+replays of one real graph can differ and then count as several (R3.41). `graph_nodes` has what captured each node.
 """
 
 from __future__ import annotations

@@ -1,25 +1,43 @@
 """The steps of a trace, and the step of a time on a thread.
 
-A step is a slice named `ProfilerStep#N` on a CPU lane (R3.1). Its interval identifies it; the number is only a label
-and may repeat. Where several threads run a profiler loop each, a thread belongs to its own steps, and any other thread
-of the process to the only step that is open at the time (R3.6). `placement` assigns the threads of the autograd engine
-to those of the forward pass first.
+A step is a slice named `ProfilerStep#N` on a CPU lane (R3.1). A trace without these has the steps that inference
+servers name, or that its frames, graphs or kernels show (R3.75, R3.76), or those that the user chose. Its interval
+identifies a step; the number is only a label and may repeat. Where several threads run a loop each, a thread belongs to
+its own steps, and any other thread of the process to the only step that is open at the time (R3.6). `placement` assigns
+the threads of the autograd engine to those of the forward pass first.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.analysis.common.lanes import lane_numbers
-from tracetui.model.intervals import Int64
-from tracetui.model.trace import Kind, Trace
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.recorded_steps import profiler_steps
+from tracetui.analysis.linking.repeating import graph_series, kernel_series, merged
+from tracetui.analysis.linking.step_names import FORWARD, pattern_words
+from tracetui.analysis.linking.step_series import (
+    MAX_COVERAGE_DIFFERENCE,
+    StepSeries,
+    annotated_series,
+    frame_series,
+    lookup_series,
+    partners,
+)
+from tracetui.model.intervals import Int64, union
+from tracetui.model.native_nesting import insertion_index
+from tracetui.model.trace import Trace
 
-STEP_NAME = re.compile(r"ProfilerStep#(\d+)")
+ANNOTATION = "annotation "
+"""How `found_by` of annotations begins."""
+NAMES_NONE = ": this recording names no steps"
+"""What is said of steps that are calls."""
+PROFILER_STEP = "profiler step"
+"""How the steps of the profiler are found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +54,14 @@ class Steps:
     """The lane on which the step was recorded."""
     process: Int64
     """The process number of every lane of the trace; unlike the others not one entry per step."""
+    found_by: str = PROFILER_STEP
+    """How they were found: `profiler step`, `annotation step[`, `frame FILE: FUNCTION`, `repeating kernels`."""
+    words: str = ""
+    """What they are, in a sentence without a full stop; empty for the steps of the profiler."""
+    is_guess: bool = False
+    """Whether a step may begin elsewhere."""
+    is_served: bool = False
+    """Whether they are those of an inference server, or found as such, of which some may be idle."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -75,7 +101,7 @@ class Steps:
         """The one of `members` (indices in order of start) that contains each time: the innermost of nested ones."""
         if len(members) == 0:
             return np.full(len(moment), -1, np.int64)
-        position = np.searchsorted(self.start[members], moment, side="right") - 1
+        position = insertion_index(self.start[members], moment, side="right") - 1
         index = np.where(position >= 0, members[position], -1)
         while (over := (index >= 0) & (moment >= self.end[index])).any():
             index[over] = self._outer[index[over]]
@@ -101,21 +127,103 @@ def steps(trace: Trace) -> Steps:
     return trace.remember("steps", lambda: _find(trace))
 
 
+def found_series(trace: Trace) -> StepSeries | None:
+    """The steps of a trace without `ProfilerStep`, by the first rule that finds some; None where no rule does."""
+    annotated = _annotated(trace)
+    annotated = [each for each in annotated if each.name != FORWARD] or annotated
+    if annotated:
+        return _preferred(trace, annotated)
+    for series in (frame_series(trace), lookup_series(trace), [*graph_series(trace), *kernel_series(trace)]):
+        widest = _widest(trace, series)
+        if widest is not None:
+            return widest
+    return None
+
+
+def candidate_series(trace: Trace) -> list[StepSeries]:
+    """Every series that some rule finds, in order of preference."""
+    rules = (_annotated, frame_series, lookup_series, graph_series, kernel_series)
+    return trace.remember("candidate series", lambda: [series for rule in rules for series in rule(trace)])
+
+
+def launched_in(trace: Trace, start: Int64, end: Int64) -> int:
+    """GPU activities launched in windows, on any thread, as steps count them (R3.3)."""
+
+    def make() -> Int64:
+        joined = links(trace)
+        return np.sort(np.repeat(trace.slices.start[joined.launches], joined.counts))
+
+    moments = trace.remember("launches of activities", make)
+    starts, ends = union(start, end)
+    return int((np.searchsorted(moments, ends) - np.searchsorted(moments, starts)).sum())
+
+
 def _find(trace: Trace) -> Steps:
-    slices = trace.slices
-    if trace.chosen_steps is not None:
-        chosen = trace.chosen_steps
-        return _steps(trace, chosen.rows, np.arange(1, len(chosen.rows) + 1), chosen.end)
-    numbers = {}
-    for name_id, name in enumerate(trace.names):
-        match = STEP_NAME.fullmatch(name)
-        if match and len(match[1]) <= 18:
-            numbers[name_id] = int(match[1])
-    rows = slices.of_kind(Kind.ANNOTATION, Kind.CPU_OP)
-    rows = rows[np.isin(slices.name[rows], list(numbers))]
-    rows = rows[np.argsort(slices.start[rows], kind="stable")]
-    number = np.array([numbers[name_id] for name_id in slices.name[rows].tolist()], np.int64)
-    return _steps(trace, rows, number)
+    chosen = trace.chosen_steps
+    if chosen is not None:
+        number = np.arange(1, len(chosen.rows) + 1)
+        return replace(
+            _steps(trace, chosen.rows, number, chosen.end),
+            found_by=chosen.found_by,
+            words=chosen.words,
+            is_guess=chosen.is_guess,
+            is_served=chosen.is_served,
+        )
+    recorded = profiler_steps(trace)
+    series = None if len(recorded.row) else found_series(trace)
+    if series is None:
+        return _steps(trace, recorded.row, recorded.number)
+    return replace(
+        _steps(trace, series.rows, np.arange(1, len(series.rows) + 1), series.end),
+        found_by=series.found_by,
+        words=series.words + ("" if series.found_by.startswith(ANNOTATION) or series.is_guess else NAMES_NONE),
+        is_guess=series.is_guess,
+        is_served=True,
+    )
+
+
+def _annotated(trace: Trace) -> list[StepSeries]:
+    return [merged(trace, series) for series in annotated_series(trace)]
+
+
+def _preferred(trace: Trace, series: list[StepSeries]) -> StepSeries:
+    """Of several families of annotations the one that covers most GPU activities; of nested ones that cover the same
+    the inner one.
+    """
+    total = max(len(links(trace).gpu), 1)
+    covered = {each.name: launched_in(trace, each.start(trace), each.end) / total for each in series}
+    best = series[0]
+    for each in series[1:]:
+        gain = covered[each.name] - covered[best.name]
+        if gain >= MAX_COVERAGE_DIFFERENCE or (gain > -MAX_COVERAGE_DIFFERENCE and _encloses(trace, best, each)):
+            best = each
+    around = [pattern_words(each.name) for each in series if each is not best and _encloses(trace, each, best)]
+    inside = [pattern_words(each.name) for each in series if each is not best and _encloses(trace, best, each)]
+    words = best.words
+    if around:
+        words += f", inside {' and '.join(around)}"
+    if inside:
+        words += f", which enclose {' and '.join(inside)}"
+    return replace(best, words=words)
+
+
+def _widest(trace: Trace, series: list[StepSeries]) -> StepSeries | None:
+    """The first series, or a later one that covers more: a server replays graphs in some of its steps only.
+
+    None where none of what ran on the GPU was launched in them: such calls only wait for another process.
+    """
+    total = len(links(trace).gpu)
+    covered = [launched_in(trace, each.start(trace), each.end) for each in series]
+    if total and not any(covered):
+        return None
+    least = max(covered, default=0) - MAX_COVERAGE_DIFFERENCE * total
+    return next((each for each, count in zip(series, covered, strict=True) if count >= least), None)
+
+
+def _encloses(trace: Trace, outer: StepSeries, inner: StepSeries) -> bool:
+    """Whether the slices of two series lie one in one."""
+    matched = int((partners(trace, outer.rows, inner.rows) >= 0).sum())
+    return matched > 0 and 2 * matched >= max(len(outer.rows), len(inner.rows))
 
 
 def _steps(trace: Trace, rows: Int64, number: Int64, end: Int64 | None = None) -> Steps:

@@ -28,7 +28,10 @@ def memory_curves(trace: Trace) -> tuple[Counter, ...]:
 
     Names are short, for the column of lane names: `mem`, `Δmem` where only the change is known, `res`.
     """
-    allocations = allocator(trace)
+    return trace.remember("memory curves", lambda: _curves(allocator(trace)))
+
+
+def _curves(allocations: Allocator) -> tuple[Counter, ...]:
     every = range(len(allocations.devices))
     devices = [number for number in every if not allocations.devices[number].startswith(CPU)] or list(every)
     curves = []

@@ -12,14 +12,20 @@ import numpy as np
 from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.linking.links import links, no_gpu
-from tracetui.analysis.linking.placement import within
+from tracetui.analysis.linking.placement import time_within, within
 from tracetui.model.intervals import Int64
+from tracetui.model.losses import Loss
 from tracetui.model.table import NULL, Table, coded, micros, numbers, texts
+from tracetui.model.time_range import Part
 from tracetui.model.trace import Kind, Trace
 
 NO_COPIES = "Nothing was copied or filled on the GPU."
 PAGEABLE = re.compile(r"\bpageable\b", re.IGNORECASE)
 """Pattern of copies from or to pageable host memory."""
+TO_HOST = re.compile(r"DtoH|DeviceToHost", re.IGNORECASE)
+"""Pattern of copies from the GPU to the CPU."""
+DIRECTED = re.compile(r"[HDAPU]to[HDAPU]|(Host|Device|Peer)\w*To\w*(Host|Device|Peer)|Memset|Fill", re.IGNORECASE)
+"""Pattern of copies whose name says from which memory to which they go, and of fills, which go to none."""
 _ADVICE = (
     (
         re.compile(r"(HtoD|HostToDevice).*pageable", re.IGNORECASE),
@@ -35,10 +41,15 @@ _ADVICE = (
 """Hints by the name of a copy; the first match counts."""
 
 
-def copy_rows(trace: Trace, step: int | None = None) -> Int64:
+def copy_rows(trace: Trace, step: Part | None = None) -> Int64:
     """Rows of the copies and fills of the trace or of a step, by start."""
     rows = links(trace).gpu
     return within(trace, rows[np.isin(trace.slices.kind[rows], (Kind.MEMCPY, Kind.MEMSET))], step)
+
+
+def lacks_directions(trace: Trace) -> bool:
+    """Whether there are copies of which nothing says from which memory to which they went."""
+    return Loss.COPY_DIRECTIONS in trace.quality.format_losses and bool((trace.slices.kind == Kind.MEMCPY).any())
 
 
 def bytes_of(trace: Trace, rows: Int64) -> Int64:
@@ -46,7 +57,7 @@ def bytes_of(trace: Trace, rows: Int64) -> Int64:
     return trace.work_args.number("bytes", trace.slices.event[rows])
 
 
-def copies(trace: Trace, step: int | None = None) -> Table:
+def copies(trace: Trace, step: Part | None = None) -> Table:
     """One row per kind of copy, the longest in sum first."""
     rows = copy_rows(trace, step)
     size, dur = bytes_of(trace, rows), trace.slices.dur[rows]
@@ -57,7 +68,7 @@ def copies(trace: Trace, step: int | None = None) -> Table:
     timed = known & (dur > 0)
     spent = kinds.sum(np.where(timed, dur, 0))
     rated = spent > 0
-    total, longest = kinds.sum(dur), kinds.largest(dur)
+    total, longest = kinds.sum(time_within(trace, rows, step)), kinds.largest(dur)
     names = [trace.names[number] for number in kinds.key.tolist()]
     table = Table(
         (

@@ -18,14 +18,17 @@ from tracetui.analysis.linking.links import names_of
 from tracetui.analysis.linking.placement import chosen, step_at
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.memory.allocator import CPU, Allocator, allocator, causes
-from tracetui.analysis.memory.copies import copies
+from tracetui.analysis.memory.copies import copies, copy_rows
 from tracetui.model.intervals import Int64
+from tracetui.model.losses import Loss
 from tracetui.model.quantities import moment, size
 from tracetui.model.strings import Strings
 from tracetui.model.table import NULL, Column, Table, coded, micros, numbers, texts
-from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.model.time_range import Part, TimeRange
+from tracetui.model.trace import Kind, Trace
 
 NO_MEMORY = "No allocations were recorded. Record with profile_memory=True."
+NOT_IN_FORMAT = "This file format has no allocator events: export the trace as JSON, with profile_memory=True."
 OLDER = "(older than the recording)"
 """Stands for the op of what was allocated before the recording."""
 _EVENTS = Strings(["alloc", "free", "out of memory"])
@@ -33,13 +36,16 @@ _MAX_NAMED_OPS = 4
 """Maximum ops listed per chain."""
 
 
-def memory(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+def memory(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """Every allocator event in order of time; or by op, by device, or copies by kind."""
     if by == "copy":
         return copies(trace, step)
     allocations = allocator(trace)
     index = step_at(trace, allocations.time, allocations.lane)
-    rows = np.arange(len(allocations)) if step is None else np.flatnonzero(np.isin(index, chosen(trace, step)))
+    if isinstance(step, TimeRange):
+        rows = np.flatnonzero(step.touched(allocations.time, allocations.time))
+    else:
+        rows = np.arange(len(allocations)) if step is None else np.flatnonzero(np.isin(index, chosen(trace, step)))
     if by == "op":
         return _by_op(trace, allocations, rows)
     if by == "device":
@@ -220,10 +226,15 @@ def chain_of(trace: Trace, row: int) -> str | None:
     return " ▸ ".join(trace.name_of(above) for above in rows[-_MAX_NAMED_OPS:])
 
 
+def no_allocations(trace: Trace) -> str:
+    """Why a trace without allocator events has none, and how to record them."""
+    return NOT_IN_FORMAT if Loss.MEMORY_EVENTS in trace.quality.format_losses else NO_MEMORY
+
+
 def _note(trace: Trace, allocations: Allocator, rows: Int64) -> str:
     if len(allocations) == 0:
-        more = " --by copy (b in the app) lists what was copied." if len(trace.slices.of_kind(*GPU_WORK)) else ""
-        return NO_MEMORY + more
+        more = " Grouped by copy, this pane lists what was copied." if len(copy_rows(trace)) else ""
+        return no_allocations(trace) + more
     peaks = allocations.peak(rows)
     devices = [number for number in peaks if not allocations.devices[number].startswith(CPU)]
     parts = [_peak_words(trace, allocations, number, peaks[number]) for number in devices or peaks]

@@ -4,7 +4,23 @@
 """
 
 from tracetui.analysis.names.decode import decode
-from tracetui.analysis.names.decoded import LAYOUT_CONVERSION, MAX_SHORT_NAME, OPERAND_CONVERSION, Decoded, Family
+from tracetui.analysis.names.decoded import (
+    LAYOUT_CONVERSION,
+    MAX_SHORT_NAME,
+    OPERAND_CONVERSION,
+    Decoded,
+    Family,
+    Purpose,
+)
 from tracetui.analysis.names.text import normalised
 
-__all__ = ["LAYOUT_CONVERSION", "MAX_SHORT_NAME", "OPERAND_CONVERSION", "Decoded", "Family", "decode", "normalised"]
+__all__ = [
+    "LAYOUT_CONVERSION",
+    "MAX_SHORT_NAME",
+    "OPERAND_CONVERSION",
+    "Decoded",
+    "Family",
+    "Purpose",
+    "decode",
+    "normalised",
+]

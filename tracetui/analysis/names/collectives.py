@@ -73,7 +73,8 @@ def collective(name: ParsedName) -> Decoded | None:
             return Decoded(
                 family=Family.COMMUNICATION,
                 operation="collective",
-                library="NCCL",
+                # RCCL numbers its generic kernels by how far they are unrolled, NCCL does not.
+                library="RCCL" if name.base[-1].isdigit() else "NCCL",
                 op="Generic",
                 warnings=(_GENERIC, _WAITING),
                 inferred=frozenset({"library"}),

@@ -14,8 +14,10 @@ from tracetui.analysis.names.cublas import cublas, nvjet
 from tracetui.analysis.names.cutlass import cutlass, cutlass_template
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.inductor import inductor
+from tracetui.analysis.names.library import library_of
 from tracetui.analysis.names.native import native
 from tracetui.analysis.names.others import by_words, memory, user_kernel
+from tracetui.analysis.names.purpose import purpose_of
 from tracetui.analysis.names.rocm import rocm, tensile
 from tracetui.analysis.names.text import ParsedName, name_parts
 from tracetui.analysis.names.trtllm import trtllm
@@ -28,6 +30,8 @@ _BY_KIND = {
     Kind.GPU_ANNOTATION: Family.ANNOTATION,
     Kind.RUNTIME: Family.RUNTIME,
     Kind.SYNC: Family.RUNTIME,
+    Kind.GRAPH_EVENT: Family.RUNTIME,
+    Kind.GRAPH_HOST: Family.RUNTIME,
     Kind.PYTHON: Family.PYTHON,
     Kind.MEMCPY: Family.COPY,
     Kind.MEMSET: Family.COPY,
@@ -68,7 +72,17 @@ def decode(name: str, kind: Kind = Kind.KERNEL, custom_ops: frozenset[str] = fro
         return replace(found, short=cut(name), sentence="")
     else:
         found = _kernel(parts, custom_ops)
+    found = _completed(found, parts)
     return replace(found, short=cut(found.short or short_of(found, parts)), sentence=sentence_of(found, parts))
+
+
+def _completed(decoded: Decoded, parts: ParsedName) -> Decoded:
+    """The same with its library, where that follows from the rest of the name, and its purpose."""
+    library, likely = library_of(decoded, parts)
+    decoded = replace(decoded, library=library)
+    purpose, serving = purpose_of(decoded, parts)
+    inferred = decoded.inferred - {"library"} | ({"library"} if likely else set())
+    return replace(decoded, purpose=purpose, serving=serving, inferred=inferred)
 
 
 def _kernel(parts: ParsedName, custom_ops: frozenset[str]) -> Decoded:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 
 class Family(IntEnum):
@@ -27,6 +27,31 @@ class Family(IntEnum):
     OVERHEAD = 11
 
 
+class Purpose(StrEnum):
+    """What a kernel does in a model, finer than its family."""
+
+    GEMM = "gemm"
+    CONVOLUTION = "convolution"
+    ATTENTION = "attention"
+    COMMUNICATION = "communication"
+    ROUTING = "moe routing"
+    """Choosing experts, moving tokens to them and back on the same device."""
+    NORM = "norm"
+    ACTIVATION = "activation"
+    QUANTISATION = "quantise"
+    KV_CACHE = "kv cache"
+    ROPE = "rope"
+    SAMPLING = "sampling"
+    EMBEDDING = "embedding"
+    SCHEDULING = "scheduling"
+    """Positions, lengths and ids of the tokens of the next step."""
+    COPY = "copy"
+    """Copies, fills, gathers, transposes."""
+    REDUCTION = "reduction"
+    POINTWISE = "pointwise"
+    OTHER = "other"
+
+
 LAYOUT_CONVERSION = "layout conversion"
 """Operation of kernels that rearrange a tensor between NCHW and NHWC and compute nothing."""
 OPERAND_CONVERSION = "operand conversion"
@@ -44,6 +69,10 @@ class Decoded:
     """Family for colours and sums."""
     operation: str
     """Finer than the family: gemm, gemm helper, attention, softmax, sort, layout conversion, ...; `unknown`."""
+    purpose: Purpose = Purpose.OTHER
+    """What it does in a model."""
+    serving: bool = False
+    """Whether that purpose holds only where a model is served: a training program sorts other things than logits."""
     library: str | None = None
     """Who wrote or generated it: cuBLAS nvjet, CUTLASS 3.x, Inductor, PyTorch, NCCL, Tensile, ..."""
     vendor: str | None = None

@@ -310,7 +310,11 @@ def _tile(name: ParsedName) -> Decoded:
 def _named(name: ParsedName, parts: dict[str, str | None], family: Family, sort: str, op: str | None) -> Decoded:
     sizes = {"half": "2-byte", "dword": "4-byte", "byte": "1-byte"}
     types = types_in(" ".join(name.arguments))
-    library = "MIOpen" if not name.base.startswith(("wvSplitK", "gemm_xdl")) else "ROCm skinny products"
+    library = "MIOpen"
+    if name.base.startswith("wvSplitK"):
+        library = "vLLM ROCm"
+    elif name.base.startswith("gemm_xdl"):
+        library = "composable kernel"
     return Decoded(
         family=family,
         operation=sort,
@@ -328,6 +332,8 @@ def _aiter(name: ParsedName) -> Decoded | None:
     """AITER's own kernels tell in words what they do; other families are left to the words."""
     types = types_in(name.text)
     text = name.base.lower()
+    if "metadata" in text:
+        return None
     if "gemm" not in text and "norm" not in text and "attn" not in text and "mla" not in text:
         return None
     if "gemm" in text:

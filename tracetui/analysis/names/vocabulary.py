@@ -110,7 +110,7 @@ _RULES = (
     ),
     _Rule(Family.POINTWISE, "rope", "[mrt]?rope rotary sbhd", "[a-z]*norm"),
     _Rule(Family.REDUCTION, "routing", _ROUTING, "[a-z]*norm batch expand_input_rows"),
-    _Rule(Family.REDUCTION, "softmax", "(?:log_?)?[a-z]*softmax[a-z]* log_?sum_?exp sparsemax sinkhorn"),
+    _Rule(Family.REDUCTION, "softmax", "(?:log_?)?[a-z]*softmax[a-z]* soft_max log_?sum_?exp sparsemax sinkhorn"),
     _Rule(Family.REDUCTION, "loss", "[a-z]*entropy nll [a-z]*loss(?:es)? kl_?div jsd tv_distance ctc"),
     _Rule(
         Family.REDUCTION,
@@ -123,7 +123,7 @@ _RULES = (
         "[a-z]*conv convolve convolution winograd [fb]prop [dw]grad s?cudnn depthwise",
         "im_2_col embedding layout",
     ),
-    _Rule(Family.ATTENTION, "attention", _OTHER_ATTENTION, "rope [a-z]*norm metadata indexer_k quant"),
+    _Rule(Family.ATTENTION, "attention", _OTHER_ATTENTION, "rope [a-z]*norm metadata indexer_k quant inputs"),
     _Rule(
         Family.REDUCTION,
         "scan",
@@ -186,7 +186,7 @@ _RULES = (
     _Rule(
         Family.COPY,
         "copy",
-        """[a-z]*copy copies mem_?cpy cat concat[a-z]* [a-z]*cat_?array pad padding unpad split convert[a-z]*
+        """[a-z]*copy copies mem_?cpy cpy cat concat[a-z]* [a-z]*cat_?array pad padding unpad split convert[a-z]*
         store load save transfer (?:un)?pack roll flip (?:un)?fold to_jagged jagged_to reshape relayout layout
         im_2_col col_2_im im_2_d_2_col repeat expand shuffle bitcast cast truncate (?:de)?compress masked_select""",
     ),
@@ -211,8 +211,8 @@ _RULES = (
         """element_?wise point_?wise functor add sub mul mult multiply div scaled? scal shift bias clamp clip
         where mask masked lerp exp log sin cos sqrt rsqrt pow neg abs fma cross axpy unary binary ternary
         transform for_?each parallel_for map op_(?:[0-9]_d_)?tensor combine mix gate gated gating blend
-        penalt(?:y|ies) bit_?mask accumulate element residual merge lstm gru rnn modulate apply update increment
-        stencil cuda_code_gen fuser assert flag""",
+        penalt(?:y|ies) temperature bin_bcast bit_?mask accumulate element residual merge lstm gru rnn modulate
+        apply update increment stencil cuda_code_gen fuser assert flag""",
     ),
     _Rule(
         Family.POINTWISE,

@@ -171,7 +171,9 @@ def _collective(decoded: Decoded) -> str:
     operation = next(
         (flag for flag in decoded.flags if flag in ("sum", "prod", "minmax", "premulsum", "sumpostdiv")), ""
     )
-    brand = {"NCCL": "NCCL", "DeepEP": "DeepEP", "NVSHMEM": "NVSHMEM", "expert parallelism": "EP"}.get(library, "")
+    brand = {"NCCL": "NCCL", "RCCL": "NCCL", "DeepEP": "DeepEP", "NVSHMEM": "NVSHMEM", "expert parallelism": "EP"}.get(
+        library, ""
+    )
     op = decoded.op or ""
     kind = decoded.a if brand != "DeepEP" else None
     return " ".join(part for part in ("" if op.startswith(brand.lower()) else brand, op, kind, operation) if part)

@@ -17,7 +17,7 @@ or with the recording.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,9 +25,13 @@ from tracetui.analysis.common.lanes import is_named, lane_numbers
 from tracetui.analysis.common.trees import forest, nearest, subtree_sums
 from tracetui.analysis.linking.joining import latest, row_of
 from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.placement import time_within, within
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import TOLERANCE, Bool, Int64, nest, sorted_order
+from tracetui.model.membership import is_among, without
+from tracetui.model.native_nesting import insertion_index
 from tracetui.model.strings import Strings
+from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
 
 COLLECTIVE = re.compile(r"(nccl|gloo|mpi|ucc|xccl):")
@@ -129,6 +133,8 @@ _KINDS = (Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OVERHEAD)
 _ON_DEVICE = (*GPU_WORK, Kind.GPU_ANNOTATION, Kind.SYNC)
 _NAMED = (Kind.CPU_OP, Kind.ANNOTATION)
 """Kinds that an `External id` may name."""
+_FEW_ROWS = 2_000
+"""Maximum rows that are inserted one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,13 +170,21 @@ class Costs:
 
     def merged(self, other: Costs) -> Costs:
         """The slices of both in order of their rows, which ascend in either; they share their texts."""
-        is_new = np.zeros(len(self.row) + len(other.row), bool)
-        is_new[np.searchsorted(self.row, other.row) + np.arange(len(other.row))] = True
-        is_old = ~is_new
+        index = np.searchsorted(self.row, other.row) + np.arange(len(other.row))
+        total = len(self.row) + len(other.row)
+        is_old = np.ones(total if len(index) > _FEW_ROWS else 0, bool)
+        is_old[index[: len(is_old)]] = False
+        bounds = list(zip([0, *(index + 1).tolist()], [*index.tolist(), total], strict=True))
 
         def both(mine: Int64, new: Int64) -> Int64:
-            column = np.empty(len(is_new), np.int64)
-            column[is_old], column[is_new] = mine, new
+            column = np.empty(total, np.int64)
+            column[index] = new
+            if len(is_old):
+                column[is_old] = mine
+                return column
+            # What lies between a few rows is copied as it stands.
+            for skipped, (head, tail) in enumerate(bounds):
+                column[head:tail] = mine[head - skipped : tail - skipped]
             return column
 
         columns = (both(mine, new) for mine, new in zip(self._times, other._times, strict=True))
@@ -192,6 +206,29 @@ def is_overlapped(self_time: Int64) -> Bool:
 def costs(trace: Trace, frames: bool = False) -> Costs:
     """Costs of every CPU slice as torch counts them; with Python frames as torch counts since 2.12."""
     return trace.remember(("costs", frames), lambda: _count(trace, frames))
+
+
+def costs_within(trace: Trace, time_range: TimeRange, frames: bool = False) -> Costs:
+    """The costs of every CPU slice in a range of time: what of its CPU time, and of the activities that it launched,
+    lies within (R3.58). Slices without either are left out.
+    """
+
+    def make() -> Costs:
+        cost = _count(trace, frames, time_range)
+        touched = time_range.touched(trace.slices.start[cost.row], trace.slices.end[cost.row])
+        return cost.take(np.flatnonzero(touched | (cost.kernels > 0) | (cost.device > 0)))
+
+    return trace.remember(("costs", frames, time_range), make)
+
+
+def device_costs_within(trace: Trace, time_range: TimeRange) -> Costs:
+    """Costs of the slices on a device that run within a range of time, as far as they do."""
+    cost = device_costs(trace)
+    # An annotation is recorded 1 ns too long at either end (3(d).4).
+    start = trace.slices.start[cost.row] + (trace.slices.dur[cost.row] - cost.device) // 2
+    inside = np.flatnonzero(time_range.touched(start, start + cost.device))
+    spent = time_range.covered(start, start + cost.device)[inside]
+    return replace(cost.take(inside), device=spent, self_device=spent)
 
 
 def device_costs(trace: Trace) -> Costs:
@@ -221,50 +258,63 @@ def counted_rows(trace: Trace, frames: bool = False) -> Int64:
     rows = slices.of_kind(*_KINDS, *extra)
     on_thread = np.array([lane.kind in (LaneKind.CPU, LaneKind.OVERHEAD) for lane in trace.lanes], bool)
     rows = rows[on_thread[slices.lane[rows]]]
-    kept: Int64 = rows[~np.isin(slices.name[rows], _dropped(trace))]
+    dropped = [name for name in _dropped(trace) if name >= 0]
+    kept: Int64 = rows[~is_among(slices.name[rows], dropped)] if dropped else rows
     return kept
 
 
-def self_times(trace: Trace) -> Int64:
+def self_times(trace: Trace, part: Part | None = None) -> Int64:
     """Self CPU time in ns of every slice of the trace by the same tree, before names that repeat are merged.
 
-    Slices stay on the thread on which they were recorded.
+    Slices stay on the thread on which they were recorded. Of a range of time only what lies within counts.
     """
 
     def make() -> Int64:
         rows = _synchronous(trace, counted_rows(trace))
+        if isinstance(part, TimeRange):
+            # What holds a slice of the range runs within it as well: the tree of these is that of all.
+            rows = within(trace, rows, part)
         self_time = np.zeros(len(trace.slices), np.int64)
-        self_time[rows] = _self_cpu(
-            _tree(trace, rows, trace.slices.lane[rows].astype(np.int64)), trace.slices.dur[rows]
-        )
+        parent = _tree(trace, rows, trace.slices.lane[rows].astype(np.int64))
+        self_time[rows] = _self_cpu(parent, time_within(trace, rows, part))
         return self_time
 
-    return trace.remember("self times", make)
+    return make() if isinstance(part, TimeRange) else trace.remember("self times", make)
 
 
-def _count(trace: Trace, frames: bool) -> Costs:
+def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None) -> Costs:
+    """The costs of all slices, or what of them lies within a range of time."""
     slices, trace_links = trace.slices, links(trace)
     rows = _synchronous(trace, counted_rows(trace, frames))
     texts, name = _merged_steps(trace, rows)
     named = named_ops(trace)
     parent = _tree(trace, rows, threads(trace, rows, named))
-    own_time, own_count = _own_work(trace, rows, named)
+    own_time, own_count = _own_work(trace, rows, named, time_range)
     keep, parent, source = _without_repeats(trace, rows, parent, name)
     own_time, own_count = own_time[source], own_count[source]
     device, kernels = subtree_sums(parent, own_time, own_count)
     rows = rows[keep]
-    launched = np.searchsorted(rows, trace_links.launches)
-    there = rows[np.minimum(launched, len(rows) - 1)] == trace_links.launches if len(rows) else launched >= 0
-    kernels[launched[there]] = trace_links.counts[there]
-    dur = slices.dur[rows]
+    launched = insertion_index(rows, trace_links.launches)
+    # Launches outside of threads are in no tree.
+    there = np.append(rows, -1)[launched] == trace_links.launches
+    kernels[launched[there]] = _launch_counts(trace, time_range)[there]
+    dur = slices.dur[rows] if time_range is None else time_range.covered(slices.start[rows], slices.end[rows])
     sums = (_self_cpu(parent, dur), device.astype(np.int64), own_time, kernels.astype(np.int64))
-    return _with_asynchronous(trace, Costs(rows, name[keep], texts, dur, *sums))
+    return _with_asynchronous(trace, Costs(rows, name[keep], texts, dur, *sums), time_range)
+
+
+def _launch_counts(trace: Trace, time_range: TimeRange | None) -> Int64:
+    """Number of GPU activities of each launch, of those that ran in a range of time."""
+    trace_links, slices = links(trace), trace.slices
+    if time_range is None:
+        return trace_links.counts
+    ran = time_range.touched(slices.start[trace_links.launched], slices.end[trace_links.launched])
+    return np.diff(np.concatenate([np.zeros(1, np.int64), np.cumsum(ran)])[trace_links.bounds])
 
 
 def _synchronous(trace: Trace, rows: Int64) -> Int64:
     """The rows that are in the tree (3(d).5)."""
-    kept: Int64 = rows[~np.isin(rows, asynchronous(trace)[0])]
-    return kept
+    return without(rows, asynchronous(trace)[0])
 
 
 def _dropped(trace: Trace) -> list[int]:
@@ -272,7 +322,7 @@ def _dropped(trace: Trace) -> list[int]:
     return [trace.names.find(name) for name in DROPPED]
 
 
-def _with_asynchronous(trace: Trace, cost: Costs) -> Costs:
+def _with_asynchronous(trace: Trace, cost: Costs, time_range: TimeRange | None) -> Costs:
     """With the asynchronous slices, which only have a duration."""
     rows, ends = asynchronous(trace)
     listed = ~np.isin(trace.slices.name[rows], _dropped(trace))
@@ -280,7 +330,8 @@ def _with_asynchronous(trace: Trace, cost: Costs) -> Costs:
     if len(rows) == 0:
         return cost
     none = np.zeros(len(rows), np.int64)
-    dur = ends - trace.slices.start[rows]
+    start = trace.slices.start[rows]
+    dur = ends - start if time_range is None else time_range.covered(start, ends)
     added = Costs(rows, _merged_steps(trace, rows)[1], cost.texts, dur, none, none, none, none)
     return cost.merged(added.take(np.argsort(rows)))
 
@@ -307,14 +358,15 @@ def _with_id(trace: Trace, wanted: Int64, moment: Int64) -> Int64:
     return row_of(rows, latest(slices.external[rows], slices.start[rows], wanted, moment))
 
 
-def _own_work(trace: Trace, rows: Int64, named: Int64) -> tuple[Int64, Int64]:
-    """Time in ns and number of the device's slices that each row owns (3(d).6)."""
+def _own_work(trace: Trace, rows: Int64, named: Int64, time_range: TimeRange | None) -> tuple[Int64, Int64]:
+    """Time in ns and number of the device's slices that each row owns (3(d).6), or what of them is in a range."""
     slices, trace_links = trace.slices, links(trace)
-    work = slices.of_kind(Kind.SYNC, *GPU_WORK)
+    work = within(trace, slices.of_kind(Kind.SYNC, *GPU_WORK), time_range)
     owner = named[work]
     work, owner = work[owner >= 0], owner[owner >= 0]
     is_work = np.isin(slices.kind[work], GPU_WORK).astype(np.float64)
-    time = np.bincount(owner, slices.dur[work].astype(np.float64), len(slices)).astype(np.int64)
+    spent = time_within(trace, work, time_range).astype(np.float64)
+    time = np.bincount(owner, spent, len(slices)).astype(np.int64)
     count = np.bincount(owner, is_work, len(slices)).astype(np.int64)
     if trace_links.trusted:
         lone, twin = twins(trace, named)
@@ -359,8 +411,9 @@ def _tree(trace: Trace, rows: Int64, thread: Int64) -> Int64:
 
 def _self_cpu(parent: Int64, dur: Int64) -> Int64:
     child = np.flatnonzero(parent >= 0)
-    below: Int64 = np.bincount(parent[child], dur[child], len(dur)).astype(np.int64)
-    return np.subtract(dur, below)
+    own = dur.copy()
+    np.subtract.at(own, parent[child], dur[child])
+    return own
 
 
 def _merged_steps(trace: Trace, rows: Int64) -> tuple[Strings, Int64]:
@@ -392,17 +445,30 @@ def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> t
     Returns the nodes that stay, their parents, and the node from which each takes its kernels: the last of the chain,
     for torch replaces the list of the parent instead of adding to it.
     """
+    every = np.arange(len(parent))
+    inner = np.flatnonzero((name == name[parent]) & (parent >= 0))
+    if len(inner) == 0:
+        return every, parent, every
     children = np.bincount(parent[parent >= 0], minlength=len(parent))
-    repeat: Bool = (parent >= 0) & (name == name[parent]) & (children[parent] == 1)
-    top = np.where(repeat, parent, np.arange(len(parent)))
-    while (repeat[top]).any():
-        top = top[top]
-    inner = np.flatnonzero(repeat)
+    inner = inner[children[parent[inner]] == 1]
+    repeat = np.zeros(len(parent), bool)
+    repeat[inner] = True
+    top = every.copy()
+    top[inner] = parent[inner]
+    deep = inner[repeat[top[inner]]]
+    while len(deep):
+        top[deep] = top[top[deep]]
+        deep = deep[repeat[top[deep]]]
     dur, start = trace.slices.dur[rows[inner]], trace.slices.start[rows[inner]]
     inner = inner[np.lexsort((inner, -dur, start))]
-    source = np.arange(len(parent))
+    source = every
     source[top[inner]] = inner  # children follow their parents, so the last of a chain remains
     keep = np.flatnonzero(~repeat)
-    index = np.cumsum(~repeat) - 1
+    index = np.cumsum(~repeat, dtype=np.int32)
     above = parent[keep]
-    return keep, np.where(above >= 0, index[top[above]], -1), source[keep]
+    moved = np.flatnonzero(repeat[above] & (above >= 0))
+    above[moved] = top[above[moved]]
+    around = index[above].astype(np.int64)
+    around -= 1
+    around[above < 0] = -1
+    return keep, around, source[keep]

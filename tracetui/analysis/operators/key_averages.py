@@ -10,6 +10,7 @@ import numpy as np
 from tracetui.analysis.common.groups import Groups, group
 from tracetui.analysis.operators.costs import Costs, is_overlapped
 from tracetui.model.intervals import Bool, Int64
+from tracetui.model.membership import is_among
 from tracetui.model.strings import Strings
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 
@@ -103,7 +104,9 @@ class Averages:
 def grouped(trace: Trace, cost: Costs, shape: Int64 | None = None) -> Groups:
     """The slices by torch's key: name, device or not, annotation or not, and the id of their shapes if given."""
     kind = trace.slices.kind[cost.row]
-    key = cost.name * 4 + np.isin(kind, _ON_DEVICE) * 2 + np.isin(kind, _ANNOTATIONS)
+    key = cost.name * 4
+    key += is_among(kind, _ON_DEVICE) * np.int64(2)
+    key += is_among(kind, _ANNOTATIONS)
     if shape is not None:
         key = key * (int(shape.max(initial=0)) + 2) + shape
     return group(key)

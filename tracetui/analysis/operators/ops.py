@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,38 +21,55 @@ from tracetui.analysis.common.groups import Groups, distinct, group
 from tracetui.analysis.common.trees import forest
 from tracetui.analysis.linking.autograd import forward_of
 from tracetui.analysis.linking.call_sites import SITES, site_column
+from tracetui.analysis.linking.graph_nodes import graph_nodes
 from tracetui.analysis.linking.links import links, no_gpu
-from tracetui.analysis.linking.placement import chosen, step_index
-from tracetui.analysis.operators.costs import Costs, costs, counted_rows, device_costs, self_times
+from tracetui.analysis.linking.placement import chosen, step_index, time_within, within
+from tracetui.analysis.linking.replays import replays
+from tracetui.analysis.operators.captured_ops import with_captured_ops
+from tracetui.analysis.operators.costs import (
+    Costs,
+    costs,
+    costs_within,
+    counted_rows,
+    device_costs,
+    device_costs_within,
+    named_ops,
+    self_times,
+)
 from tracetui.analysis.operators.key_averages import KIND_WORDS, Averages, averages, grouped, some_member
-from tracetui.analysis.operators.signatures import Signature, signatures
+from tracetui.analysis.operators.signatures import Signature, has_shapes, signatures
 from tracetui.model.intervals import Int64, tree_depth, union
+from tracetui.model.native_nesting import insertion_index
+from tracetui.model.quantities import duration
 from tracetui.model.strings import Strings
 from tracetui.model.table import NULL, Column, Table, coded, micros, numbers
+from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Kind, Trace
 
 
-def gpu_walls(trace: Trace) -> Int64:
+def gpu_walls(trace: Trace, time_range: TimeRange | None = None) -> Int64:
     """For every slice of a thread the time in ns in which activities launched inside it ran; 0 for all others."""
     trace_links = links(trace)
-    return trace.remember(
-        "gpu walls", lambda: _walls(trace, trace_links.launched, np.repeat(trace_links.launches, trace_links.counts))
-    )
+
+    def make() -> Int64:
+        return _walls(trace, trace_links.launched, np.repeat(trace_links.launches, trace_links.counts), time_range)
+
+    return trace.remember("gpu walls", make) if time_range is None else make()
 
 
-def backward_walls(trace: Trace) -> Int64 | None:
+def backward_walls(trace: Trace, time_range: TimeRange | None = None) -> Int64 | None:
     """The same for the backward pass of an op and its callees; None where nothing links the two passes."""
 
     def make() -> Int64 | None:
         gpu = links(trace).gpu
         forward = forward_of(trace)[gpu]
         known = forward >= 0
-        return _walls(trace, gpu[known], forward[known].astype(np.int64)) if known.any() else None
+        return _walls(trace, gpu[known], forward[known].astype(np.int64), time_range) if known.any() else None
 
-    return trace.remember("backward walls", make)
+    return trace.remember("backward walls", make) if time_range is None else make()
 
 
-def _walls(trace: Trace, work: Int64, holder: Int64) -> Int64:
+def _walls(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | None = None) -> Int64:
     """For every slice the union in ns of the activities that it or a descendant holds; one `holder` per activity.
 
     Goes up level by level, the activities of all slices of one depth at once.
@@ -62,10 +80,13 @@ def _walls(trace: Trace, work: Int64, holder: Int64) -> Int64:
     index[rows] = np.arange(len(rows))
     node = index[holder]
     start, end, node = slices.start[work][node >= 0], slices.end[work][node >= 0], node[node >= 0]
+    if time_range is not None:
+        ran = time_range.touched(start, end)
+        start, end, node = start[ran].clip(time_range.start), end[ran].clip(max=time_range.end), node[ran]
     if len(node) == 0:
         return walls
     moments = distinct(np.concatenate([start, end]))
-    opens, closes = np.searchsorted(moments, start), np.searchsorted(moments, end)
+    opens, closes = insertion_index(moments, start), insertion_index(moments, end)
     parent = forest(trace, rows)
     level = tree_depth(parent)[node]
     for depth in range(int(level.max()), -1, -1):
@@ -95,8 +116,14 @@ def _unions(holder: Int64, opens: Int64, closes: Int64, moments: Int64) -> tuple
 
 
 ALLOCATION = "[memory]"
+"""Name of what the allocator gave and took back, recorded with `profile_memory=True`."""
 FAILURE = "[OutOfMemory]"
 """Name of failed allocations, which count inside of ops as well."""
+
+
+def has_allocations(trace: Trace) -> bool:
+    """Whether events of the allocator were recorded."""
+    return bool((trace.instants.name == trace.names.find(ALLOCATION)).any())
 
 
 def memory_outside_ops(trace: Trace, cost: Costs) -> dict[str, Int64]:
@@ -108,7 +135,7 @@ def memory_outside_ops(trace: Trace, cost: Costs) -> dict[str, Int64]:
         if name == ALLOCATION and len(moment):
             start = trace.slices.start[cost.row]
             starts, ends = union(start, start + cost.cpu + 1)  # the end belongs to the slice
-            index = np.searchsorted(starts, moment, side="right") - 1
+            index = insertion_index(starts, moment, side="right") - 1
             held = (index >= 0) & (moment < np.append(ends, 0)[index])
             moment = moment[~held]
         if len(moment):
@@ -125,43 +152,61 @@ call site.
 
 HELP = (
     "One row is an operator name, as in key_averages(); by event there is every row of torch's table, by frame with "
-    "Python frames, which torch lists since 2.12."
+    "Python frames, which torch 2.12 and 2.13 list."
 )
 """Help of a row."""
 
 FRAMES_SINCE = (2, 12)
-"""First torch version whose `key_averages()` lists Python frames."""
+"""First torch version whose `key_averages()` has Python frames in its tree, so that they take from self times."""
+FRAMES_LISTED_UNTIL = (2, 13)
+"""Last torch version that lists these as rows unless asked."""
 
 
-def ops(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+def ops(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """Calls and times by name; an op and an annotation of the same name are two rows.
 
-    `by` is one of `GROUPS`. A step holds the slices that began in it and the activities launched in it.
+    `by` is one of `GROUPS`. A step holds the slices that began in it and the activities launched in it. A range of time
+    holds calls that were open in it, with what of their CPU time and of the activities they launched is in it (R3.58).
     """
-    frames = by == "frame" or (by == "event" and _torch_lists_frames(trace))
-    cost = _of_step(trace, costs(trace, frames), step)
-    device = _of_step(trace, device_costs(trace), step)
-    note = " ".join((*_totals(trace, cost, device), *_remarks(trace, by, frames)))
+    version = _torch_version(trace) if by == "event" else (0, 0)
+    frames = by == "frame" or version >= FRAMES_SINCE
+    if isinstance(step, TimeRange):
+        cost, device = costs_within(trace, step, frames), device_costs_within(trace, step)
+    else:
+        cost, device = (_of_step(trace, every, step) for every in (costs(trace, frames), device_costs(trace)))
+    if version > FRAMES_LISTED_UNTIL:
+        cost = cost.take(np.flatnonzero(trace.slices.kind[cost.row] != Kind.PYTHON))
+    note = " ".join((*_totals(trace, cost, device), *_remarks(trace, step, by, frames)))
     if by in ("event", "frame"):
-        return _as_torch(trace, cost, device, note, step is None)
+        return _as_torch(trace, cost, device, note, step)
     part = _shapes(trace, cost.row) if by == "shape" else site_column(trace, cost.row, by) if by in SITES else None
     names = grouped(trace, cost, None if part is None else part.values.astype(np.int64))
-    sums = averages(trace, cost, names)
+    sums = _open_calls(trace, averages(trace, cost, names), cost, names, step)
     columns = _torch_columns(trace, cost.texts, sums)
     if part is not None:
         columns = (columns[0], part.take(some_member(names)), *columns[1:])
     table = Table(
-        (*columns, *_wall_columns(trace, cost, names)), sums.longest, note if len(cost.row) else no_gpu(trace)
+        (*columns, *_wall_columns(trace, cost, names, step)), sums.longest, note if len(cost.row) else no_gpu(trace)
     )
+    table = with_captured_ops(trace, table, step)
     table = table.take(table.order("cpu_total_us", descending=True))
     return table.take(table.order("device_total_us", descending=True))
 
 
-def _as_torch(trace: Trace, cost: Costs, device: Costs, note: str, whole: bool) -> Table:
-    """The rows of torch's table and no others, in its order; allocator rows only for the `whole` trace."""
+def _open_calls(trace: Trace, sums: Averages, cost: Costs, names: Groups, part: Part | None) -> Averages:
+    """The sums with the calls that are open in a range of time: of others only what they launched lies within."""
+    if not isinstance(part, TimeRange):
+        return sums
+    is_open = part.touched(trace.slices.start[cost.row], trace.slices.end[cost.row])
+    return replace(sums, calls=names.sum(is_open).astype(np.int64))
+
+
+def _as_torch(trace: Trace, cost: Costs, device: Costs, note: str, step: Part | None) -> Table:
+    """The rows of torch's table and no others, in its order; allocator rows only for the whole trace."""
     every = cost.joined(device)
-    sums = averages(trace, every, grouped(trace, every))
-    if whole:
+    names = grouped(trace, every)
+    sums = _open_calls(trace, averages(trace, every, names), every, names, step)
+    if step is None:
         sums = sums.with_instants(trace, memory_outside_ops(trace, cost))
     table = Table(_torch_columns(trace, cost.texts, sums), sums.longest, note if len(sums.name) else no_gpu(trace))
     return table.take(sums.in_order())
@@ -190,21 +235,22 @@ def _torch_columns(trace: Trace, texts: Strings, sums: Averages) -> tuple[Column
     )
 
 
-def _wall_columns(trace: Trace, cost: Costs, names: Groups) -> tuple[Column, Column]:
+def _wall_columns(trace: Trace, cost: Costs, names: Groups, part: Part | None) -> tuple[Column, Column]:
     """Wall time on the GPU, which torch's tables do not have."""
-    backward = backward_walls(trace)
+    time_range = part if isinstance(part, TimeRange) else None
+    backward = backward_walls(trace, time_range)
     later = np.zeros(len(names)) if backward is None else names.sum(backward[cost.row])
     return (
         micros(
             col.GPU_WALL_US,
-            names.sum(gpu_walls(trace)[cost.row]),
+            names.sum(gpu_walls(trace, time_range)[cost.row]),
             null=np.full(len(names), len(links(trace).launches) == 0),
         ),
         micros(col.BACKWARD_GPU_US, later, null=np.full(len(names), backward is None)),
     )
 
 
-def _of_step(trace: Trace, cost: Costs, step: int | None) -> Costs:
+def _of_step(trace: Trace, cost: Costs, step: Part | None) -> Costs:
     if step is None:
         return cost
     return cost.take(np.flatnonzero(np.isin(step_index(trace, cost.row), chosen(trace, step))))
@@ -224,8 +270,7 @@ def _shapes(trace: Trace, rows: Int64) -> Column:
 
 def _records_shapes(trace: Trace) -> bool:
     """Whether shapes were recorded: the file says so, or has some."""
-    dims = trace.op_args.texts.get("Input Dims")
-    return trace.metadata.get("record_shapes") == 1 or (dims is not None and bool((dims >= 0).any()))
+    return trace.metadata.get("record_shapes") == 1 or has_shapes(trace)
 
 
 def _shape_text(signature: Signature) -> str:
@@ -254,19 +299,33 @@ def torch_time(nanoseconds: int) -> str:
     return f"{time:.3f}us"
 
 
-def _remarks(trace: Trace, by: str | None, frames: bool) -> tuple[str, ...]:
+def _remarks(trace: Trace, part: Part | None, by: str | None, frames: bool) -> tuple[str, ...]:
     """What a reader of this table must know."""
     missing = (no_gpu(trace),) if no_gpu(trace) else ()
+    replayed = _replayed_apart(trace, part) if by not in ("event", "frame") else 0
+    if replayed:
+        words = f"{duration(replayed)} of kernels of replayed graphs are in GPU wall alone: total GPU leaves them out"
+        missing = (*missing, f"{words}, as torch does.")
     if by == "shape" and not _records_shapes(trace):
         return (*missing, "The trace holds no input shapes: record with record_shapes=True.")
     if by == "event" and not frames and len(trace.slices.of_kind(Kind.PYTHON)):
-        return (*missing, "Without Python frames, which torch lists since 2.12: --by frame.")
+        return (*missing, "Without Python frames, which torch 2.12 and 2.13 list: --by frame.")
     return missing
 
 
-def _torch_lists_frames(trace: Trace) -> bool:
-    """Whether the torch that recorded this lists Python frames; only our own recordings name the version."""
+def _replayed_apart(trace: Trace, part: Part | None) -> int:
+    """Time in ns of replayed kernels that count for no operator: their ids name none, and no capture is known."""
+    if len(replays(trace)) == 0:
+        return 0
+    gpu, nodes = links(trace).gpu, graph_nodes(trace)
+    rows = gpu[np.isin(links(trace).launch[gpu], replays(trace).launch)]
+    rows = rows[(named_ops(trace)[rows] < 0) & ~np.isin(rows, nodes.rows[nodes.op >= 0])]
+    return int(time_within(trace, within(trace, rows, part), part).sum())
+
+
+def _torch_version(trace: Trace) -> tuple[int, int]:
+    """The version of torch that recorded this, (0, 0) where it is not known: only our own recordings name it."""
     about = trace.metadata.get("tracetui")
     version = about.get("torch") if isinstance(about, Mapping) else None
     match = re.match(r"(\d{1,4})\.(\d{1,4})", version) if isinstance(version, str) else None
-    return match is not None and (int(match[1]), int(match[2])) >= FRAMES_SINCE
+    return (int(match[1]), int(match[2])) if match else (0, 0)

@@ -19,6 +19,12 @@ from tracetui.model.trace import Trace
 Dims = tuple[Any, ...]
 
 
+def has_shapes(trace: Trace) -> bool:
+    """Whether any operator has the shapes of its inputs."""
+    dims = trace.op_args.texts.get("Input Dims")
+    return dims is not None and bool((dims >= 0).any())
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """The inputs of a call; one entry per input, scalars included."""
@@ -59,10 +65,14 @@ def signatures(trace: Trace, rows: Int64) -> Signatures:
     for dims_id, types_id in zip(dims[pairs.first].tolist(), types[pairs.first].tolist(), strict=True):
         ids.append(len(known) if dims_id >= 0 else -1)
         if dims_id >= 0:
-            sizes = _frozen(json.loads(given.strings[dims_id]))
-            kinds = _frozen(json.loads(given.strings[types_id])) if types_id >= 0 else ()
-            known.append(Signature(tuple(map(_dims, sizes)), tuple(map(str, kinds))))
+            known.append(signature_of(given.strings[dims_id], given.strings[types_id] if types_id >= 0 else ""))
     return Signatures(np.array(ids or [-1], np.int64)[pairs.member], known)
+
+
+def signature_of(dims: str, types: str) -> Signature:
+    """The signature that two texts of JSON hold; an empty one of the types says nothing about these."""
+    kinds = _frozen(json.loads(types)) if types else ()
+    return Signature(tuple(map(_dims, _frozen(json.loads(dims)))), tuple(map(str, kinds)))
 
 
 def _frozen(value: Any) -> tuple[Any, ...]:

@@ -11,11 +11,13 @@ from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.trees import inside
 from tracetui.analysis.linking.links import links, no_gpu, op_rows
-from tracetui.analysis.linking.placement import chosen, step_index, within
+from tracetui.analysis.linking.placement import chosen, step_index, time_within, within
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.operators.costs import is_overlapped, self_times
 from tracetui.model.intervals import Int64
+from tracetui.model.membership import is_among
 from tracetui.model.table import Table, coded, micros, numbers
+from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Trace
 
 _VIEWS = """
@@ -38,7 +40,7 @@ def view_rows(trace: Trace) -> Int64:
 
     def find() -> Int64:
         rows = op_rows(trace)
-        known: Int64 = rows[np.isin(trace.slices.name[rows], _ids(trace, VIEW_OPS))]
+        known: Int64 = rows[is_among(trace.slices.name[rows], _ids(trace, VIEW_OPS))]
         return known
 
     return trace.remember("view rows", find)
@@ -57,19 +59,22 @@ def idle_rows(trace: Trace) -> Int64:
 
 def idle_view_rows(trace: Trace) -> Int64:
     """Rows of the calls of known view ops that launch nothing; ascending."""
-    return np.intersect1d(view_rows(trace), idle_rows(trace), assume_unique=True)
+    is_idle = np.zeros(len(trace.slices), bool)
+    is_idle[idle_rows(trace)] = True
+    rows = view_rows(trace)
+    return rows[is_idle[rows]]
 
 
-def views(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+def views(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """Ops that launch nothing, by name; in a trace without a GPU only the known view ops."""
     with_gpu = len(links(trace).gpu) > 0
     rows = within(trace, idle_rows(trace) if with_gpu else idle_view_rows(trace), step)
     slices = trace.slices
-    own = self_times(trace)[rows]
+    own = self_times(trace, step)[rows]
     names = group(slices.name[rows])
     every = within(trace, op_rows(trace), step)
     calls = np.bincount(slices.name[every], minlength=len(trace.names))
-    total = names.sum(slices.dur[rows])
+    total = names.sum(time_within(trace, rows, step))
     doubtful = names.sum(is_overlapped(own)) > 0
     per_step, share = _per_step(trace, step, rows, own, names.member, len(names))
     table = Table(
@@ -88,21 +93,25 @@ def views(trace: Trace, step: int | None = None, by: str | None = None) -> Table
             numbers(col.LAUNCHED, calls[names.key] - names.calls),
         ),
         rows[names.largest(slices.dur[rows])],
-        _note(trace, len(names)),
+        _note(trace, len(names), step),
     )
     return table.take(table.order("self_cpu_us", descending=True))
 
 
-def _note(trace: Trace, listed: int) -> str:
+def _note(trace: Trace, listed: int, part: Part | None) -> str:
     if len(links(trace).gpu) == 0:
         return f"Known view ops only. {no_gpu(trace)}"
+    if isinstance(part, TimeRange):
+        return ""
     return "" if listed else "Every op put something on the GPU, or none was recorded (ProfilerActivity.CPU)."
 
 
 def _per_step(
-    trace: Trace, step: int | None, rows: Int64, own: Int64, member: Int64, size: int
+    trace: Trace, step: Part | None, rows: Int64, own: Int64, member: Int64, size: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Calls per step and share of the steps' time of each name; NaN without steps."""
+    """Calls per step and share of the steps' time of each name; NaN without steps and for a range of time."""
+    if isinstance(step, TimeRange):
+        return np.full(size, np.nan), np.full(size, np.nan)
     wanted, every = chosen(trace, step), steps(trace)
     span = int((every.end[wanted] - every.start[wanted]).sum())
     if len(wanted) == 0 or span == 0:

@@ -1,4 +1,4 @@
-"""Work of every GPU activity: operations and bytes of the operator call that launched it.
+"""Work of every GPU activity: operations and bytes of the operator call that launched it, or captured it into a graph.
 
 A call may launch several kernels (split-K and its reduction, layout conversions, a workspace that is cleared). Its work
 is attributed to one of them, the main kernel: the longest matrix or attention kernel, else the longest. Rates divide by
@@ -18,7 +18,7 @@ import numpy as np
 from tracetui.analysis.common.groups import Combinations, combinations
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.names import Family, decode
-from tracetui.analysis.operators.signatures import Signature, Signatures, signatures
+from tracetui.analysis.operators.signatures import Signature, Signatures
 from tracetui.analysis.work.formulas import (
     ATTENTIONS_NEEDING_VALUES,
     CONVOLUTIONS_NEEDING_VALUES,
@@ -28,6 +28,7 @@ from tracetui.analysis.work.formulas import (
     product,
 )
 from tracetui.analysis.work.operands import NOTHING, Work
+from tracetui.analysis.work.operator_calls import OperatorCalls, operator_calls
 from tracetui.analysis.work.traffic import TRAFFIC_NEEDING_VALUES, traffic
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.strings import Strings
@@ -62,6 +63,11 @@ class KernelWork:
     signature: Int64
     """Id in `known` of the signature of the call, at main kernels, -1 where none was recorded."""
     known: Sequence[Signature]
+    op: Int64
+    """Id in `ops` of the operator of the call, at main kernels, -1 elsewhere."""
+    ops: Sequence[str]
+    captured: Bool
+    """Mask of the replayed activities whose call is that at the capture of their graph: their work is inferred."""
 
     def at(self, rows: Int64) -> Int64:
         """Indices of GPU activities in the other arrays."""
@@ -83,20 +89,20 @@ def work_of(op: str, signature: Signature, values: Sequence[str] | None = None) 
 
 
 def _make(trace: Trace) -> KernelWork:
-    trace_links, slices = links(trace), trace.slices
-    rows = np.sort(trace_links.gpu)
+    slices, rows = trace.slices, np.sort(links(trace).gpu)
     count = len(rows)
-    calls, call = _calls(trace, rows)
-    main = _main_of_calls(trace, rows, call, len(calls))
+    every = operator_calls(trace, rows)
+    main = _main_of_calls(trace, rows, every.call, len(every))
     at_main, of_call = main[main >= 0], np.flatnonzero(main >= 0)
-    inputs = signatures(trace, calls[of_call])
-    ops = slices.name[calls[of_call]].astype(np.int64)
-    groups = combinations(ops, inputs.id, slices.name[rows[at_main]])
-    precisions = Strings()
-    works = _work_of_groups(trace, calls[of_call], ops, inputs, groups)
+    inputs = every.signatures_of(trace, of_call)
+    groups = combinations(every.op[of_call], inputs.id, slices.name[rows[at_main]])
+    precisions, ops = Strings(), Strings()
+    used, member = np.unique(every.op[of_call], return_inverse=True)
+    number = np.array([ops.intern(str(every.texts[each])) for each in used.tolist()], np.int64)
+    works = _work_of_groups(trace, every, of_call, inputs, groups)
     result = KernelWork(
         rows=rows,
-        main=np.where(call >= 0, main[call], -1) if len(calls) else np.full(count, -1),
+        main=np.where(every.call >= 0, main[every.call], -1) if len(every) else np.full(count, -1),
         flops=np.full(count, np.nan),
         bytes=np.full(count, np.nan),
         span=slices.dur[rows].copy(),
@@ -105,10 +111,14 @@ def _make(trace: Trace) -> KernelWork:
         group=np.full(count, -1),
         signature=np.full(count, -1),
         known=inputs.known,
+        op=np.full(count, -1),
+        ops=ops,
+        captured=np.asarray(every.call >= every.first_captured),
     )
     _fill(result, at_main, groups, works)
-    result.signature[at_main] = inputs.id
-    result.span[at_main] = np.bincount(call[call >= 0], slices.dur[rows[call >= 0]], len(calls))[of_call]
+    result.signature[at_main], result.op[at_main] = inputs.id, number[member]
+    held = every.call >= 0
+    result.span[at_main] = np.bincount(every.call[held], slices.dur[rows[held]], len(every))[of_call]
     copied = trace.work_args.number("bytes", slices.event[rows])
     recorded = (copied != NULL) & np.isin(slices.kind[rows], (Kind.MEMCPY, Kind.MEMSET))
     result.bytes[recorded] = copied[recorded]
@@ -124,23 +134,6 @@ def _fill(result: KernelWork, at_main: Int64, groups: Combinations, works: list[
         result.flops[at_main] = flops[groups.member]
         result.bytes[at_main] = moved[groups.member]
         result.precision[at_main] = kinds[groups.member]
-
-
-def _calls(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
-    """The operator calls that launched activities, and the number of the call of each activity, -1 for none.
-
-    Nodes of a replayed graph do not belong to the operator around the replay.
-    """
-    trace_links = links(trace)
-    replayed = np.zeros(len(trace.slices), bool)
-    counts = trace_links.counts
-    replayed[trace_links.launched[np.repeat(counts > 1, counts)]] = True
-    owner = np.where(replayed[rows], -1, trace_links.owner[rows])
-    # A copy has its own number of bytes.
-    owner[trace.slices.kind[rows] == Kind.MEMCPY] = -1
-    calls, call = np.unique(owner, return_inverse=True)
-    has_none = len(calls) > 0 and calls[0] < 0
-    return calls[1:] if has_none else calls, call.astype(np.int64) - int(has_none)
 
 
 def _main_of_calls(trace: Trace, rows: Int64, call: Int64, count: int) -> Int64:
@@ -159,19 +152,22 @@ def _is_heavy(trace: Trace, rows: Int64) -> Bool:
     return heavy[index]
 
 
-def _work_of_groups(trace: Trace, calls: Int64, ops: Int64, inputs: Signatures, groups: Combinations) -> list[Work]:
-    values = _values(trace, calls, ops, groups)
+def _work_of_groups(
+    trace: Trace, every: OperatorCalls, of_call: Int64, inputs: Signatures, groups: Combinations
+) -> list[Work]:
+    values = _values(trace, every, of_call, groups)
     works = []
     for number, index in enumerate(groups.first.tolist()):
         signature = inputs.of(index)
-        op = trace.names[int(ops[index])]
+        op = str(every.texts[int(every.op[of_call[index]])])
         works.append(NOTHING if signature is None else work_of(op, signature, values.get(number)))
     return works
 
 
-def _values(trace: Trace, calls: Int64, ops: Int64, groups: Combinations) -> dict[int, list[str]]:
+def _values(trace: Trace, every: OperatorCalls, of_call: Int64, groups: Combinations) -> dict[int, list[str]]:
     """The values of arguments of the groups where they matter and are equal in three calls."""
-    wanted = [number for number in np.unique(ops).tolist() if trace.names[number] in _OPS_NEEDING_VALUES]
+    ops = every.op[of_call]
+    wanted = [number for number in np.unique(ops).tolist() if every.texts[number] in _OPS_NEEDING_VALUES]
     concerned = np.flatnonzero(np.isin(ops, wanted))
     if len(concerned) == 0:
         return {}
@@ -181,7 +177,7 @@ def _values(trace: Trace, calls: Int64, ops: Int64, groups: Combinations) -> dic
     last = np.append(first[1:], len(order)) - 1
     samples = order[np.stack([first, (first + last) // 2, last])]
     used, index = np.unique(samples.ravel(), return_inverse=True)
-    given = trace.args_of(calls[used], ["Concrete Inputs"])[0]
+    given = every.values_of(trace, of_call[used])
     result = {}
     for column, number in zip(index.reshape(3, -1).T.tolist(), member[first].tolist(), strict=True):
         samples_of_group = [given[sample] for sample in column]

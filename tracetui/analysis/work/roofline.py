@@ -7,30 +7,36 @@ the pane holds the calls of one operator with the same shapes and the same main 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import Groups, group
 from tracetui.analysis.common.lanes import is_named
+from tracetui.analysis.counters.kernel_samples import measured_of_kernels
 from tracetui.analysis.devices.descriptions import device_index, device_note
 from tracetui.analysis.devices.limits import peaks_of
 from tracetui.analysis.devices.peaks import Peaks
-from tracetui.analysis.linking.links import links, names_of, no_gpu
+from tracetui.analysis.linking.links import links, no_gpu
 from tracetui.analysis.linking.placement import within
 from tracetui.analysis.names import Family, decode
 from tracetui.analysis.work.kernel_work import KernelWork, kernel_work
+from tracetui.model.hardware_counters import Quantity
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import duration
 from tracetui.model.strings import Strings
 from tracetui.model.table import Column, Table, coded, micros, numbers
+from tracetui.model.time_range import Part
 from tracetui.model.trace import Float64, Kind, Trace
 
 NO_SHAPES = "Operations and bytes come from the shapes of operators: record with record_shapes=True."
 
+CAPTURED = "That of replayed kernels (~) is of the operators that captured them into their graph."
 
-def roofline_table(trace: Trace, step: int | None = None, by: str | None = None) -> Table:
+
+def roofline_table(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """One row per operator, shapes and main kernel with known work, the longest first."""
     work, rooflines = kernel_work(trace), roofline(trace)
     rows = np.sort(within(trace, links(trace).gpu, step))
@@ -54,16 +60,19 @@ def _table(trace: Trace, work: KernelWork, rooflines: Roofline, at: Int64) -> Ta
     bound[(bound == MEMORY) & (share > 100 * MAX_PEAK_RATIO)] = CACHE
     believed = np.isin(bound, (COMPUTE, MEMORY)) | (share <= 100)
     rows = work.rows[sample]
+    captured = work.captured[sample] if work.captured[sample].any() else None
     return Table(
         (
-            coded(col.OP.but(help="The operator."), names_of(trace, links(trace).owner[rows]), trace.names),
+            coded(col.OP.but(help="The operator."), work.op[sample], work.ops, doubtful=captured),
             coded(col.INPUT_SHAPES.but(help="Sizes of its inputs."), np.array(texts, np.int64), shapes),
             coded(col.KERNEL.but(help="The main kernel of the call."), trace.slices.name[rows], trace.names),
             numbers(col.CALLS, alike.calls),
             micros(col.TOTAL_US.but(help="Time on the GPU of all kernels of these calls."), span),
             micros(col.MEAN_US.but(help="Mean time of a call on the GPU."), span / alike.calls),
-            numbers(col.FLOPS, flops / alike.calls),
-            numbers(col.BYTES.but(help="Least bytes that a call reads and writes."), moved / alike.calls),
+            _inferred(numbers(col.FLOPS, flops / alike.calls), captured),
+            _inferred(
+                numbers(col.BYTES.but(help="Least bytes that a call reads and writes."), moved / alike.calls), captured
+            ),
             numbers(col.INTENSITY, intensity),
             numbers(col.TFLOPS, tflops),
             numbers(col.GBPS.but(help="Rate of the bytes."), gbps),
@@ -79,9 +88,48 @@ def _table(trace: Trace, work: KernelWork, rooflines: Roofline, at: Int64) -> Ta
             micros(col.ABOVE_US, np.maximum(span - least, 0), null=np.isnan(least)),
             numbers(col.PEAK_TFLOPS, rooflines.peak[sample]),
             numbers(col.PEAK_GBPS, rooflines.bandwidth[sample]),
+            *_measured(
+                trace,
+                work,
+                at,
+                alike,
+                {
+                    Quantity.SM_ACTIVE: tflops / rooflines.peak[sample],
+                    Quantity.DRAM: gbps / rooflines.bandwidth[sample],
+                },
+            ),
         ),
         rows,
     )
+
+
+_MEASURED = {
+    Quantity.SM_ACTIVE: (col.SM_ACTIVE_PCT, col.COMPUTE_MODEL_PCT),
+    Quantity.DRAM: (col.DRAM_PCT, col.DRAM_MODEL_PCT),
+}
+
+
+def _measured(
+    trace: Trace, work: KernelWork, at: Int64, alike: Groups, modelled: dict[Quantity, Float64]
+) -> Iterable[Column]:
+    """What the counters of the GPU say of the main kernels of each group, beside what their work needs (3(m).5).
+
+    Empty without such counters.
+    """
+    for quantity, (measured, model) in _MEASURED.items():
+        activity = measured_of_kernels(trace, quantity)
+        if activity is None:
+            continue
+        value = activity[work.rows[at]]
+        weight = np.where(np.isnan(value), 0, trace.slices.dur[work.rows[at]])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = alike.sum(np.nan_to_num(value) * weight) / alike.sum(weight)
+        yield numbers(measured, mean)
+        yield numbers(model, np.where(np.isnan(mean), np.nan, 100 * modelled[quantity]))
+
+
+def _inferred(column: Column, captured: Bool | None) -> Column:
+    return column if captured is None else replace(column, doubtful=captured)
 
 
 def _most_time(alike: Groups, span: Int64, bound: Int64) -> Int64:
@@ -99,7 +147,8 @@ def _note(trace: Trace, work: KernelWork, at: Int64, known: Int64) -> str:
         return NO_SHAPES
     total, known_time = float(trace.slices.dur[work.rows[at]].sum()), float(work.span[known].sum())
     said = f"Work is known for {duration(known_time)} of {duration(total)} of GPU time."
-    return " ".join(filter(None, (said, device_note(trace))))
+    inferred = CAPTURED if work.captured[known].any() else ""
+    return " ".join(filter(None, (said, inferred, device_note(trace))))
 
 
 COMPUTE, MEMORY, CACHE, LATENCY, DOUBTFUL = range(5)
@@ -145,6 +194,7 @@ def rate_columns(trace: Trace, rows: Int64) -> dict[str, Column]:
     work, rooflines = kernel_work(trace), roofline(trace)
     at = work.at(rows)
     where = "A call's work stands at its main kernel, rates take the time of all its kernels."
+    captured = work.captured[at] if work.captured[at].any() else None
     columns = (
         numbers(
             col.FLOPS.but(help=f"Floating-point operations, from the shapes of the operator. {where}"), work.flops[at]
@@ -158,7 +208,7 @@ def rate_columns(trace: Trace, rows: Int64) -> dict[str, Column]:
         numbers(col.PEAK_PCT, 100 * rooflines.share[at]),
         numbers(col.ROOFLINE_US, rooflines.roofline_ns[at] / 1000),
     )
-    return {column.name: column for column in columns}
+    return {column.name: _inferred(column, captured) for column in columns}
 
 
 def bound_share(trace: Trace, rows: Int64) -> tuple[float, float, float]:

@@ -219,11 +219,13 @@ class TestProperties:
                 middle = np.median(in_parts[:, np.isin(mine, its)].sum(axis=1)) / 1000
                 assert found.table[us].values[place] == pytest.approx(middle)
 
+    @pytest.mark.full
     @given(programs(), st.booleans())
     def test_swapping_the_sides_mirrors_the_table(self, both: tuple[list[Call], list[Call]], shapes: bool) -> None:
         a, b = trace(*both[0], shapes=shapes), trace(*both[1], shapes=shapes)
         assert Counter(map(told, rows(a, b))) == Counter(told(mirrored(row)) for row in rows(b, a))
 
+    @pytest.mark.full
     @given(programs())
     def test_a_program_beside_itself_saves_nothing(self, both: tuple[list[Call], list[Call]]) -> None:
         for row in rows(trace(*both[0]), trace(*both[0])):

@@ -126,6 +126,7 @@ class TestSizesThatVary:
 
 
 class TestSums:
+    @pytest.mark.full
     @given(PROGRAMS, st.integers(2, 5), st.integers(0, 99))
     def test_rows_add_up_whatever_the_sizes_and_the_order(self, program: list[Call], steps: int, seed: int) -> None:
         random = Random(seed)
@@ -136,6 +137,7 @@ class TestSums:
             programs.append(calls)
         assert check_sums(side(made(*programs, jitter=0.4))) == steps
 
+    @pytest.mark.full
     @pytest.mark.parametrize("name", SHARED)
     def test_rows_of_real_traces_add_up(self, name: str, shared_trace: Callable[[str], Path]) -> None:
         found = side(read(shared_trace(name)))
@@ -163,6 +165,7 @@ def slow_times(path: Path) -> dict[str, list[float]]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [SHARED[0], RECOMMENDER])
 def test_a_slow_script_finds_the_same_times(name: str, shared_trace: Callable[[str], Path]) -> None:
     """Of names in one row the times; of those in several the sum of the middles lies among the steps."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -211,6 +212,7 @@ class TestProperties:
         assert found.partner.tolist() == list(range(len(found.rows_a)))
         assert set(found.how.tolist()) <= {MATCH_KINDS.index("same name")}
 
+    @pytest.mark.full
     @given(programs(), st.booleans())
     def test_swapping_the_sides_swaps_the_partners(self, both: tuple[list[Call], list[Call]], shapes: bool) -> None:
         a, b = trace(*both[0], shapes=shapes), trace(*both[1], shapes=shapes)

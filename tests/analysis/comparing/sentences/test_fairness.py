@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.build import Event, make_trace, op, step
+from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tests.support.comparing import tutorial
 from tests.support.comparing.statements import first, said
 from tracetui.model.trace import Device, Kind, Quality, Trace
@@ -25,6 +25,27 @@ def with_metadata(**about: Any) -> Trace:
     return replace(
         tutorial.mlp(seed=about.pop("run", 0)), metadata={"tracetui": {**about, "options": options}}, cache={}
     )
+
+
+def busy_for(length: int) -> Trace:
+    """Kernels without a pause, launched one by one; the trace lasts so many ns."""
+    launches = [launch(at, 50, at // 100 + 1) for at in range(0, length, 100)]
+    kernels = [kernel("k", at, 100, correlation=at // 100 + 1) for at in range(0, length, 100)]
+    return make_trace([*launches, *kernels, op("aten::mm", 0, length)])
+
+
+def test_ranges_of_different_length_are_called_that_and_neither_is_faster():
+    text = said(busy_for(10_000), busy_for(10_000), "@0us+5us", "@5us+2us")
+    assert first(text).startswith("Ranges of different length: A 5.0 µs, B 2.0 µs.")
+    assert "GPU time per range" in text
+    assert "times as" not in text and "% less" not in text
+
+
+@pytest.mark.parametrize("other", ["@5us+5us", "@5us+4.96us"])
+def test_ranges_of_about_one_length_are_compared(other):
+    text = said(busy_for(10_000), busy_for(10_000), "@0us+5us", other)
+    assert "different length" not in text
+    assert "GPU time per range the same" in text
 
 
 @pytest.mark.parametrize(

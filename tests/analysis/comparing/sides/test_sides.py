@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.support.build import annotation, kernel, launch, make_trace, op, python, step
 from tests.support.comparing import tutorial
+from tracetui.analysis.comparing.sides.calls import calls
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
+from tracetui.analysis.range_table import range_table
 from tracetui.errors import UsageError
 from tracetui.importers.load import load
+from tracetui.model.time_range import read_time_range
 from tracetui.model.trace import Trace
 
 PUZZLE = "puzzlers/fusion_mwe_trace.json.gz"
@@ -25,6 +30,24 @@ def names(trace: Trace, scope: str) -> list[list[str]]:
     found = side(trace, scope)
     part = found.part_of(np.arange(len(trace.slices)))
     return [[trace.name_of(row) for row in np.flatnonzero(part == number).tolist()] for number in range(len(found))]
+
+
+def gpu_of(trace: Trace, scope: str) -> list[int]:
+    """The GPU activities of a side."""
+    rows: list[int] = side(trace, scope).activities()[0].tolist()
+    return rows
+
+
+def assert_like_the_pane(trace: Trace, text: str) -> None:
+    """A side that is a range of time has the numbers of the pane of that range."""
+    pane: dict[str, Any] = {}
+    for row in range_table(trace, read_time_range(text)).rows():
+        pane.setdefault(str(row["what"]), row)
+    values = {name: measure.values.tolist() for name, measure in measures(side(trace, f"@{text}")).items()}
+    assert values["gpu_busy_us"] == pytest.approx([pane["GPU busy"]["total_us"]])
+    for name, what in (("kernels", "kernels"), ("launches", "launch calls"), ("cpu_ops", "operators")):
+        assert values[name] == [pane[what]["count"]]
+    assert values["launch_us"] == pytest.approx([pane["launch calls"]["total_us"]])
 
 
 def loop() -> Trace:
@@ -148,13 +171,15 @@ def test_parts_are_those_of_the_steps(name, shared_trace):
     assert every.part_of(gpu).tolist() == step_index(trace, gpu).tolist()
 
 
-def test_a_range_holds_what_was_launched_in_it_on_any_thread():
+def test_a_range_holds_what_ran_in_it_on_any_thread():
     events = [launch(100, 5, 1), launch(200, 5, 2, lane=("1", "2")), launch(300, 5, 3)]
     events += [kernel(f"k{number}", 1_000 * number, 10, correlation=number) for number in (1, 2, 3)]
     events += [kernel("lone", 250, 10, correlation=9), op("aten::mm", 150, 100), op("aten::add", 260, 200)]
     found = side(make_trace(events), "@0.15us+0.15us")
-    assert [found.trace.name_of(row) for row in found.activities()[0]] == ["lone", "k2"]
-    assert found.inferred() == 1
+    assert [found.trace.name_of(row) for row in found.activities()[0]] == ["lone"]
+    assert found.inferred() == 0
+    assert [found.trace.name_of(row) for row in gpu_of(found.trace, "@1.99us+15ns")] == ["k2"]
+    assert gpu_of(found.trace, "@2.01us+15ns") == []
     ops = [row for row in range(len(found.trace.slices)) if found.trace.name_of(row).startswith("aten")]
     assert found.part_of(np.array(ops)).tolist() == [0, 0]
     assert (found.start.tolist(), found.end.tolist()) == ([150], [300])
@@ -162,5 +187,19 @@ def test_a_range_holds_what_was_launched_in_it_on_any_thread():
 
 def test_two_ranges_can_be_compared(shared_trace):
     trace = load(str(shared_trace(PUZZLE)))
-    a, b = side(trace, "@2100us+1600us"), side(trace, "@4000us+400us")
-    assert [measures(each)["kernels"].values.tolist() for each in (a, b)] == [[33.0], [5.0]]
+    for text in ("2100us+1600us", "4000us+400us", "2500us+77us"):
+        assert_like_the_pane(trace, text)
+
+
+def test_a_range_counts_times_as_far_as_they_lie_within():
+    """One kernel was launched before the range and runs over its start; one launched in it runs over its end."""
+    events = [launch(10, 5, 1), launch(120, 5, 2), kernel("early", 60, 80, correlation=1)]
+    events += [kernel("late", 190, 50, correlation=2), op("aten::mm", 90, 40), op("aten::add", 180, 100)]
+    trace = make_trace(events)
+    found = side(trace, "@0.1us+0.1us")
+    values = {name: measure.values.tolist() for name, measure in measures(found).items()}
+    assert (values["gpu_busy_us"], values["gpu_span_us"], values["kernels"]) == ([0.05], [0.1], [2.0])
+    held = calls(found)
+    own = {held.keys[key].name: time for key, time in zip(held.key.tolist(), held.self_cpu.tolist(), strict=True)}
+    assert (own["aten::mm"], own["aten::add"]) == (25, 20)
+    assert_like_the_pane(trace, "0.1us+0.1us")

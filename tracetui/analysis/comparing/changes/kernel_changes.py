@@ -37,7 +37,7 @@ from tracetui.analysis.comparing.matching.classes import ActivityClass, classes
 from tracetui.analysis.comparing.matching.match import FUSED, MATCH_KINDS, SPLIT, TAKEN_IN, Matching, match
 from tracetui.analysis.comparing.sides.clock import gpu_tick, within_tick
 from tracetui.analysis.comparing.sides.composition import representative
-from tracetui.analysis.comparing.sides.noise import Change, Difference, difference
+from tracetui.analysis.comparing.sides.noise import BEYOND_NOISE, Change, Difference, difference
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.operators.signatures import Signature
 from tracetui.analysis.work.kernel_work import kernel_work
@@ -201,8 +201,6 @@ def _tensors(op: str, signature: Signature, moved: float) -> tuple[list[_Tensor]
     return inputs, _Tensor(elements, left) if elements and left / elements in _SIZES else None
 
 
-TOLD = (Change.LESS, Change.MORE)
-"""Changes that are more than noise."""
 MORE_CALLS, FEWER_CALLS, GENERATED = "more calls", "fewer calls", "same op, generated"
 """Shown in place of the kind of match: one side has more calls; torch.compile generated the kernel of one op."""
 _QUIET = {CANNOT_TELL: 1, SAME: 2}
@@ -245,7 +243,7 @@ def _make(a: Side, b: Side) -> KernelChanges:
     noise = np.array([each.noise for each in differences], np.float64)
     unclear = within_tick(amounts, calls.astype(np.float64), tick) & np.isnan(noise)
     found = [
-        Change.WITHIN_NOISE if open_one and each.change in TOLD else each.change
+        Change.WITHIN_NOISE if open_one and each.change in BEYOND_NOISE else each.change
         for each, open_one in zip(differences, unclear.tolist(), strict=True)
     ]
     table = _table(rows, *halves, differences, found, change_bytes(a.trace, b.trace, matching, rows))
@@ -290,7 +288,7 @@ def _table(
         texts(col.SHORT_NAME, [_short(*each) for each in kinds]),
         texts(col.FAMILY, [_family(*each) for each in kinds]),
         texts(
-            col.OP.but(help="The operators that launched it in A; in B of what is new."),
+            col.OP.but(help="The operators that launched it in A; in B of what is new. ~: captured it into a graph."),
             [_ops(*each) for each in kinds],
         ),
         texts(col.HOW, [_how(rows, index, a, b) for index in range(len(rows))]),
@@ -341,7 +339,7 @@ def _family(a: list[ActivityClass], b: list[ActivityClass]) -> str:
 
 def _ops(a: list[ActivityClass], b: list[ActivityClass]) -> str | None:
     for side in (a, b):
-        ops = list(dict.fromkeys(each.op for each in side if each.op))
+        ops = list(dict.fromkeys(f"{'~' * each.is_captured}{each.op}" for each in side if each.op))
         if ops:
             return ", ".join(ops)
     return None

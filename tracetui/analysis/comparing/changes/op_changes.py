@@ -23,7 +23,15 @@ from tracetui.analysis.comparing.sides.calls import OP, RUNTIME, CallKey, Calls,
 from tracetui.analysis.comparing.sides.clock import cpu_tick, within_tick
 from tracetui.analysis.comparing.sides.composition import is_mixed, representative
 from tracetui.analysis.comparing.sides.measures import launch_gap
-from tracetui.analysis.comparing.sides.noise import CHANGES, Change, Spread, noises, spread, spread_changes
+from tracetui.analysis.comparing.sides.noise import (
+    BEYOND_NOISE,
+    CHANGES,
+    Change,
+    Spread,
+    noises,
+    spread,
+    spread_changes,
+)
 from tracetui.analysis.comparing.sides.op_names import is_generated, ops_within, versionless_name
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.linking.links import links
@@ -33,7 +41,7 @@ from tracetui.model.trace import Float64, Trace
 
 OVERLAP = "what it calls overlaps, so that its self time counts as 0"
 """Why the self time of a row is undecided."""
-_BEYOND_NOISE = (CHANGES.index(Change.LESS), CHANGES.index(Change.MORE))
+_BEYOND_NOISE = tuple(map(CHANGES.index, BEYOND_NOISE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +189,10 @@ def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int
     codes = np.where(unclear & np.isin(codes, _BEYOND_NOISE), CHANGES.index(Change.WITHIN_NOISE), codes)
     marks = [mark_of(CHANGES[code]) for code in codes.tolist()]
     often = spread_changes(left.calls, right.calls, exact=True).tolist()
+    # What was recorded of single parts is the same, and the remark says what was not. Overlapped self times are no
+    # values that could be equal.
+    equal = (left.own.median == right.own.median) & (left.calls.median == right.calls.median)
+    equal &= np.isnan(noises(left.own, right.own)) & ~left.overlapped & ~right.overlapped
     if is_mixed(left.side) or is_mixed(right.side):
         marks = [CANNOT_TELL] * len(marks)
     for row, (in_a, in_b) in enumerate(zip(left.there.tolist(), right.there.tolist(), strict=True)):
@@ -188,7 +200,7 @@ def _marks(left: _OpSide, right: _OpSide, into: dict[int, str], doubts: dict[int
             marks[row] = FUSED_INTO
         elif in_a != in_b:
             marks[row] = (GONE if in_a else NEW) if often[row] in _BEYOND_NOISE else CANNOT_TELL
-        if row in doubts:
+        if row in doubts and not equal[row]:
             marks[row] = CANNOT_TELL
     return marks
 

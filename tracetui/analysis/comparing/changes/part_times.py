@@ -35,7 +35,7 @@ def part_times(side: Side, rows: Int64, row: Int64, count: int) -> Float64:
     times = np.zeros((len(side), count))
     for index in range(len(side)):
         mine = work[order[bounds[index] : bounds[index + 1]]]
-        times[index] = np.bincount(row, own.beside(work_classes.of(mine), trace.slices.dur[mine]), count)
+        times[index] = np.bincount(row, own.beside(work_classes.of(mine), side.times(mine)), count)
     return times
 
 

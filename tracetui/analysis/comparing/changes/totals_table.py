@@ -21,7 +21,7 @@ from tracetui.analysis.comparing.sides.measures import (
     rests_on_launches,
     without_launches,
 )
-from tracetui.analysis.comparing.sides.noise import Change, Difference, difference
+from tracetui.analysis.comparing.sides.noise import BEYOND_NOISE, Change, Difference, difference
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.model.quantities import rounded_percent
 from tracetui.model.table import Table, numbers, texts
@@ -92,7 +92,7 @@ def paired(
 
 def _is_one_tick(made: Difference, unit: str, tick: int) -> bool:
     """Whether two times without a known noise differ by one tick of the clock."""
-    if unit != "us" or made.change not in (Change.LESS, Change.MORE) or not np.isnan(made.noise):
+    if unit != "us" or made.change not in BEYOND_NOISE or not np.isnan(made.noise):
         return False
     return bool(within_tick(np.array(1000 * made.amount), np.array(1.0), tick))
 

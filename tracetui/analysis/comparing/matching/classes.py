@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.groups import combinations
+from tracetui.analysis.linking.graph_nodes import with_captured
 from tracetui.analysis.linking.links import calls_named, links, names_of
 from tracetui.analysis.linking.replays import GRAPH_LAUNCH
 from tracetui.analysis.names import Decoded, decode, normalised
@@ -120,7 +121,9 @@ class ActivityClass:
     plain: str
     """Name normalised for comparison between traces."""
     op: str
-    """The operator that launched it, normalised; empty for nodes of a replayed graph."""
+    """The operator that launched it, normalised; of a node of a replayed graph the one that captured it, empty where
+    that is not known.
+    """
     dims: str
     """Sizes of the operator's inputs."""
     size: str
@@ -129,6 +132,8 @@ class ActivityClass:
     decoded: Decoded
     problem: str
     """Problem size of a product, a convolution or attention, independent of the operator's name."""
+    is_captured: bool = False
+    """Whether the operator is inferred from the capture of a graph."""
 
     @property
     def sizes(self) -> str:
@@ -178,13 +183,15 @@ def _make(trace: Trace) -> Classes:
     owner = callers(trace, rows)
     inputs = signatures(trace, owner)
     size = _sizes(trace, rows)
-    alike = combinations(slices.name[rows], slices.kind[rows], names_of(trace, owner), inputs.id, size)
+    op_name, op_texts, inferred = with_captured(trace, rows, names_of(trace, owner), trace.names, "op")
+    captured = np.zeros(len(rows), bool) if inferred is None else inferred
+    alike = combinations(slices.name[rows], slices.kind[rows], op_name, captured.astype(np.int64), inputs.id, size)
     decoded: dict[tuple[str, Kind], tuple[str, Decoded]] = {}
     ops: dict[str, str] = {"": ""}
     known = []
     for index in alike.first.tolist():
         name, kind = trace.name_of(rows[index]), Kind(slices.kind[rows[index]])
-        op = trace.name_of(owner[index]) if owner[index] >= 0 else ""
+        op = op_texts[int(op_name[index])] if op_name[index] >= 0 else ""
         signature = inputs.of(index)
         if (name, kind) not in decoded:
             decoded[name, kind] = normalised(name), decode(name, kind)
@@ -195,7 +202,11 @@ def _make(trace: Trace) -> Classes:
             plain, said = ops[op], decode(op, kind)
         dims, grid = signature.text if signature else "", _size_text(trace, kind, int(size[index]))
         size_of_problem = problem(op, signature) if signature else ""
-        known.append(ActivityClass(name, kind, plain, ops[op], dims, grid, signature, said, size_of_problem))
+        known.append(
+            ActivityClass(
+                name, kind, plain, ops[op], dims, grid, signature, said, size_of_problem, bool(captured[index])
+            )
+        )
     return Classes(rows, alike.member, known)
 
 

@@ -7,6 +7,7 @@ came. Ids do not identify a job; ranks recorded at the same time belong to one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,12 +18,16 @@ from tracetui.analysis.comparing.changes.totals_table import Total
 from tracetui.analysis.comparing.sentences.words import joined, listed, per
 from tracetui.analysis.comparing.sides.calls import OP
 from tracetui.analysis.comparing.sides.noise import Change
-from tracetui.analysis.comparing.sides.side import CAPTURE, Side
+from tracetui.analysis.comparing.sides.side import CAPTURE, STEP, Side, differ_in_length
 from tracetui.analysis.comparing.sides.traits import RECORDED, THREADS, Traits, traits
-from tracetui.model.quantities import counted, rounded_percent, time_scale
+from tracetui.analysis.linking.step_kinds import UNKNOWN, step_kinds
+from tracetui.analysis.linking.steps import steps
+from tracetui.model.quantities import counted, duration, rounded_percent, time_scale
 from tracetui.model.trace import Trace
 
 RANK_METADATA_KEY = "distributedInfo"
+MIN_KIND_SHARE = 0.1
+"""Minimum difference between the shares of a kind of steps that is mentioned."""
 RANKS_WAIT = "a collective waits for the slowest rank, so its time shows who waited, not what is slow"
 
 
@@ -71,6 +76,16 @@ def rank_sentences(a: Side, b: Side, names: tuple[str, str]) -> Iterator[str]:
 def _when(trace: Trace) -> tuple[int, int]:
     """Wall-clock times in ns of the start and the end of a trace."""
     return trace.origin_ns + trace.window[0], trace.origin_ns + trace.window[1]
+
+
+def length_sentences(a: Side, b: Side, names: tuple[str, str]) -> Iterator[str]:
+    """The sentence about ranges of time of different length; none otherwise."""
+    if differ_in_length(a, b) and a.time_range is not None and b.time_range is not None:
+        one, other = (duration(each.length) for each in (a.time_range, b.time_range))
+        yield (
+            f"Ranges of different length: {names[0]} {one}, {names[1]} {other}. Their times and counts are "
+            "of different amounts of time, and no speed-up."
+        )
 
 
 Row = Mapping[str, Any]
@@ -187,6 +202,8 @@ def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
             f"the whole {each.part_kind}" if each.part_kind == CAPTURE else f"a {each.part_kind}" for each in (a, b)
         ]
         yield f"A part of {names[0]} is {words[0]}, one of {names[1]} {words[1]}: their sums cannot be compared."
+    yield from length_sentences(one, other, names)
+    yield from _other_kinds(one, other, names)
     works = [bool(len(each.activities()[0])) for each in (one, other)]
     if works[0] != works[1]:
         name = names[0] if works[0] else names[1]
@@ -199,6 +216,33 @@ def _unfair(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
     if a.frames != b.frames:
         name = names[0] if a.frames else names[1]
         yield f"Python frames were recorded only in {name}, which makes its CPU slower."
+
+
+def _other_kinds(one: Side, other: Side, names: tuple[str, str]) -> Iterator[str]:
+    """That the sides hold other kinds of a server's steps: a median says little where they are mixed."""
+    counts = [_kinds(each) for each in (one, other)]
+    if not all(counts):
+        return
+    shares = [{kind: number / sum(each.values()) for kind, number in each.items()} for each in counts]
+    if max(abs(shares[0].get(kind, 0) - shares[1].get(kind, 0)) for kind in {*shares[0], *shares[1]}) < MIN_KIND_SHARE:
+        return
+    words = [", ".join(f"{number:,} {kind}" for kind, number in each.items()) for each in counts]
+    yield (
+        f"Different kinds of steps: {names[0]} {words[0]}; {names[1]} {words[1]}. Their medians are not of the same "
+        "work; compare steps of one kind (TRACE#N)."
+    )
+
+
+def _kinds(side: Side) -> dict[str, int]:
+    """Number of steps of each kind among the parts, the most frequent first; empty where some kind is not known."""
+    if side.part_kind != STEP:
+        return {}
+    kinds, mine = step_kinds(side.trace), np.isin(steps(side.trace).row, side.row)
+    held = [kind for kind, is_mine in zip(kinds.kind, mine.tolist(), strict=True) if is_mine]
+    known = [kind for kind in held if kind is not None and kind != UNKNOWN]
+    if len(known) < len(held):
+        return {}
+    return dict(Counter(known).most_common())
 
 
 def _devices(side: Traits) -> str:

@@ -15,7 +15,7 @@ from tracetui.analysis.comparing.changes.totals_table import Total
 from tracetui.analysis.comparing.sentences.words import WITHIN_NOISE, bare, bares, in_brackets, joined, listed, per
 from tracetui.analysis.comparing.sides.calls import ANNOTATION, OP, RUNTIME, SLICE, WAIT, calls
 from tracetui.analysis.comparing.sides.measures import measures
-from tracetui.analysis.comparing.sides.noise import Change, difference
+from tracetui.analysis.comparing.sides.noise import BEYOND_NOISE, Change, difference
 from tracetui.analysis.comparing.sides.op_names import COMPILE, is_generated
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.linking.links import links, op_rows
@@ -199,7 +199,6 @@ MAX_NAMED_OPS = 3
 """Maximum operators named as costing more or less."""
 LAUNCHES = "launch calls"
 """Name of all launch calls together, whatever the library calls them."""
-BEYOND_NOISE = (Change.LESS, Change.MORE)
 
 
 def op_sentences(a: Side, b: Side, rows: Sequence[Row], totals: Mapping[str, Total]) -> Iterator[str]:

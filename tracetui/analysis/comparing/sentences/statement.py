@@ -29,7 +29,7 @@ from tracetui.analysis.comparing.sides.side import STEP, Side
 from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.analysis.health.checks import Check, CheckSeverity
 from tracetui.analysis.health.health_table import doubtful, doubts
-from tracetui.analysis.linking.placement import partial_steps
+from tracetui.analysis.linking.complete_steps import partial_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.table import Table
 
@@ -43,8 +43,8 @@ WHOLE_PANE = "steps"
 """A check that affects all of this pane is about a truncated file."""
 FRAMES_COLUMN = "ops.self_cpu_us"
 """Column that Python frames affect."""
-CUT_COLUMN = "steps.dur_us"
-"""Column that truncated steps affect."""
+CUT_CHECK = "steps cut short"
+"""Check of truncated steps, which may lie outside of the parts."""
 
 
 def warning_sentences(a: Side, b: Side, severity: CheckSeverity, names: tuple[str, str] = ("A", "B")) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _is_elsewhere(check: Check, side: Side, other: Side) -> bool:
         and traits(side).frames != traits(other).frames
     ):
         return True
-    if CUT_COLUMN in check.touches:
+    if check.name == CUT_CHECK:
         cut = steps(side.trace).row[partial_steps(side.trace)]
         return not np.isin(side.row, cut).any()
     doubt = doubts(side.trace)[check.name]

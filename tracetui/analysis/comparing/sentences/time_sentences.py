@@ -10,8 +10,8 @@ from tracetui.analysis.comparing.changes.totals_table import Total
 from tracetui.analysis.comparing.sentences.words import in_brackets, joined, listed, noise, per, time_sentence
 from tracetui.analysis.comparing.sides.composition import PartGroup, groups_of_parts, is_mixed
 from tracetui.analysis.comparing.sides.measures import CAUSE_HELP, measures
-from tracetui.analysis.comparing.sides.noise import Change, Difference
-from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, Side
+from tracetui.analysis.comparing.sides.noise import BEYOND_NOISE, Change, Difference
+from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, Side, differ_in_length
 from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.model.quantities import digits, how_much, rounded_percent, size_change, time_scale
 
@@ -86,7 +86,6 @@ MAIN_CAUSE_SHARES = (0.5, 1.1)
 """Range of a main cause: its change as a share of the change of the idle time."""
 MAX_UNEXPLAINED_TRAFFIC = 0.1
 """Maximum share of the change of memory traffic not explained by fusions, for it to be left out."""
-BEYOND_NOISE = (Change.LESS, Change.MORE)
 
 
 def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, str] = ("A", "B")) -> list[str]:
@@ -95,12 +94,13 @@ def verdict_sentences(a: Side, b: Side, totals: TotalsByName, names: tuple[str, 
     if a.part_kind != b.part_kind:
         times = {"GPU time": _of(totals, "gpu_busy_us"), "CPU time": cpu}
         return [_beside(a, b, what, each, names) for what, each in times.items() if each]
-    aside, parts = _one_each(a, b), _parts(a)
+    aside, parts, is_judged = _one_each(a, b), _parts(a), not differ_in_length(a, b)
     if gpu is None or cpu is None:
-        return [f"{time_sentence(f'CPU time{per(a, b)}', cpu, parts, aside)}."] if cpu else []
-    if gpu.change is Change.SAME and cpu.change in BEYOND_NOISE:
+        return [f"{time_sentence(f'CPU time{per(a, b)}', cpu, parts, aside, is_judged)}."] if cpu else []
+    if is_judged and gpu.change is Change.SAME and cpu.change in BEYOND_NOISE:
         return [_cpu_alone(gpu, cpu, per(a, b), aside)]
-    return [_gpu(totals, gpu, per(a, b), parts, aside), f"{time_sentence(f'CPU time{per(a, b)}', cpu, parts)}."]
+    on_cpu = time_sentence(f"CPU time{per(a, b)}", cpu, parts, is_judged=is_judged)
+    return [_gpu(totals, gpu, per(a, b), parts, aside, is_judged), f"{on_cpu}."]
 
 
 def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> Iterator[str]:
@@ -110,7 +110,11 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
     """
     if _waits(totals):
         whole = time_sentence(
-            f"The {a.part_kind} as a whole, waits for the GPU included,", totals["dur_us"].difference, _parts(a)
+            f"The {a.part_kind} as a whole, waits for the GPU included,",
+            totals["dur_us"].difference,
+            _parts(a),
+            "",
+            not differ_in_length(a, b),
         )
         yield f"{whole}."
     yield from _graphs(a, b, totals, per(a, b))
@@ -119,7 +123,8 @@ def further_sentences(a: Side, b: Side, totals: TotalsByName, saved: float) -> I
     left, right = traits(a).verdict, traits(b).verdict
     if left and right and left != right:
         yield f"Bottleneck: {left} → {right}."
-    yield from _traffic(totals, per(a, b), saved)
+    if not differ_in_length(a, b):
+        yield from _traffic(totals, per(a, b), saved)
 
 
 def _parts(side: Side) -> str:
@@ -166,11 +171,11 @@ def _gpu_measure(totals: TotalsByName) -> str:
     return "gpu_span_us" if idle and max(idle.a.median, idle.b.median) >= MIN_IDLE_PERCENT else "gpu_busy_us"
 
 
-def _gpu(totals: TotalsByName, gpu: Difference, per: str, parts: str, aside: str) -> str:
+def _gpu(totals: TotalsByName, gpu: Difference, per: str, parts: str, aside: str, is_judged: bool) -> str:
     if _gpu_measure(totals) == "gpu_busy_us":
-        return f"{time_sentence(f'GPU time{per}', gpu, parts, aside)}."
+        return f"{time_sentence(f'GPU time{per}', gpu, parts, aside, is_judged)}."
     busy = totals["gpu_busy_us"].difference
-    first = time_sentence(f"GPU{per}, from the first kernel to the last,", gpu, parts, aside)
+    first = time_sentence(f"GPU{per}, from the first kernel to the last,", gpu, parts, aside, is_judged)
     scale = time_scale((gpu.a.median, gpu.b.median))
     others = _of(totals, "gpu_others_us")
     is_alone = others is None or max(others.a.median, others.b.median) == 0

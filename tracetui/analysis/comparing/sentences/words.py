@@ -13,10 +13,11 @@ _NODE = "autograd::engine::evaluate_function: "
 """What the name of a node of the backward graph begins with, around an operator of the rest of its name."""
 
 
-def time_sentence(subject: str, each: Difference, parts: str, aside: str = "") -> str:
+def time_sentence(subject: str, each: Difference, parts: str, aside: str = "", is_judged: bool = True) -> str:
     """A sentence about a time in µs, without its end: what it was, what it is, and whether that is more than noise.
 
     `parts` is what the parts of a side are called, `aside` stands in place of the noise where that is not known.
+    Without `is_judged` no factor is stated: the sides are of different lengths.
     """
     before, after = each.a.median, each.b.median
     is_known = each.noise == each.noise
@@ -27,6 +28,8 @@ def time_sentence(subject: str, each: Difference, parts: str, aside: str = "") -
     change = f"{subject} {scale.change(before, after)}"
     if each.change is Change.WITHIN_NOISE:
         return f"{change}: cannot tell, {parts} of one side differ by {scale.roughly(each.noise)}"
+    if not is_judged:
+        return f"{change}{in_brackets(aside)}"
     return f"{change}: {how_fast(before, after)}{in_brackets(noise(each, scale) or aside)}"
 
 

@@ -18,7 +18,7 @@ from tracetui.analysis.comparing.sides.side import Side
 from tracetui.analysis.idle.waits import flush, sync_calls
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import queries
-from tracetui.analysis.operators.costs import Costs, costs, is_overlapped
+from tracetui.analysis.operators.costs import Costs, is_overlapped
 from tracetui.analysis.operators.views import INNER_VIEWS, idle_view_rows
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.trace import Kind, Trace
@@ -62,7 +62,7 @@ def calls(side: Side) -> Calls:
 
 def _make(side: Side) -> Calls:
     trace = side.trace
-    cost = costs(trace)
+    cost = side.costs()
     part = side.part_of(cost.row)
     kind = trace.slices.kind[cost.row]
     held = (part >= 0) & np.isin(kind, list(_KINDS))

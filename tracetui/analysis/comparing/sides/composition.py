@@ -44,7 +44,7 @@ def _find_representative(side: Side) -> int:
             alike[names[low:high].tobytes()].append(number)
     most = max(map(len, alike.values()))
     common = np.array(sorted(number for same in alike.values() if len(same) == most for number in same))
-    time = np.bincount(part, slices.dur[rows], len(side)).astype(np.int64)
+    time = np.bincount(part, side.times(rows), len(side)).astype(np.int64)
     return _middle(common, time[common])
 
 

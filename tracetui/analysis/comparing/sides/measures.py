@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from tracetui.analysis.common.groups import distinct
 from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, Side
-from tracetui.analysis.idle.cause_words import KEYS, WORDS
+from tracetui.analysis.idle.cause_words import KEYS, WORDS, Cause
 from tracetui.analysis.idle.gap_causes import gap_causes
 from tracetui.analysis.idle.gpu_spans import GpuSpans, gaps_of, gpu_spans
 from tracetui.analysis.idle.waits import flush, sync_calls
 from tracetui.analysis.kernel_names import families
 from tracetui.analysis.linking.links import calls_named, links, op_rows
 from tracetui.analysis.linking.replays import GRAPH_LAUNCH
+from tracetui.analysis.memory.copies import lacks_directions
 from tracetui.analysis.names import Family
 from tracetui.analysis.occupancy import queries
-from tracetui.analysis.operators.costs import is_overlapped, self_times
+from tracetui.analysis.operators.costs import is_overlapped
 from tracetui.analysis.operators.views import idle_rows, idle_view_rows
 from tracetui.analysis.work.kernel_work import kernel_work
 from tracetui.model.intervals import Bool, Int64, covered
@@ -33,6 +34,8 @@ COUNT = ""
 """Unit of counts."""
 CAUSE_HELP = "Gaps attributed to:"
 """Start of the help of measures that are causes of gaps."""
+NO_DIRECTIONS = "this file format does not say which copies were of pageable memory"
+"""Why no time is known for copies of pageable memory."""
 MAX_LOST_SHARE = 0.01
 """Maximum share of a part's GPU activities with lost launches, for measures that rest on launches to be known."""
 _ON_LAUNCHES = ("launches", "launch_us", "graph_launches", "idle_ops", "idle_op_us")
@@ -107,8 +110,8 @@ def _cpu_times(side: Side) -> Iterator[Measure]:
     yield Measure("query_us", _time(side, queries(trace)), "Time in occupancy queries.", "us")
     own, gap = np.full(len(side), np.nan), ""
     if len(links(trace).gpu):
-        own = _sums(side, idle, self_times(trace)[idle]) / 1000
-        overlapped = idle[is_overlapped(self_times(trace)[idle])]
+        own = _sums(side, idle, side.self_times()[idle]) / 1000
+        overlapped = idle[is_overlapped(side.self_times()[idle])]
         if len(overlapped):
             own = np.where(_count(side, overlapped) > 0, np.nan, own)
             gap = f"what {len(overlapped):,} of these operators call overlaps, so that their self time is not known"
@@ -117,10 +120,9 @@ def _cpu_times(side: Side) -> Iterator[Measure]:
 
 def _gpu_times(side: Side) -> Iterator[Measure]:
     rows, part = side.activities()
-    slices = side.trace.slices
     times = np.full((3, len(side)), np.nan)
     for number, mine in _parts(rows, part):
-        start, end = slices.start[mine], slices.end[mine]
+        start, end = side.bounds(mine)
         times[:, number] = covered(start, end), end.max() - start.min(), (end - start).sum()
     busy, span, total = times / 1000
     yield Measure("gpu_busy_us", busy, "For how long any device ran its work.", "us")
@@ -131,9 +133,12 @@ def _gpu_times(side: Side) -> Iterator[Measure]:
 
 def _spans(side: Side) -> GpuSpans:
     """The GPU spans of the parts."""
-    return side.trace.remember(
-        ("spans of parts", side.scope), lambda: gpu_spans(side.trace, *side.activities(), len(side))
-    )
+
+    def make() -> GpuSpans:
+        rows, part = side.activities()
+        return gpu_spans(side.trace, rows, part, len(side), side.bounds(rows))
+
+    return side.trace.remember(("spans of parts", side.scope), make)
 
 
 def _idle_times(side: Side) -> Iterator[Measure]:
@@ -158,9 +163,10 @@ def _counts(side: Side) -> Iterator[Measure]:
     rows, part = side.activities()
     is_kernel = trace.slices.kind[rows] == Kind.KERNEL
     has_gpu = len(links(trace).gpu) > 0
+    ran = "that ran" if side.part_kind == RANGE else "launched"
     launches, nothing = links(trace).launches, np.full(len(side), np.nan)
-    yield Measure("kernels", _tally(part[is_kernel], side), "Kernels launched in it.")
-    yield Measure("copies", _tally(part[~is_kernel], side), "Copies and fills launched.")
+    yield Measure("kernels", _tally(part[is_kernel], side), f"Kernels {ran} in it.")
+    yield Measure("copies", _tally(part[~is_kernel], side), f"Copies and fills {ran} in it.")
     yield Measure("launches", _count(side, launches), "Calls that put work on a GPU.")
     graphs = np.intersect1d(launches, calls_named(trace, GRAPH_LAUNCH), assume_unique=True)
     yield Measure("graph_launches", _count(side, graphs), "Of these: launches of whole graphs.")
@@ -184,19 +190,22 @@ def _idle_causes(side: Side) -> Iterator[Measure]:
         if mine.any():
             sums = _tally(part, side, mine) / 1000
             yield Measure(KEYS[cause], sums, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us")
+    if lacks_directions(side.trace):
+        unknown, cause = np.full(len(side), np.nan), Cause.PAGEABLE
+        yield Measure(KEYS[cause], unknown, f"{CAUSE_HELP} {WORDS[cause].lower()}.", "us", NO_DIRECTIONS)
 
 
 def _moved(side: Side) -> Iterator[Measure]:
     """Bytes and operations as far as shapes tell, and the share of the GPU time that these cover."""
     rows, part = side.activities()
-    work, slices = kernel_work(side.trace), side.trace.slices
+    work = kernel_work(side.trace)
     at = work.at(rows)
     moved, done = work.bytes[at], work.flops[at]
     main = work.main[at]
     known = ~np.isnan(np.where(main >= 0, work.bytes[main], moved))
     with np.errstate(invalid="ignore"):
-        total = _tally(part, side, slices.dur[rows])
-        share = 100 * _tally(part[known], side, slices.dur[rows[known]]) / total
+        total = _tally(part, side, side.times(rows))
+        share = 100 * _tally(part[known], side, side.times(rows[known])) / total
     for name, values, unit, help in (
         ("moved_bytes", moved, "bytes", "Least bytes to read and write, of the work whose shapes are known."),
         ("flops", done, "flop", "Floating-point operations, of the work whose shapes are known."),
@@ -213,7 +222,7 @@ def _families(side: Side) -> Iterator[Measure]:
     code = families(side.trace, rows)
     for number in distinct(code).tolist():
         mine = np.flatnonzero(code == number)
-        sums = _tally(part[mine], side, side.trace.slices.dur[rows[mine]]) / 1000
+        sums = _tally(part[mine], side, side.times(rows[mine])) / 1000
         name = Family(number).name.lower()
         yield Measure(f"{name}_us", sums, f"Sum of GPU durations: {name}.", "us")
 
@@ -229,7 +238,7 @@ def _waiting(side: Side) -> Float64:
         own = lane[side.row]
     part = side.part_of(rows)
     held = (part >= 0) & (lane[rows] == own[part])
-    return _tally(part[held], side, side.trace.slices.dur[rows[held]])
+    return _tally(part[held], side, side.times(rows[held]))
 
 
 def _parts(rows: Int64, part: Int64) -> Iterator[tuple[int, Int64]]:
@@ -247,7 +256,7 @@ def _count(side: Side, rows: Int64) -> Float64:
 
 def _time(side: Side, rows: Int64) -> Float64:
     """Time in us of slices that do not nest in each other."""
-    return _sums(side, rows, side.trace.slices.dur[rows]) / 1000
+    return _sums(side, rows, side.times(rows)) / 1000
 
 
 def _sums(side: Side, rows: Int64, values: Int64) -> Float64:

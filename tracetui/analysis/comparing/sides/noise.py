@@ -92,6 +92,8 @@ class Change(Enum):
     """One side does not have the value."""
 
 
+BEYOND_NOISE = (Change.LESS, Change.MORE)
+"""Changes that are more than noise."""
 CHANGES = tuple(Change)
 """The changes by the codes of `changes`."""
 

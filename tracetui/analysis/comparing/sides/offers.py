@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tracetui.analysis.linking.complete_steps import averaged_steps
 from tracetui.analysis.linking.frames import function_of, is_own
-from tracetui.analysis.linking.placement import partial_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
 from tracetui.model.trace import Kind, Trace
@@ -17,8 +17,8 @@ _HIDDEN = ("<", "_")
 
 
 def step_scopes(trace: Trace) -> list[str]:
-    """The scopes of the complete steps, in order."""
-    return [f"#{number}" for number in steps(trace).number[~partial_steps(trace)].tolist()]
+    """The scopes of the complete steps, idle ones of a server left out, in order."""
+    return [f"#{number}" for number in steps(trace).number[averaged_steps(trace)].tolist()]
 
 
 def repeated_scopes(trace: Trace) -> list[tuple[str, int]]:

@@ -1,11 +1,12 @@
 """One side of a comparison: a trace, and the parts of it that are compared.
 
 A part is a step, a run of an annotation or of a Python function, or the whole capture. It holds the CPU slices that
-begin in its window and the GPU activities launched in it (R3.3), on every thread of its process.
+begin in its window and the GPU activities launched in it (R3.3), on every thread of its process. A range of time holds
+what ran in it, by its own time and as far as it did (R3.57).
 
 The scope follows the path: `trace.json#3` is a step and `#2:5` several; `#forward` is every run of an annotation or a
-Python function and `#forward[2]` its second run; `#e120` is the slice of an event, `#@12us+250us` a range of time,
-`#all` the capture.
+Python function and `#forward[2]` its second run; `#Net_0/Linear_1` is a module or a function below another, from the
+root of the tree with `/` first; `#e120` is the slice of an event, `#@12us+250us` a range of time, `#all` the capture.
 """
 
 from __future__ import annotations
@@ -16,20 +17,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from tracetui.analysis.common.lanes import is_named, lane_numbers
+from tracetui.analysis.linking.complete_steps import averaged_steps, partial_steps
 from tracetui.analysis.linking.frames import MODULE, function_of
 from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.placement import before_capture, chosen, partial_steps, step_index
+from tracetui.analysis.linking.placement import before_capture, chosen, step_index
+from tracetui.analysis.linking.step_kinds import unserving_steps
 from tracetui.analysis.linking.steps import Steps, steps
+from tracetui.analysis.modules import calls_of_path
+from tracetui.analysis.operators.costs import Costs, costs, costs_within, self_times
 from tracetui.errors import UsageError
 from tracetui.model.intervals import Int64
+from tracetui.model.time_range import TimeRange, read_time_range
 from tracetui.model.trace import Kind, Trace
-from tracetui.model.viewpoint import read_window
 
 STEP, RUN, RANGE, CAPTURE = "step", "run", "range", "capture"
 """Kinds of parts."""
+MIN_LENGTH_DIFFERENCE = 0.01
+"""Minimum difference in length between two ranges that is mentioned, as a share of the shorter one."""
 _STEPS = re.compile(r"(\d{1,18})(?::(\d{1,18}))?")
 _EVENT = re.compile(r"e(\d{1,18})")
-_ONE_RUN = re.compile(r"(.+)\[(\d{1,9})\]")
+ONE_RUN = re.compile(r"(.+)\[(\d{1,9})\]")
+"""Pattern of a scope that is one run of a name: `forward[2]`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +67,34 @@ class Side:
         """The file and the scope, as on the command line."""
         return f"{self.trace.label}#{self.scope}" if self.scope else self.trace.label
 
+    @property
+    def time_range(self) -> TimeRange | None:
+        """The range of time that the side is; None for any other."""
+        return TimeRange(int(self.start[0]), int(self.end[0])) if self.part_kind == RANGE else None
+
+    def bounds(self, rows: Int64) -> tuple[Int64, Int64]:
+        """Start and end in ns of slices of the parts, cut to the range where the side is one."""
+        start, end = self.trace.slices.start[rows], self.trace.slices.end[rows]
+        if (time_range := self.time_range) is None:
+            return start, end
+        return np.clip(start, time_range.start, time_range.end), np.clip(end, time_range.start, time_range.end)
+
+    def times(self, rows: Int64) -> Int64:
+        """For how long (ns) slices of the parts ran, in a range as far as within it."""
+        start, end = self.bounds(rows)
+        return end - start
+
+    def costs(self) -> Costs:
+        """The costs of CPU slices, in a range as far as within it."""
+        return costs(self.trace) if self.time_range is None else costs_within(self.trace, self.time_range)
+
+    def self_times(self) -> Int64:
+        """Self CPU time in ns of every slice of the trace, in a range as far as within it."""
+        if self.time_range is None:
+            return self_times(self.trace)
+        part = self.time_range
+        return self.trace.remember(("self times of range", part), lambda: self_times(self.trace, part))
+
     def part_of(self, rows: Int64) -> Int64:
         """The part that each slice or GPU activity belongs to, -1 for none."""
         if self.part_kind == CAPTURE:
@@ -68,6 +104,9 @@ class Side:
             part = np.full(len(every) + 1, -1, np.int64)
             part[_places(every, self.row)] = np.arange(len(self))
             return part[step_index(self.trace, rows)]
+        if (time_range := self.time_range) is not None:
+            slices = self.trace.slices
+            return np.where(time_range.touched(slices.start[rows], slices.end[rows]), 0, -1)
         return self._run_of(rows)
 
     def activities(self) -> tuple[Int64, Int64]:
@@ -82,7 +121,7 @@ class Side:
 
     def inferred(self) -> int:
         """Number of activities without launch record, placed by their own start: a guess (R3.3)."""
-        if self.part_kind not in (RUN, RANGE):
+        if self.part_kind in (CAPTURE, RANGE):
             return 0
         return int((links(self.trace).launch[self.activities()[0]] < 0).sum())
 
@@ -109,8 +148,7 @@ class Side:
         index = np.searchsorted(self.start, slices.start[source], side="right") - 1
         held = (index >= 0) & (slices.start[source] < self.end[index])
         unlaunched = np.isin(rows, links(self.trace).gpu) & (launch < 0)
-        if self.part_kind == RUN:
-            held &= unlaunched | (process[slices.lane[source]] == process[slices.lane[self.row[index]]])
+        held &= unlaunched | (process[slices.lane[source]] == process[slices.lane[self.row[index]]])
         return np.where(held, index, -1)
 
 
@@ -135,6 +173,14 @@ def side(trace: Trace, scope: str = "") -> Side:
     return _named(trace, scope)
 
 
+def differ_in_length(a: Side, b: Side) -> bool:
+    """Whether the sides are ranges of time of different length, whose times cannot be compared as speeds."""
+    if a.time_range is None or b.time_range is None:
+        return False
+    shorter, longer = sorted((a.time_range.length, b.time_range.length))
+    return longer - shorter > MIN_LENGTH_DIFFERENCE * shorter
+
+
 def _places(every: Steps, rows: Int64) -> Int64:
     """Indices of slices among all steps."""
     order = np.argsort(every.row)
@@ -142,12 +188,13 @@ def _places(every: Steps, rows: Int64) -> Int64:
 
 
 def _complete_steps(trace: Trace) -> Side:
-    """Every step that was recorded in full (R3.6)."""
-    cut = partial_steps(trace)
-    kept = np.flatnonzero(~cut)
-    numbers = ", ".join(map(str, steps(trace).number[cut].tolist()))
-    remark = f"Step {numbers} of {trace.label} was cut by the profiler and is left out." if numbers else ""
-    return _steps(trace, "", kept, remark)
+    """Every step that was recorded in full (R3.6), but idle and dummy calls of a server."""
+    remarks = []
+    for mask, why in ((partial_steps(trace), "was cut by the profiler"), (unserving_steps(trace), "served no request")):
+        numbers = ", ".join(map(str, steps(trace).number[mask].tolist()))
+        if numbers:
+            remarks.append(f"Step {numbers} of {trace.label} {why} and is left out.")
+    return _steps(trace, "", np.flatnonzero(averaged_steps(trace)), " ".join(remarks))
 
 
 def _of_steps(trace: Trace, scope: str, first: int, last: int) -> Side:
@@ -175,18 +222,16 @@ def _capture(trace: Trace, scope: str) -> Side:
 
 
 def _range(trace: Trace, scope: str) -> Side:
-    """What begins on the CPU, or was launched, in a range of time."""
-    start, length = read_window(scope, scope.removeprefix("@"))
-    if length is None or length <= 0:
-        raise UsageError(f"{scope!r} is no range of time: write its start and length, as in `#@12.5us+250us`.")
+    """What ran in a range of time."""
+    time_range = read_time_range(scope)
     one = np.array([1], np.int64)
-    low, high = np.array([round(start)], np.int64), np.array([round(start + length)], np.int64)
+    low, high = np.array([time_range.start], np.int64), np.array([time_range.end], np.int64)
     return Side(trace, scope, RANGE, -one, low, high, one)
 
 
 def _named(trace: Trace, scope: str) -> Side:
     """Every run of a name, or one of them."""
-    wanted = _ONE_RUN.fullmatch(scope)
+    wanted = ONE_RUN.fullmatch(scope)
     rows = _rows_named(trace, scope)
     if len(rows) == 0 and wanted:
         rows = _rows_named(trace, wanted[1])
@@ -195,8 +240,8 @@ def _named(trace: Trace, scope: str) -> Side:
     if len(rows) == 0:
         raise UsageError(
             f"{trace.label} has no step, annotation, Python function or operator {scope!r}: `#3` is a step, "
-            "`#forward` a name, `#forward[2]` its second run, `#e120` an event, `#@12us+250us` a range of time, "
-            "`#all` the capture."
+            "`#forward` a name, `#forward[2]` its second run, `#Net_0/Linear_1` a module below another, `#e120` an "
+            "event, `#@12us+250us` a range of time, `#all` the capture."
         )
     runs = _runs(trace, scope, rows)
     if wanted is None:
@@ -208,13 +253,13 @@ def _named(trace: Trace, scope: str) -> Side:
 
 
 def _rows_named(trace: Trace, name: str) -> Int64:
-    """The slices of a name: annotations, else Python frames by function name, else operators."""
+    """The slices of a name: annotations, else Python frames by function name, else operators, else of a path."""
     for kind in (Kind.ANNOTATION, Kind.PYTHON, Kind.CPU_OP):
         rows = trace.slices.of_kind(kind)
         found = rows[is_named(trace, rows, lambda text: name in (text, function_of(text), text.removeprefix(MODULE)))]
         if len(found):
             return found
-    return np.empty(0, np.int64)
+    return calls_of_path(trace, name) if "/" in name else np.empty(0, np.int64)
 
 
 def _runs(trace: Trace, scope: str, rows: Int64) -> Side:

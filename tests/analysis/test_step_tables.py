@@ -1,0 +1,100 @@
+"""The table of a step is that part of the table of the whole trace, and takes no work that is not about it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.app import training
+from tests.support.build import kernel, launch, make_trace, op, step
+from tests.support.paths import SAMPLES
+from tracetui.analysis.health import health_table
+from tracetui.analysis.health.checks import CheckSeverity
+from tracetui.analysis.linking import graph_marks
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.placement import step_index, within
+from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.panes import PANES
+from tracetui.importers.load import load
+
+TRACES = {"made": training, "recorded": lambda: load(str(SAMPLES / "mlp_train_cpu.json.gz"))}
+SINGLE_ROWS = ("kernels", "launches", "occupancy", "memory", "gaps")
+"""Panes with a row for each thing that happened, and the step that it belongs to."""
+
+
+@pytest.mark.parametrize("pane", SINGLE_ROWS)
+@pytest.mark.parametrize("name", TRACES)
+def test_rows_of_a_step_are_those_of_the_whole_trace(name, pane):
+    trace = TRACES[name]()
+    whole = PANES[pane].build(trace)
+    for number in steps(trace).number.tolist():
+        # In a trace that was asked for nothing else, so that nothing can come from the whole table.
+        table = PANES[pane].build(TRACES[name](), number)
+        if whole.slices is None or table.slices is None:
+            assert len(table) == len(whole) == 0
+            continue
+        place = {row: index for index, row in enumerate(whole.slices.tolist())}
+        rows = [place[row] for row in table.slices.tolist()]
+        if "step" in whole:
+            belonging = np.flatnonzero(whole["step"].equal(number))
+            assert sorted(rows) == belonging.tolist()
+        for column in set(table.column_names) & set(whole.column_names) - {"pct", "index"}:
+            assert [table[column].cell(index) for index in range(len(table))] == [
+                whole[column].cell(row) for row in rows
+            ], column
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_rows_are_placed_as_when_all_are_looked_at(name):
+    trace = TRACES[name]()
+    rows = np.arange(len(trace.slices))
+    index = step_index(trace, rows)
+    for number in steps(trace).number.tolist():
+        wanted = steps(trace).labelled(number)
+        assert within(trace, rows, number).tolist() == rows[np.isin(index, wanted)].tolist()
+
+
+@pytest.mark.parametrize("pane", PANES)
+def test_only_checks_about_a_pane_are_made_for_it(pane, monkeypatch):
+    trace = training()
+    known = health_table.marked(trace, pane, PANES["kernels"].make(trace, None, None))
+    made = []
+    find = health_table.doubt_of
+
+    def noted(trace, check):
+        made.append(check)
+        return find(trace, check)
+
+    monkeypatch.setattr(health_table, "doubt_of", noted)
+    again = health_table.marked(trace, pane, PANES["kernels"].make(trace, None, None))
+    assert again.doubts == known.doubts
+    assert all(any(name.split(".")[0] == pane for name in check.touches) for check in made)
+    assert all(check.severity >= CheckSeverity.DOUBT for check in made)
+
+
+def test_warnings_of_a_pane_are_those_among_all_checks():
+    trace = make_trace(
+        [
+            step(1, 0, 900_000),
+            op("aten::mm", 10_000, 300_000),
+            op("aten::add", 200_000, 300_000),
+            launch(20_000, 5_000, 1),
+            kernel("gemm", 15_000, 200_000, correlation=1),
+            kernel("relu", 440_000, 50_000, correlation=9),
+        ]
+    )
+    worst = health_table.doubtful(trace)
+    assert len(worst) > 2
+    for name, pane in PANES.items():
+        table = pane.build(trace)
+        named = [check.name for check in worst if name in check.touches]
+        assert [words.split(" (")[0] for words in table.doubts if not table.doubts[words]] == named
+
+
+def test_marks_are_looked_for_at_few_places(monkeypatch):
+    trace = training()
+    monkeypatch.setattr(graph_marks, "SAMPLED_STRETCHES", 2)
+    monkeypatch.setattr(graph_marks, "SAMPLED_NEIGHBOURS", 2)
+    gpu = links(trace).gpu
+    assert graph_marks._spread(gpu).tolist() == gpu[[0, 1, 4, 5]].tolist()
+    assert graph_marks._spread(gpu[:3]).tolist() == gpu[:3].tolist()

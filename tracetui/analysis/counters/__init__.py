@@ -1,0 +1,1 @@
+"""What the counters of a trace measured: means over time ranges, and values of kernels."""

@@ -1,0 +1,253 @@
+"""What the name of a step says: its framework's family, the kind of the step, how many requests and tokens it held.
+
+Names are those that vLLM, SGLang, ATOM, TensorRT-LLM and xDiT give to the annotation around each of their steps
+(R3.75).
+Builds differ in what follows the numbers that matter: a name that begins and ends as known is read as far as it goes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+KINDS = ("prefill", "decode", "mixed", "verify", "draft", "idle", "dummy", "diffusion", "unknown")
+"""Kinds of steps of a server; `verify` and `draft` are the two halves of speculative decoding."""
+NOT_AVERAGED = ("idle", "dummy")
+"""Kinds of steps that averages leave out: they serve no request."""
+
+
+_PADDED = re.compile(r"\bbs=\d{1,15}/(\d{1,15})\b")
+Facts = tuple[str | None, int | None, int | None, int | None]
+"""Kind, requests, tokens, and tokens made."""
+
+
+@dataclass(frozen=True)
+class StepName:
+    """What one name says; None is what it does not say."""
+
+    family: str
+    """What the names of one framework's steps have in common, as `--steps-by` takes it."""
+    kind: str | None = None
+    requests: int | None = None
+    tokens: int | None = None
+    """Tokens that go into the model."""
+    made: int | None = None
+    """Tokens that come out of it for requests in generation, one each; None where there may be more."""
+
+    @property
+    def facts(self) -> int:
+        """How many of kind, requests and tokens are known."""
+        return sum(fact is not None for fact in (self.kind, self.requests, self.tokens))
+
+
+@dataclass(frozen=True)
+class StepFamily:
+    """A family of names."""
+
+    name: str
+    pattern: re.Pattern[str]
+    read: Callable[[re.Match[str]], Facts]
+    """Kind, requests, tokens, and tokens made, of a match."""
+    pattern_words: str
+    """How such names look, in a sentence."""
+
+
+def step_name(name: str) -> StepName | None:
+    """What the name of an annotation says about the step inside; None for a name that marks no step."""
+    for family in FAMILIES:
+        match = family.pattern.match(name)
+        if match:
+            return StepName(family.name, *family.read(match))
+    return None
+
+
+def padded_batch(name: str) -> int | None:
+    """The batch to which a step was padded, where its name says so: 128 of `decode[bs=117/128 tok=117]`."""
+    match = _PADDED.search(name)
+    return int(match[1]) if match and step_name(name) else None
+
+
+def pattern_words(family: str) -> str:
+    """How the names of a family look, in a sentence; an unknown family as it is."""
+    return next((each.pattern_words for each in FAMILIES if each.name == family), f"`{family}`")
+
+
+def kind_of(context: int, generation: int) -> str:
+    """The kind of a step by its requests in the prompt and in generation."""
+    if context and generation:
+        return "mixed"
+    return "prefill" if context else "decode" if generation else "idle"
+
+
+FORWARD = "gpu_model_runner: forward"
+"""The part of vLLM's step that runs the model (`VLLM_CUSTOM_SCOPES_FOR_PROFILING`), a step where none is named."""
+_DIGITS = r"(\d{1,15})(?!\d)"
+
+
+def _number(pattern: str, text: str) -> int | None:
+    match = re.search(pattern, text)
+    return int(match[1]) if match else None
+
+
+def _tokens(text: str | None) -> int | None:
+    """The tokens in the brackets behind a count: `sq` where fields are named, else the first number."""
+    if text is None:
+        return None
+    named = _number(rf"\bsq{_DIGITS}", text)
+    return _number(_DIGITS, text) if named is None else named
+
+
+def _added(*parts: int | None) -> int | None:
+    return None if any(part is None for part in parts) else sum(part or 0 for part in parts)
+
+
+def _made(kind: str | None, requests: int | None, tokens: int | None) -> int | None:
+    """Tokens that a step makes for requests in generation, by its kind and what goes in: one each in a plain decode."""
+    if kind == "decode":
+        return requests if tokens in (None, requests) else None
+    return 0 if kind in ("prefill", *NOT_AVERAGED) else None
+
+
+def _context_and_generation(match: re.Match[str]) -> Facts:
+    """vLLM: `execute_context_1(512)_generation_31(31)`, with the tokens of both in front where detailed."""
+    context, generation = int(match["context"]), int(match["generation"])
+    generated = _tokens(match["in_generation"]) if generation else 0
+    tokens = _added(_tokens(match["in_context"]) if context else 0, generated)
+    made = generation if generated == generation else None
+    total = int(match["total"]) if match["total"] else None
+    return kind_of(context, generation), context + generation, total if tokens is None else tokens, made
+
+
+def _new_and_cached(match: re.Match[str]) -> Facts:
+    """vLLM of 2025: a request seen before may still be in its prefill."""
+    new, cached = int(match["new"]), int(match["cached"])
+    kind = None if not new and cached else "mixed" if new and cached else "prefill" if new else "idle"
+    return kind, new + cached, None, None if cached else 0
+
+
+_MODES = {
+    "EXTEND": "prefill",
+    "PREFILL": "prefill",
+    "SPLIT_PREFILL": "prefill",
+    "CONTEXT": "prefill",
+    "DECODE": "decode",
+    "GENERATION": "decode",
+    "MIXED": "mixed",
+    "IDLE": "idle",
+    "DUMMY_FIRST": "dummy",
+}
+
+
+def _kind_of_mode(mode: str) -> str | None:
+    mode = mode.upper()
+    if mode in _MODES:
+        return _MODES[mode]
+    if mode.startswith("DRAFT"):
+        return "draft"
+    if mode.startswith("DUMMY"):
+        return "dummy"
+    return "verify" if "VERIFY" in mode.split("_") else None
+
+
+def _bracketed_mode(match: re.Match[str]) -> Facts:
+    """SGLang: `step[EXTEND bs=15 toks=15360]`; what is new in a build stands behind it."""
+    text = match["inside"]
+    mode = re.match(r"\w+", text)
+    kind = _kind_of_mode(mode[0]) if mode else None
+    requests = _number(rf"\bbs={_DIGITS}", text)
+    context, generation = _number(rf"\bctx[=_]{_DIGITS}", text), _number(rf"\bgen[=_]{_DIGITS}", text)
+    if kind is None and context is not None and generation is not None:
+        kind, requests = kind_of(context, generation), context + generation
+    tokens = _number(rf"\btok(?:en)?s?={_DIGITS}", text)
+    if tokens is None:
+        parts = [_number(rf"\b{each}_sq={_DIGITS}", text) for each in "cg"]
+        tokens = sum(part or 0 for part in parts) if any(part is not None for part in parts) else None
+    if tokens is None and kind == "decode":
+        tokens = requests
+    return kind, requests, tokens, _made(kind, requests, tokens)
+
+
+def _atom(match: re.Match[str]) -> Facts:
+    """ATOM: `decode[bs=117/128 tok=117 d=117]`, requests by the padded batch."""
+    mode = "dummy" if match["dummy"] else match["mode"]
+    text = match["inside"]
+    requests, tokens = _number(rf"\bbs={_DIGITS}", text), _number(rf"\btok(?:en)?s?={_DIGITS}", text)
+    return mode, requests, tokens, _made(mode, requests, tokens)
+
+
+def _executor(match: re.Match[str]) -> Facts:
+    """TensorRT-LLM: `[Executor] _forward_step 12: 1 ctx reqs, 3 gen reqs`."""
+    context, generation = int(match["context"]), int(match["generation"])
+    return kind_of(context, generation), context + generation, None, generation
+
+
+def _diffusion(match: re.Match[str]) -> Facts:
+    return "diffusion", int(match["batch"]), None, None
+
+
+def _nothing(match: re.Match[str]) -> Facts:
+    return None, None, None, None
+
+
+FAMILIES = (
+    StepFamily(
+        "execute_context",
+        re.compile(
+            r"^execute_(?:(?P<total>\d{1,15})_)?context_(?P<context>\d{1,15})(?:\((?P<in_context>.*?)\))?"
+            r"_generation_(?P<generation>\d{1,15})(?:\((?P<in_generation>.*)\))?$"
+        ),
+        _context_and_generation,
+        "`execute_context_..`",
+    ),
+    StepFamily(
+        "step[",
+        re.compile(r"^step\[(?P<inside>[A-Za-z].*)\]$"),
+        _bracketed_mode,
+        "`step[..]`",
+    ),
+    StepFamily(
+        "prefill[/decode[",
+        re.compile(
+            r"^(?P<dummy>dummy_)?(?P<mode>prefill|decode|mixed|verify|draft)\[(?P<inside>(?:\d+/\d+ )?bs=.*)\]$"
+        ),
+        _atom,
+        "`prefill[..]` and `decode[..]`",
+    ),
+    StepFamily(
+        "execute_new",
+        re.compile(r"^execute_new_(?P<new>\d{1,15})_cached_(?P<cached>\d{1,15})$"),
+        _new_and_cached,
+        "`execute_new_.._cached_..`",
+    ),
+    StepFamily(
+        "_forward_step",
+        re.compile(
+            r"^(?:\[Executor\] )?_forward_step \d+: (?P<context>\d{1,15}) ctx reqs?, (?P<generation>\d{1,15}) gen reqs?"
+        ),
+        _executor,
+        "`_forward_step`",
+    ),
+    StepFamily(
+        "execute_diffusion",
+        re.compile(r"^execute_diffusion_(?P<batch>\d{1,15})(?:_.*)?$"),
+        _diffusion,
+        "`execute_diffusion_..`",
+    ),
+    StepFamily(
+        "scheduler.run_batch",
+        re.compile(r"^scheduler\.run_batch$"),
+        _nothing,
+        "`scheduler.run_batch`",
+    ),
+    StepFamily(
+        FORWARD,
+        re.compile(r"^gpu_model_runner: forward$"),
+        _nothing,
+        "`gpu_model_runner: forward`",
+    ),
+)
+"""The families, those that say most first: of several that cover the same work the first is taken."""
+
+CAPTURE = re.compile(r"^(capture_\d+_\w+|capture_graph_bs_\d+.*|CUDAGraphNode\.record \(dynamo_timed\))$")
+"""Annotations around the recording of a graph: what is launched in them does not run, and is no step."""
