@@ -24,6 +24,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from workloads.programs.puzzlers import Parts
 
 Step = Callable[[], object]
+EXPORTED_TWICE = "exported_twice"
+"""The program whose recording is written by torch's exporter in Python as well, which torch has since 2.14."""
 
 
 def mlp_training() -> Step:
@@ -175,6 +177,7 @@ PROGRAMS: dict[str, tuple[Callable[[], Step], dict[str, Any]]] = {
     "collective": (collective, {"record_shapes": True}),
     "loose_memory": (loose_memory, {"profile_memory": True}),
     "compiled": (compiled, {"record_shapes": True}),
+    EXPORTED_TWICE: (mlp_training, {"record_shapes": True, "profile_memory": True}),
 }
 """How each program is prepared, and the options of the profiler."""
 
@@ -191,6 +194,8 @@ def record(name: str, folder: Path) -> None:
             if plan is not None:
                 profiler.step()
     profiler.export_chrome_trace(str(folder / f"{name}.json"))
+    if name == EXPORTED_TWICE:
+        profiler.export_chrome_trace(str(folder / f"{name}.python.json"), use_python_export=True)
     tables: dict[str, Any] = {}
     for kind, by_shape in (("event", False), ("shape", True)):
         found = profiler.key_averages(group_by_input_shape=by_shape)

@@ -1,0 +1,1 @@
+"""Traces of PyTorch processes that already run, asked of the recorder (Kineto) inside them."""

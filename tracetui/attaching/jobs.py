@@ -1,0 +1,124 @@
+"""Processes of the user, as `/proc` describes them: what runs in them, their rank, and whether they can be asked."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tracetui.safe_text import clean
+
+SWITCH = "KINETO_USE_DAEMON"
+"""The environment variable with which a process is started so that it asks for requests."""
+SOCKET_FOLDER = "KINETO_IPC_SOCKET_DIR"
+"""The environment variable that names a folder for the sockets; without it they have abstract names."""
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A process that runs PyTorch."""
+
+    pid: int
+    command: str
+    """Its command line, harmless for a terminal."""
+    rank: int | None = None
+    """From its environment, as torchrun and others set it."""
+    seconds: float = 0.0
+    """How long it has been running."""
+    is_switched_on: bool = True
+    """Whether it was started so that it asks for requests."""
+    is_elsewhere: bool = False
+    """Whether it sees other files, as in a container: what it writes is then not to be found here."""
+
+
+def job_of(pid: int) -> Job | None:
+    """A process by its id; None where it is gone or of somebody else."""
+    folder = _PROC / str(pid)
+    try:
+        words = folder.joinpath("cmdline").read_bytes().decode("utf-8", "replace").rstrip("\0").split("\0")
+        variables = _environment(folder)
+        seconds = _seconds_running(folder)
+        is_elsewhere = os.readlink(folder / "ns" / "mnt") != os.readlink(_PROC / "self" / "ns" / "mnt")
+    except (OSError, ValueError):
+        return None
+    rank = variables.get("RANK", "")
+    return Job(
+        pid,
+        clean(shlex.join(words)),
+        int(rank) if rank.isdecimal() else None,
+        seconds,
+        variables.get(SWITCH, "") not in ("", "0"),
+        is_elsewhere,
+    )
+
+
+def by_rank(jobs: Iterable[Job]) -> list[Job]:
+    """Processes by rank and id, those without a rank first."""
+    return sorted(jobs, key=lambda job: (-1 if job.rank is None else job.rank, job.pid))
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that has not ended."""
+    try:
+        status = (_PROC / str(pid) / "stat").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def torch_jobs() -> list[Job]:
+    """The user's processes that have PyTorch loaded, whether they can be asked or not; the oldest first."""
+    jobs = [job for pid in _own_processes() if _has_torch(pid) and (job := job_of(pid)) is not None]
+    return sorted(jobs, key=lambda job: -job.seconds)
+
+
+def holder_of_socket(path: str) -> Job | None:
+    """The process of the user that has a socket of this name open, an abstract name beginning with `@`."""
+    try:
+        lines = (_PROC / "net" / "unix").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    # An abstract name may end in the NUL that belongs to it, which is written as another `@`.
+    inodes = {
+        f"socket:[{words[6]}]" for line in lines if len(words := line.split()) > 7 and words[7].rstrip("@") == path
+    }
+    for pid in _own_processes():
+        try:
+            opened = {os.readlink(each) for each in (_PROC / str(pid) / "fd").iterdir()}
+        except OSError:
+            continue
+        if opened & inodes:
+            return job_of(pid)
+    return None
+
+
+def _own_processes() -> Iterator[int]:
+    """The ids of the user's processes but this one."""
+    for folder in _PROC.iterdir():
+        try:
+            if folder.name.isdecimal() and folder.stat().st_uid == os.getuid() and int(folder.name) != os.getpid():
+                yield int(folder.name)
+        except OSError:
+            continue
+
+
+def _has_torch(pid: int) -> bool:
+    try:
+        return b"libtorch" in (_PROC / str(pid) / "maps").read_bytes()
+    except OSError:
+        return False
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    pairs = folder.joinpath("environ").read_bytes().decode("utf-8", "replace").split("\0")
+    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def _seconds_running(folder: Path) -> float:
+    ticks = int(folder.joinpath("stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19])
+    return max(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"), 0.0)
