@@ -22,10 +22,11 @@ from tracetui.importers.load import load
 from tracetui.writing.anonymizing.events import Anonymizer
 from tracetui.writing.cut import Cut
 from tracetui.writing.selection import Wanted
+from tracetui.writing.stacks import without_stack
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 COMPARED = ("kernels", "ops", "launches", "gaps", "views", "occupancy", "steps", "roofline")
-TIMES = ("start_us", "launch_start_us")
+TIMES = ("start_us", "launch_start_us", "gpu_start_us", "gpu_end_us")
 STEPPED = (
     "d08_b200_cuda13_ep_moe.json",
     "d05a_a100_megatron_tp8_rank0.json",
@@ -286,6 +287,7 @@ APART = {"cause", "cpu_doing", "shares", "partial", "verdict"}
 """Columns that rest on the median latency of the whole trace, or on the other steps."""
 
 
+@pytest.mark.full
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(loops(), st.integers(0, 2))
 def test_steps_of_any_loop(tmp_path, events, step):
@@ -344,6 +346,12 @@ def test_without_stacks_and_memory_nothing_else_changes(tmp_path):
     assert document["traceEvents"][0]["args"] == {"Input Dims": [[2, 2]]}
     assert "secret" not in json.dumps(document)
     assert document["schemaVersion"] == 1
+
+
+def test_a_stack_goes_also_from_an_event_with_a_name_that_is_not_utf8():
+    event = b'{"ph":"X","name":"a","n\xffme":1,"args":{"Call stack":"secret","k\xffy":2,"External id":7}}'
+    assert b"secret" not in without_stack(event)
+    assert json.loads(without_stack(event))["args"]["External id"] == 7
 
 
 def test_times_keep_their_digits_where_a_stack_is_taken_out(tmp_path):

@@ -18,6 +18,7 @@ import pytest
 import zstandard
 
 from tests.support.paths import ROOT, SAMPLES
+from tests.support.perfetto.writer import BEGIN, event, packet
 from tests.support.processes import free_port, loaded_after, tracetui
 from tests.support.waiting import PATIENCE, wait_until
 from tracetui.errors import CannotRun, NotATrace, NotFound, UsageError
@@ -181,6 +182,28 @@ def test_what_the_page_cannot_unpack_is_unpacked(serving, tmp_path, wrap):
     status, headers, body = ask(server, Origin=PAGE)
     assert (status, body) == (200, text)
     assert headers["Transfer-Encoding"] == "chunked"
+
+
+PACKETS = b"".join(packet(event(BEGIN, 7, name="x" * 300), time=time) for time in range(5))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_protobuf_trace_is_served_as_it_is(serving, tmp_path, pack):
+    path = tmp_path / "t.pftrace.gz"
+    path.write_bytes(pack(PACKETS))
+    server, _, _ = serving(path)
+    assert server.place.endswith("/t.pftrace.gz")
+    status, headers, body = ask(server, Origin=PAGE)
+    assert (status, body) == (200, pack(PACKETS))
+    assert headers["Content-Type"] == "application/octet-stream"
+
+
+def test_an_unpacked_protobuf_trace_is_not_called_json(serving, tmp_path):
+    path = tmp_path / "t.pftrace.zst"
+    path.write_bytes(zstandard.compress(PACKETS))
+    server, _, _ = serving(path)
+    assert server.place.endswith("/t.pftrace.zst.pftrace")
+    assert ask(server, Origin=PAGE)[2] == PACKETS
 
 
 def test_once_ends_with_the_first_whole_visit(serving):

@@ -44,7 +44,18 @@ def same_slices(one: Trace, other: Trace) -> bool:
     )
 
 
-@pytest.mark.parametrize("name", [name for name in EDGE if not name.startswith(NOTHING_IN_THEM)])
+LONG = {"r02_json_lines_real.pfw.gz"}
+"""Files of which every event is mended, tens of thousands of them."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.full] if name in LONG else [])
+        for name in EDGE
+        if not name.startswith(NOTHING_IN_THEM)
+    ],
+)
 def test_every_damaged_file_becomes_a_whole_one(name, repaired, tmp_path):
     before = load(str(SHARED / "edge" / name))
     data, done = repaired(SHARED / "edge" / name)

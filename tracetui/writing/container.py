@@ -32,7 +32,15 @@ class Sink(Protocol):
 def write_events(sink: Sink, container: Container, events: Iterable[bytes]) -> int:
     """Write a whole trace of events that are valid JSON each; returns how many there were."""
     before, after = surroundings(container)
-    sink.write(before + b"[\n")
+    sink.write(before)
+    count = write_array(sink, events)
+    sink.write(after)
+    return count
+
+
+def write_array(sink: Sink, events: Iterable[bytes]) -> int:
+    """Write the array of some events; returns how many there were."""
+    sink.write(b"[\n")
     count, pending, size = 0, [], 0
     for event in events:
         pending.append(event)
@@ -43,7 +51,7 @@ def write_events(sink: Sink, container: Container, events: Iterable[bytes]) -> i
             pending.clear()
     if pending:
         sink.write((_SEPARATOR if count else b"") + _SEPARATOR.join(pending))
-    sink.write(b"\n]" + after)
+    sink.write(b"\n]")
     return count + len(pending)
 
 

@@ -26,6 +26,11 @@ class Kept:
     """Slices of other steps among them, on which the numbers at the borders rest."""
 
 
+def nothing_left(trace: Trace) -> str:
+    """Why nothing is written, as a sentence."""
+    return f"Nothing of {trace.label} is left: no slice, instant or counter is in what was asked for."
+
+
 class Cut:
     """A part of a trace, chosen and not yet written."""
 
@@ -38,9 +43,7 @@ class Cut:
         self._trace, self._store, self._wanted, self._anonymizer = trace, trace.store, wanted, anonymizer
         selection = select(trace, wanted)
         if selection.is_empty(trace):
-            raise UsageError(
-                f"Nothing of {trace.label} is left: no slice, instant or counter is in what was asked for."
-            )
+            raise UsageError(nothing_left(trace))
         self._neighbours = selection.neighbours
         self._filter = EventFilter(trace, trace.store, wanted, selection)
 
@@ -49,7 +52,7 @@ class Cut:
 
         Raises: TraceError when the file of the trace has changed since it was read.
         """
-        events = self._events(progress)
+        events = self.events(progress)
         container = self._container()
         count = write_events(sink, container, events)
         return Kept(count, self._neighbours)
@@ -64,7 +67,11 @@ class Cut:
             return Container(container.kind, metadata=metadata)
         return container
 
-    def _events(self, progress: Callable[[int], None]) -> Iterator[bytes]:
+    def events(self, progress: Callable[[int], None] = lambda _: None) -> Iterator[bytes]:
+        """The events that are kept, as JSON each, one block of the file being in memory at a time.
+
+        Raises: TraceError when the file of the trace has changed since it was read.
+        """
         decisions = self._filter.decisions
         for first, events in self._store.raw(decisions != Decision.DROPPED):
             progress(first)

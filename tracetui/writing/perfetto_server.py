@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from tracetui.errors import CannotRun, UsageError
-from tracetui.importers.source import open_source
+from tracetui.importers.perfetto.recognition import PROBED_BYTES, is_perfetto
+from tracetui.importers.source import Source, open_source
 
 PORT = 9001
 """The only port that the page may load from."""
@@ -46,12 +47,16 @@ class ServedFile:
         if path == "-":
             raise UsageError("Standard input cannot be read anew for each visit: save it to a file, and name that.")
         source = open_source(path)
-        source.close()
+        try:
+            is_unpacked = source.wrapping not in _AS_IT_IS
+            suffix = _suffix(source) if is_unpacked else ""
+        finally:
+            source.close()
         self.path = path
-        self.is_unpacked = source.wrapping not in _AS_IT_IS
+        self.is_unpacked = is_unpacked
         """Whether something else is sent than the bytes of the file."""
         name = _UNSAFE.sub("_", Path(path).name)
-        self.name = f"{name}.json" if self.is_unpacked else name
+        self.name = f"{name}{suffix}"
         """What the page calls it."""
 
     def size(self) -> int | None:
@@ -68,6 +73,13 @@ class ServedFile:
         Raises: TraceError or OSError when the file cannot be read any more.
         """
         return _unpacked(self.path) if self.is_unpacked else _read(self.path)
+
+
+def _suffix(source: Source) -> str:
+    """The suffix of what is in a wrapping, by its first bytes."""
+    start = bytearray(PROBED_BYTES)
+    count = source.readinto(memoryview(start))
+    return ".pftrace" if is_perfetto(bytes(start[:count]), is_whole=False) else ".json"
 
 
 def _read(path: str) -> Iterator[bytes]:

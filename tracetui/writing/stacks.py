@@ -25,6 +25,8 @@ def without_stack(event: bytes) -> bytes:
     except msgspec.MsgspecError:
         # Arguments that are no object hold no stack that is known here.
         return event
+    except UnicodeDecodeError:
+        return without_stack(event.decode(errors="replace").encode())
     left = {name: value for name, value in args.items() if name not in ARGUMENTS}
     kept = {name: value for name, value in fields.items() if name not in FIELDS}
     if len(left) < len(args):

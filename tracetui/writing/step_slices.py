@@ -17,6 +17,7 @@ from tracetui.analysis.idle.cause_words import stream_waits
 from tracetui.analysis.idle.gaps import doing
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.idle.waits import flush, sync_calls
+from tracetui.analysis.linking.graph_dependencies import node_launches
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
@@ -89,11 +90,18 @@ def _add_some_work(trace: Trace, kept: Bool, moment: int, neighbours: Bool) -> N
         neighbours[launch[row]] |= bool(launch[row] >= 0)
 
 
+def _nodes_of_calls(trace: Trace, kept: Bool) -> Int64:
+    """The event and host nodes of graphs whose launch is kept."""
+    rows, launch = node_launches(trace)
+    return rows[(launch >= 0) & kept[launch]]
+
+
 def _add_work_of_calls(trace: Trace, kept: Bool, neighbours: Bool) -> None:
     """The work of every call that is kept, which would look lost otherwise."""
     found = links(trace)
     launch = found.launch[found.launched]
     neighbours[found.launched[kept[launch]]] = True
+    neighbours[_nodes_of_calls(trace, kept)] = True
 
 
 def _spans(trace: Trace, runs: list[_Run]) -> tuple[Int64, Int64]:
@@ -116,6 +124,7 @@ def _hold(trace: Trace, run: _Run, own: Bool) -> None:
     """What is open on any thread within the steps, and the work that they launched."""
     own |= overlapping(trace, run.start, run.end) & ~_lanes_of(trace, *_ON_DEVICE)
     own[run.work] = True
+    own[_nodes_of_calls(trace, own)] = True
 
 
 def _hold_outlasting(trace: Trace, run: _Run, own: Bool) -> None:

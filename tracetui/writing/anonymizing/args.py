@@ -22,6 +22,7 @@ _ARGUMENTS = """
     Input Dims|Input dims|Input Strides|Input type|Concrete Inputs|Sequence number|Fwd thread id|Ev Idx
     Record function id|Profiler Event Index|Trace iteration|finished|Python id|Python parent id|Python module id
     Python thread|Device Type|Device Id|Addr|Bytes|Total Allocated|Total Reserved|graph id|graph node id
+    original_stream|annotated_stream
     cuda_sync_kind|wait_on_stream|wait_on_cuda_event_record_corr_id|wait_on_cuda_event_id|event_id
     num_warps|num_stages|Collective name|dtype|In msg nelems|Out msg nelems|Group size|In split size|Out split size
     Rank|Src Rank|Dst Rank|Seq|Global rank start|Global rank stride|Is asynchronized op

@@ -18,6 +18,7 @@ _CATEGORIES_TEXT = """
     cuda_runtime cuda_driver hip_runtime hip_driver xpu_runtime xpu_driver mtia_runtime cuda_sync xpu_sync cuda_event
     python_function overhead trace cpu_instant_event ac2g async_cpu_to_gpu async_gpu async launch fwdbwd
     forward_backward fwd_bwd collective_comm hardware_counters __metadata
+    graph_event_node graph_host_node mtia_counters
 """
 CATEGORIES = frozenset(_CATEGORIES_TEXT.split())
 """Categories and flows of the PyTorch profiler, in small letters."""
@@ -42,6 +43,10 @@ _PLAIN = frozenset(
         "PythonSubclass",
         "Iteration Start: PyTorch Profiler",
         "Record Window End",
+        "EventRecord",
+        "HostNode",
+        "Memcpy",
+        "Memset",
         "[memory]",
         "[OutOfMemory]",
         "[No name]",
@@ -56,6 +61,10 @@ _PATTERNS = re.compile(
     r"|Stream (Sync|Synchronize|Wait Event)|(Event|Context|Device) (Sync|Synchronize)"
     r"|Driver Compiler|Buffer Flush|Instrumentation|Resource|Runtime Triggered Module Loading|Lazy Function Loading"
     r"|Command Buffer Full|Activity Buffer Request|Unknown"
+    r"|Power \(W\)|Temperature \(C\)|(SM|Memory) Clock \(MHz\)|Fan Speed \(%\)|Cycles \(Current Kernel\)"
+    r"|SM Active( \(%\))?|(DRAM|HBM) BW( \(%\))?|HBM (Read|Write)( \(%\))?|PCIe( \(%\))?|NVLink [RT]X( \(%\))?"
+    r"|(sm__(cycles_active|inst_executed|throughput)|dram__((read|write)_)?throughput|lts__throughput|pcie__throughput"
+    r"|nvl[rt]x__bytes)(\.(avg|sum|min|max|per_second|pct_of_peak_(sustained|burst)_(active|elapsed)))*"
 )
 _OPERATOR = re.compile(r"(\w+)::\w+(\.\w+)?")
 _NODE = re.compile(r"(?P<stem>[A-Za-z]\w*?)Backward\d*")

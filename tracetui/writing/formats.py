@@ -1,0 +1,65 @@
+"""Writing in the format in which a trace was read: JSON stays JSON, protobuf stays protobuf, and files are named so."""
+
+from __future__ import annotations
+
+import re
+
+from tracetui.errors import UsageError
+from tracetui.importers.perfetto.store import PacketStore
+from tracetui.model.trace import Trace
+from tracetui.writing.anonymizing.events import Anonymizer
+from tracetui.writing.cut import Cut
+from tracetui.writing.packet_cut import PacketCut
+from tracetui.writing.packet_repair import PacketRepair
+from tracetui.writing.repair import Repair
+from tracetui.writing.selection import Wanted
+
+_PACKING = re.compile(r"\.(gz|zst|zstd)$")
+_PROTOBUF = (".pftrace", ".perfetto-trace", ".pb")
+_JSON = ".json"
+
+
+def is_protobuf(trace: Trace) -> bool:
+    """Whether a trace was read from Perfetto's protobuf format."""
+    return isinstance(trace.store, PacketStore)
+
+
+def suffix_of(trace: Trace) -> str:
+    """The suffix of files in the format of a trace."""
+    return _PROTOBUF[0] if is_protobuf(trace) else _JSON
+
+
+def require_fitting_name(path: str, trace: Trace) -> None:
+    """Find out whether the name of a file says another format than that of the trace, which it is written in.
+
+    Raises: UsageError where it does.
+    """
+    name = _PACKING.sub("", path.casefold())
+    if is_protobuf(trace) and name.endswith(_JSON):
+        raise UsageError(
+            f"{trace.label} is protobuf and is written as that: name the file {path[: len(name) - 5]}.pftrace."
+        )
+    if not is_protobuf(trace) and name.endswith(_PROTOBUF):
+        suffix = next(each for each in _PROTOBUF if name.endswith(each))
+        raise UsageError(
+            f"{trace.label} is JSON and is written as that: name the file {path[: len(name) - len(suffix)]}.json."
+        )
+
+
+def part_of(trace: Trace, wanted: Wanted, anonymizer: Anonymizer | None = None) -> Cut | PacketCut:
+    """A part of a trace, to be written in its format.
+
+    Raises: UsageError when there is no such step, nothing is left, or the names in a protobuf file are to be replaced.
+    """
+    if not is_protobuf(trace):
+        return Cut(trace, wanted, anonymizer)
+    if anonymizer is not None:
+        raise UsageError(
+            f"Names cannot be replaced in {trace.label}, which is protobuf: --hash-names is for JSON traces."
+        )
+    return PacketCut(trace, wanted)
+
+
+def repair_of(trace: Trace) -> Repair | PacketRepair:
+    """A trace to be written anew in its format."""
+    return PacketRepair(trace) if is_protobuf(trace) else Repair(trace)

@@ -1,0 +1,209 @@
+"""Packets of Perfetto files as output: which of them a part of a trace needs, and what of them.
+
+Packets are copied as the bytes that they are. Of one that is not wanted, what others rest on stays: interned texts,
+clears of the state, defaults, clocks and descriptions of tracks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracetui.importers.perfetto.schemas import AnnotationField, EventField, PacketField
+from tracetui.importers.perfetto.store import PacketStore
+from tracetui.importers.perfetto.wire import PADDING, SPAN, VARINT, DamagedMessage, fields_of
+from tracetui.model.trace import Trace
+from tracetui.writing.container import Sink
+from tracetui.writing.selection import Selection, Wanted, within
+from tracetui.writing.stacks import ARGUMENTS
+
+FRAME = b"\x0a"
+BATCH = 1 << 20
+"""Bytes that are gathered before they are written."""
+_NEEDED = {
+    PacketField.INTERNED_DATA,
+    PacketField.CLOCK_SNAPSHOT,
+    PacketField.DEFAULTS,
+    PacketField.TRACK_DESCRIPTOR,
+    PacketField.PROCESS_DESCRIPTOR,
+    PacketField.THREAD_DESCRIPTOR,
+    PacketField.STATE_CLEARED,
+    PacketField.PACKET_DROPPED,
+}
+"""Fields on which other packets rest."""
+_ENVELOPE = {
+    PacketField.TIMESTAMP,
+    PacketField.CLOCK_ID,
+    PacketField.SEQUENCE,
+    PacketField.SEQUENCE_FLAGS,
+    3,
+    79,
+    87,
+    98,
+}
+"""Fields about the packet itself."""
+_STACKS = {name.encode() for name in ARGUMENTS}
+
+
+class PacketUse(IntEnum):
+    """What of a packet is written."""
+
+    OTHER = 0
+    """It is in no column: what others rest on is written, and what is of a kind that is not shown by its time."""
+    STRIPPED = 1
+    """What others rest on alone."""
+    WHOLE = 2
+    DROPPED = 3
+
+
+class PacketFilter:
+    """Says of every packet of a file what is written of it."""
+
+    def __init__(self, trace: Trace, store: PacketStore, wanted: Wanted, selection: Selection) -> None:
+        self._store, self._wanted, self._selection = store, wanted, selection
+        self._origin = round(trace.origin_us * 1000)
+        self._uses = _uses(trace, store, wanted, selection)
+
+    def packets(self, progress: Callable[[int], None]) -> Iterator[bytes]:
+        """What is written of each packet, nothing of those of which nothing is.
+
+        Raises: TraceError when the file has changed since it was read.
+        """
+        for first, packets in self._store.packets():
+            progress(first)
+            uses = self._uses[first : first + len(packets)].tolist()
+            for packet, use in zip(packets, uses, strict=True):
+                if use == PacketUse.WHOLE:
+                    yield packet if self._wanted.stacks else without_stacks(packet)
+                elif use == PacketUse.DROPPED:
+                    continue
+                elif kept := self._rest(packet, use):
+                    yield kept
+
+    def _rest(self, packet: bytes, use: int) -> bytes:
+        try:
+            fields = _split(packet)
+        except DamagedMessage:
+            return b""
+        if use == PacketUse.OTHER and self._is_wanted(fields):
+            return packet
+        rest = b"".join(raw for number, _, raw in fields if number in _NEEDED or number in _ENVELOPE)
+        clears = any(number == PacketField.SEQUENCE_FLAGS and value & 1 for number, value, _ in fields)
+        is_needed = clears or any(number in _NEEDED for number, _, _ in fields)
+        return rest if is_needed or self._store.rules.adds_times else b""
+
+    def _is_wanted(self, fields: list[tuple[int, int, bytes]]) -> bool:
+        """Whether a packet of a kind that is not shown lies in the time that is wanted, or in none."""
+        kinds = {number for number, _, _ in fields} - _ENVELOPE - _NEEDED
+        if kinds & {PacketField.TRACK_EVENT, PacketField.GPU_RENDER_STAGE, PacketField.GPU_COUNTER_EVENT} or not kinds:
+            return False
+        if self._wanted.lanes or self._wanted.without:
+            return False
+        values = {number: value for number, value, _ in fields}
+        if PacketField.TIMESTAMP not in values or not self._wanted.timed:
+            return True
+        # Times of other clocks are not known here.
+        moment = values[PacketField.TIMESTAMP] - self._origin
+        if PacketField.CLOCK_ID in values or abs(moment) >= 1 << 62:
+            return False
+        return bool(within(self._selection.spans, np.array([moment], np.int64))[0])
+
+
+def _uses(trace: Trace, store: PacketStore, wanted: Wanted, selection: Selection) -> NDArray[np.uint8]:
+    if wanted.everything:
+        return np.full(trace.events, PacketUse.WHOLE, np.uint8)
+    uses = np.full(trace.events, PacketUse.OTHER, np.uint8)
+    chosen = [trace.slices.event[selection.slices], trace.instants.event[selection.instants]]
+    others = [trace.slices.event, trace.instants.event]
+    for counter, mask in zip(trace.counters, selection.counters, strict=True):
+        chosen.append(counter.event[mask])
+        others.append(counter.event)
+    rules = store.rules
+    for events in (*others, rules.ends):
+        uses[events] = PacketUse.STRIPPED
+    for events in chosen:
+        uses[events] = PacketUse.WHOLE
+    uses[rules.ends[uses[rules.begins] == PacketUse.WHOLE]] = PacketUse.WHOLE
+    if (uses[rules.sums] == PacketUse.WHOLE).any():
+        # A sum needs all that was added before.
+        uses[rules.sums] = PacketUse.WHOLE
+    if not rules.adds_times:
+        drops = uses == PacketUse.STRIPPED
+        drops[rules.needed] = False
+        uses[drops] = PacketUse.DROPPED
+    return uses
+
+
+def _split(packet: bytes) -> list[tuple[int, int, bytes]]:
+    """The fields of a packet: number, value (of a text its start) and bytes.
+
+    Raises: DamagedMessage.
+    """
+    found, start = [], 0
+    for field in fields_of(packet + bytes(PADDING), 0, len(packet)):
+        found.append((field.number, field.value if field.wire == VARINT else 0, packet[start : field.end]))
+        start = field.end
+    return found
+
+
+def without_stacks(packet: bytes) -> bytes:
+    """The packet without the call stacks among its arguments."""
+    if not any(name in packet for name in _STACKS):
+        return packet
+    return _without(packet, (PacketField.TRACK_EVENT, EventField.ANNOTATIONS))
+
+
+def _without(message: bytes, path: tuple[int, ...]) -> bytes:
+    """The message without the annotations that hold stacks, which stand at the end of a path of fields."""
+    raw, out, start = message + bytes(PADDING), bytearray(), 0
+    try:
+        for field in fields_of(raw, 0, len(message)):
+            piece = message[start : field.end]
+            start = field.end
+            if field.number == path[0] and field.wire == SPAN:
+                inner = message[field.value : field.end]
+                if len(path) == 1:
+                    piece = b"" if _name(inner) in _STACKS else piece
+                else:
+                    inner = _without(inner, path[1:])
+                    piece = _tag(field.number) + varint(len(inner)) + inner
+            out += piece
+    except DamagedMessage:
+        return message
+    return bytes(out)
+
+
+def _name(annotation: bytes) -> bytes:
+    for field in fields_of(annotation + bytes(PADDING), 0, len(annotation)):
+        if field.number == AnnotationField.NAME and field.wire == SPAN:
+            return annotation[field.value : field.end]
+    return b""
+
+
+def _tag(number: int) -> bytes:
+    return varint(number << 3 | SPAN)
+
+
+def varint(value: int) -> bytes:
+    """A number as protobuf writes it, in as few bytes as possible."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def write_packets(sink: Sink, packets: Iterator[bytes]) -> int:
+    """Write packets as a file; returns how many there were."""
+    count, pending = 0, bytearray()
+    for packet in packets:
+        count += 1
+        pending += FRAME + varint(len(packet)) + packet
+        if len(pending) >= BATCH:
+            sink.write(bytes(pending))
+            pending.clear()
+    sink.write(bytes(pending))
+    return count
