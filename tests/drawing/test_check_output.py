@@ -74,6 +74,7 @@ def test_junit_is_read_back(strict):
     assert "kernels == 7" in (failure.text or "")
 
 
+@pytest.mark.full
 @given(st.text(max_size=40))
 def test_no_name_breaks_any_form(name):
     trace = make_trace([op(name, 0, 10 * US)], label=name or "x")

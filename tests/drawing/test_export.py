@@ -127,7 +127,7 @@ def test_markdown_says_where_it_comes_from_and_escapes(trace):
     assert lines[3] == "| ---: | --- | ---: | ---: | ---: |"
     assert lines[4] == "| 1 | `gemm<f32>` | 48.9 µs | 1 ns | 7 |"
     assert lines[5] == "| 2 | `a\\|b�` | 1.20 ms | – | – |"
-    assert "Without a value in this trace: tflops." in lines
+    assert "Without a value in these rows: tflops." in lines
 
 
 def test_plain_columns_are_aligned(trace):
@@ -166,6 +166,41 @@ def test_a_narrow_terminal_drops_columns_and_says_so(trace):
     assert "Not shown for want of width: correlation." in output
     assert "dur_us" in output
     assert printed(trace, 44) == output
+
+
+def headings(trace, pane, by, table, width):
+    """The line above the rows, on a terminal of a width."""
+    stream = io.StringIO()
+    Console(width=width, file=stream).print(rich_table(table, trace, pane, width, by))
+    return stream.getvalue().splitlines()[1].split()
+
+
+def column(spec, value=12_345.0):
+    return micros(spec, np.full(2, value * 1000)) if spec.unit == "us" else numbers(spec, np.full(2, int(value)))
+
+
+def test_a_narrow_terminal_has_the_columns_that_are_read_first(trace):
+    table = Table(
+        (texts(col.KIND, ["decode"] * 2), *map(column, (col.STEPS, col.P95_US, col.P99_US, col.GPU_BUSY_US)))
+        + (column(col.MEDIAN_US), column(col.GPU_PERIOD_US))
+    )
+    # Batches have another order than kinds of steps, by whose order the period comes first.
+    assert headings(trace, "serving", "batch", table, 40) == ["kind", "steps", "p95", "median"]
+    assert headings(trace, "serving", None, table, 40) == ["kind", "steps", "median", "period"]
+
+
+def test_of_steps_what_is_zero_in_all_goes_before_the_kind(trace):
+    table = Table(
+        (numbers(col.STEP, [1, 2]), column(col.KERNELS, 0), column(col.DUR_US), column(col.LAUNCHES, 0))
+        + (texts(col.KIND, ["prefill", "decode"]),)
+    )
+    assert headings(trace, "steps", None, table, 27) == ["step", "duration", "kind"]
+
+
+def test_layers_of_different_steps_are_told_apart_on_a_narrow_terminal(trace):
+    names = (col.P95_US, col.MAX_US, col.MEDIAN_US, col.STEPS, col.RUNS)
+    table = Table((texts(col.KIND, ["decode"] * 2), texts(col.PART, ["head"] * 2), *map(column, names)))
+    assert headings(trace, "layers", None, table, 32) == ["kind", "part", "median", "steps"]
 
 
 def test_markup_in_a_name_stays_text(trace):

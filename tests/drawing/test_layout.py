@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.support.build import Event, kernel, make_trace, op, python, step
 from tracetui.drawing.timeline.layout import Fold, Layout, idle_lanes
+from tracetui.drawing.timeline.palette import palette
 from tracetui.drawing.timeline.raster import Picture
+from tracetui.drawing.timeline.scene import Scene, View, label_width
+from tracetui.drawing.timeline.window import Window
+from tracetui.importers.load import load
 from tracetui.model.trace import Counter, Kind, LaneKind, Trace
 
 
@@ -92,7 +99,7 @@ def test_a_rule_stands_between_from_six_lines_on():
     trace = make_trace([*stack(7), *streams(1)])
     layout = laid_out(trace, 6, 0)
     assert shape(layout) == [0, 0, 0, -2, -1, 1]
-    assert layout.lines[3].note == "0 rows above, 4 below"
+    assert layout.lines[3].note == "4 rows below"
     assert shape(laid_out(trace, 5, 0)) == [0, 0, 0, -1, 1]
 
 
@@ -102,9 +109,9 @@ def test_a_rule_stands_between_from_six_lines_on():
         # Ten streams and their idle time are 11 lines: half of the screen is theirs, or what threads leave.
         (3, 10, 8, [0, 0, 0, -2, -1, 1, 2, 3], "devices: 7 rows hidden"),
         (3, 10, 10, [0, 0, 0, -2, -1, 1, 2, 3, 4, 5], "devices: 5 rows hidden"),
-        (7, 10, 8, [0, 0, 0, -2, -1, 1, 2, 3], "0 rows above, 4 below; devices: 7 rows hidden"),
-        (7, 4, 8, [0, 0, 0, -2, -1, 1, 2, 3], "0 rows above, 4 below; devices: 1 row hidden"),
-        (7, 3, 8, [0, 0, 0, -2, -1, 1, 2, 3], "0 rows above, 4 below"),
+        (7, 10, 8, [0, 0, 0, -2, -1, 1, 2, 3], "4 rows below; devices: 7 rows hidden"),
+        (7, 4, 8, [0, 0, 0, -2, -1, 1, 2, 3], "4 rows below; devices: 1 row hidden"),
+        (7, 3, 8, [0, 0, 0, -2, -1, 1, 2, 3], "4 rows below"),
     ],
 )
 def test_threads_and_devices_share_the_screen(ops, count, height, expected, note):
@@ -118,10 +125,10 @@ def test_threads_and_devices_share_the_screen(ops, count, height, expected, note
     [
         (2, 1, 1, -1, "1 row above, 3 below"),
         (3, 2, 2, -1, "2 rows above, 2 below"),  # the rule belongs to the threads
-        (0, 100, 4, -1, "4 rows above, 0 below"),
-        (0, -1, 0, -1, "0 rows above, 4 below"),
-        (4, 1, 0, 1, "0 rows above, 4 below"),
-        (7, 100, 0, 7, "0 rows above, 4 below"),
+        (0, 100, 4, -1, "4 rows above"),
+        (0, -1, 0, -1, "4 rows below"),
+        (4, 1, 0, 1, "4 rows below"),
+        (7, 100, 0, 7, "4 rows below"),
     ],
 )
 def test_each_part_scrolls_by_itself_and_not_beyond_its_end(line, rows, first, device, note):
@@ -278,3 +285,16 @@ def test_frames_make_a_thread_busy_only_where_there_is_nothing_else():
     frames = [python("a.py(1): f", 10 * i, 10, lane=("1", "2")) for i in range(5)]
     assert idle_lanes(make_trace([*ops(2, 1), *frames])) == {1}
     assert idle_lanes(make_trace([*frames, python("b.py(1): f", 0, 10, lane=("1", "3"))])) == set()
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_labels_beside_the_lanes_keep_their_numbers_and_units(width: int, shared_trace: Callable[[str], Path]) -> None:
+    picture = Picture(load(str(shared_trace("d01_v100_torch1.9_6steps_mem_occ.json.gz"))))
+    layout = Layout(picture)
+    left = label_width(width)
+    window = Window.fit(0, 200_860_000, width - left)
+    frame = Scene(picture, layout).draw(View(window), width, 14, palette())
+    labels = [frame.text(line)[:left].strip() for line in range(14)]
+    assert any(re.fullmatch(r".*≤\d+\.\d GiB", label) for label in labels)
+    assert re.fullmatch(r"\d+\.\d+ ms( wide)?", labels[0])
+    assert any(re.fullmatch(r"(rows )?\d+–\d+ of \d+", label) for label in labels)

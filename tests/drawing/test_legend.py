@@ -8,7 +8,7 @@ from tracetui.analysis.idle.cause_words import Cause
 from tracetui.analysis.kernel_names import Family
 from tracetui.drawing.timeline.idle_classes import IDLE_CLASS, IDLE_WORDS
 from tracetui.drawing.timeline.legend import FAMILY_WORDS, draw_legend, legend_entries, legend_lines
-from tracetui.drawing.timeline.palette import REVERSE, palette
+from tracetui.drawing.timeline.palette import REVERSE, palette, rgb
 
 
 def test_every_family_has_a_word_of_its_own():
@@ -49,7 +49,23 @@ def test_without_colours_letters_and_reverse_video_tell():
 
 
 def test_there_is_a_sample_for_every_class_of_causes():
-    assert len(palette().idle) == len(palette(16).idle) == len(IDLE_WORDS) < len(Cause)
-    assert len(set(palette().idle.tolist())) == len(set(palette(16).idle.tolist())) == len(IDLE_WORDS)
+    for colours in (256, 16):
+        for dark in (True, False):
+            idle = palette(colours, dark).idle.tolist()
+            assert len(idle) == len(set(idle)) == len(IDLE_WORDS) < len(Cause)
+
+
+@pytest.mark.parametrize("dark", [True, False])
+def test_idle_time_is_read_on_its_ground(dark):
+    """Its lines are thin: of the 256 colours each has a contrast of 3 to 1, as the WCAG asks of graphics."""
+
+    def light(colour):
+        red, green, blue = ((channel / 255) ** 2.2 for channel in rgb(colour))
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
+
+    ground = light(234 if dark else 231)
+    for colour in palette(256, dark).idle.tolist():
+        contrast = max(light(colour), ground) / min(light(colour), ground)
+        assert contrast > 3
     assert IDLE_CLASS.shape == (len(Cause),)
     assert set(IDLE_CLASS.tolist()) == set(range(len(IDLE_WORDS)))

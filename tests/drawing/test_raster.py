@@ -215,6 +215,14 @@ def test_a_letter_keeps_a_space_from_a_name() -> None:
     assert Picture(aligned).frame([0], Window(0, 10.0), 20, colours=palette(16)).text(0) == "gemm_of_something   "
 
 
+def test_a_letter_behind_a_name_keeps_a_space_from_it() -> None:
+    trace = make_trace([kernel("gemm_of_something", 0, 155), kernel("nccl_all_reduce", 165, 30)])
+    frame = Picture(trace).frame([0], Window(0, 10.0), 20, colours=palette(16))
+    assert frame.text(0).startswith("gemm_of_some") and "  " not in frame.text(0).strip()[:15]
+    ends_in_cell = make_trace([kernel("gemm_of_something", 0, 100), kernel("nccl_all_reduce", 100, 30)])
+    assert Picture(ends_in_cell).frame([0], Window(0, 10.0), 13, colours=palette(16)).text(0) == "gemm_of_… NNN"
+
+
 def test_python_frames_can_be_left_out() -> None:
     frames = [Event(f"a.py({i}): f", i, 1000 - 2 * i, Kind.PYTHON, ("1", "1")) for i in range(50)]
     trace = make_trace([*frames, op("aten::mm", 60, 500), op("aten::addmm", 70, 400)])

@@ -13,7 +13,7 @@ from tracetui.drawing.text.summary_words import readable, words
     ("key", "text"),
     [
         ("gpu_busy_us", "GPU busy"),
-        ("gpu_busy_pct", "GPU busy share of the whole time"),
+        ("gpu_busy_pct", "GPU busy, of the whole time"),
         ("size_bytes", "size"),
         ("cpu_ops", "CPU ops"),
         ("recorded_with", "recorded with"),
@@ -29,8 +29,17 @@ def test_values_have_their_units_and_what_is_not_known_stays_unknown():
     shown = readable(plain)
     facts = {str(row["key"]): row["value"] for row in shown.rows()}
     assert facts["GPU busy"] == "1.90 ms"
-    assert facts["GPU busy share of the whole time"] == "95.0 %"
+    assert facts["GPU busy, of the whole time"] == "95.0 %"
     assert facts["size"] == "3.0 MiB"
     assert facts["kernels"] == "1"
     assert facts["workload"] is None
     assert len(shown) == len(plain)
+
+
+def test_every_share_says_what_it_is_of():
+    trace = make_trace([launch(0, 5_000, 1), kernel("k", 100_000, 1_900_000, correlation=1)])
+    shares = [
+        words(str(row["key"])) for row in PANES["summary"].build(trace).rows() if str(row["key"]).endswith("_pct")
+    ]
+    assert len(shares) == len(set(shares)) > 10
+    assert [each for each in shares if each.endswith("share")] == []

@@ -13,6 +13,15 @@ from tracetui.model.table import Column, Table
 _SUMS = ("calls", "total_us", "pct", "mean_us", "median_us", "min_us", "max_us")
 _SITES = ("line", "function", "module")
 _GAP_SUMS = ("gaps", "total_us", "pct", "cpu_late_us", "in_launch_us", "waiting_us", "median_us", "max_us")
+_RANK_MEDIANS = (
+    "step_us",
+    "busy_us",
+    "exposed_comm_us",
+    "exposed_wait_us",
+    "idle_us",
+    "bubble_pct",
+    "wait_suffered_us",
+)
 _LAUNCHES_GROUPED = (*_SITES, "op", "stream", "api", "calls", "kernels", "total_us", "mean_us", "median_us", "max_us")
 _CHANGES_GROUPED = (
     "family",
@@ -27,6 +36,9 @@ _CHANGES_GROUPED = (
     "self_cpu_b_us",
     "change_pct",
 )
+
+Rank = tuple[bool, bool, int, int]
+"""Columns in order of their importance, the lowest first."""
 
 COLUMN_ORDER: dict[str, tuple[str, ...]] = {
     "kernels": (
@@ -51,6 +63,7 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
         "module",
         "start_us",
     ),
+    "counters": ("step", "kernel", "gpu", "counter", "unit", "mean", "min", "max", "samples", "calls", "measured"),
     "roofline": (
         "op",
         "input_shapes",
@@ -61,13 +74,130 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
         "calls",
         "tflops",
         "gbps",
+        "sm_active_pct",
+        "dram_pct",
+        "dram_model_pct",
         "intensity",
         "above_us",
         "mean_us",
     ),
+    "serving": (
+        "kind",
+        "steps",
+        "requests",
+        "tokens",
+        "token_us",
+        "gpu_period_us",
+        "idle_within_us",
+        "idle_between_us",
+        "median_us",
+        "p99_us",
+        "gpu_busy_us",
+        "between_us",
+        "exposed_us",
+        "between",
+        "output_tokens_per_s",
+        "attention_pct",
+        "products_pct",
+        "comm_pct",
+        "routing_pct",
+        "quantise_pct",
+        "sampling_pct",
+        "comm_us",
+        "min_comm_us",
+        "pct",
+        "p95_us",
+        "gpu_period_p99_us",
+        "cpu_step_us",
+    ),
+    "serving by batch": (
+        "kind",
+        "batch",
+        "batch_unit",
+        "steps",
+        "padded",
+        "median_us",
+        "p95_us",
+        "gpu_period_us",
+        "tokens_per_s",
+        "gpu_busy_us",
+        "idle_within_us",
+        "kernels",
+        "graph_replays",
+        "p99_us",
+    ),
+    "serving by purpose": ("kind", "purpose", "median_us", "pct", "alone_us", "min_us", "p95_us", "activities"),
+    "serving by iteration": (
+        "kind",
+        "runs",
+        "requests",
+        "tokens",
+        "median_us",
+        "gpu_period_us",
+        "draft_us",
+        "check_us",
+        "idle_within_us",
+        "min_token_us",
+        "p99_us",
+        "p95_us",
+        "steps",
+    ),
+    "serving by between": ("kind", "cpu_activity", "median_us", "pct", "exposed_us", "steps"),
+    "layers": (
+        "kind",
+        "part",
+        "layers",
+        "kernels",
+        "steps",
+        "median_us",
+        "pct",
+        "gpu_idle_us",
+        "gpu_busy_us",
+        "p95_us",
+        "max_us",
+        "odd",
+        "module",
+        "runs",
+        "variants",
+        "min_us",
+        "series",
+    ),
+    "layers by layer": (
+        "layer",
+        "module",
+        "kind",
+        "series",
+        "median_us",
+        "to_median",
+        "gpu_idle_us",
+        "gpu_busy_us",
+        "kernels",
+        "p95_us",
+        "max_us",
+        "min_us",
+        "steps",
+        "runs",
+    ),
+    "layers by kernel": (
+        "index",
+        "short_name",
+        "median_us",
+        "pct",
+        "op",
+        "kind",
+        "variant",
+        "series",
+        "family",
+        "p95_us",
+        "max_us",
+        "min_us",
+        "calls",
+    ),
     "kernels by name": ("short_name", *_SUMS),
     "kernels by op": ("op", *_SUMS),
     "kernels by family": ("family", *_SUMS),
+    "kernels by purpose": ("purpose", *_SUMS),
+    "kernels by library": ("library", *_SUMS),
     "kernels by annotation": ("annotation", *_SUMS),
     "kernels by stream": ("stream", *_SUMS),
     **{f"kernels by {site}": (site, *_SUMS) for site in _SITES},
@@ -82,6 +212,7 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
         "call_us",
         "call_per_node_us",
         "median_delay_us",
+        "captured_by",
     ),
     "ops": (
         "name",
@@ -141,6 +272,10 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
     ),
     "steps": (
         "step",
+        "kind",
+        "requests",
+        "tokens",
+        "thread",
         "dur_us",
         "kernels",
         "gpu_busy_us",
@@ -160,6 +295,13 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
         "gpu_others_us",
         "fingerprint",
         "start_us",
+        "graph_replays",
+        "after_us",
+        "gpu_period_us",
+        "idle_between_us",
+        "between_us",
+        "exposed_us",
+        "kind_from",
     ),
     "gaps": (
         "step",
@@ -206,6 +348,54 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
         "failed",
     ),
     "memory by copy": ("copy", "calls", "bytes", "total_us", "gbps", "median_gbps", "median_bytes", "max_us", "hint"),
+    "ranks": (
+        "mark",
+        "rank",
+        "wait_caused_us",
+        "cause",
+        "wait_suffered_us",
+        "step_us",
+        "busy_us",
+        "exposed_comm_us",
+        "clock_shift_us",
+        "clock_error_us",
+        "came_last",
+        "host",
+        "late_steps",
+        "phase",
+        "cause_note",
+        "clock_drift_ppm",
+        "exposed_wait_us",
+        "idle_us",
+        "bubble_pct",
+        "steps",
+        "stage",
+        "collectives",
+        "causes",
+        "file",
+    ),
+    "ranks by host": ("host", "ranks", "wait_caused_us", "worst_rank", "cause", *_RANK_MEDIANS),
+    "ranks by stage": ("stage", "ranks", "wait_caused_us", "worst_rank", "cause", *_RANK_MEDIANS),
+    "ranks by files": ("rank", "file", "why"),
+    "ranks by collectives": (
+        "step",
+        "name",
+        "group",
+        "skew_us",
+        "last",
+        "transfer_us",
+        "busbw_gbps",
+        "ranks",
+        "of",
+        "bytes",
+        "mismatch",
+        "partial",
+        "seq",
+        "start_us",
+    ),
+    "ranks by matrix": ("rank", "late_rank", "wait_us", "collectives", "wait_error_us"),
+    "ranks by groups": ("group", "ranks", "of", "collectives", "wait_us", "transfer_us", "busbw_gbps", "imbalance_pct"),
+    "ranks by steps": ("step", "ranks", "step_us", "slowest_us", "wait_us", "late_rank", "wait_caused_us"),
     "health": ("severity", "check", "count", "share_pct", "effect", "example"),
     "health by offender": ("byte", "offender"),
     "findings": ("severity", "title", "evidence", "cost_us", "step"),
@@ -287,6 +477,7 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
     ),
     "totals": ("measure", "a", "b", "difference", "ratio", "change", "a_scatter", "b_scatter", "about"),
     "summary": ("key", "value"),
+    "range": ("what", "name", "count", "total_us", "pct"),
     "changed kernels by family": _CHANGES_GROUPED,
     "changed kernels by op": _CHANGES_GROUPED,
     "changed kernels by mark": _CHANGES_GROUPED,
@@ -294,26 +485,59 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
     "changed ops by mark": _CHANGES_GROUPED,
 }
 """Names of columns by pane, or by pane and grouping as in `kernels by name`."""
+_OF_SERVERS = {
+    "kind",
+    "requests",
+    "tokens",
+    "kind_from",
+    "after_us",
+    "gpu_period_us",
+    "idle_between_us",
+    "between_us",
+    "exposed_us",
+}
+"""Columns of steps that only those of inference servers fill."""
+_OF_SERVING = {"steps", "serving", "layers"}
+"""Panes about servers."""
 
 
 def ordered(table: Table, pane: str, by: str | None = None) -> list[Column]:
     """The columns of a table that are read first; all of them where nothing says which.
 
-    The step is left out where all rows are of one, and of the steps themselves what is 0 in every one.
+    The step is left out where all rows are of one, and of the steps themselves what is 0 in every one or is known of a
+    server's steps only.
     """
     names = COLUMN_ORDER.get(f"{pane} by {by}", COLUMN_ORDER.get(pane, ()))
     columns = [table[name] for name in names if name in table] or list(table.columns)
     if pane == "steps":
         # There are more columns than fit: what is 0 in every step says little.
-        return [column for column in columns if column.is_text or column.nulls().all() or column.values.any()]
+        columns = [column for column in columns if column.name not in _OF_SERVERS or not column.nulls().all()]
+        return [column for column in columns if not _is_zero(column)]
     return [column for column in columns if column.name != "step" or _varies(column)]
 
 
-def importance(pane: str, by: str | None = None) -> Callable[[Column], int]:
-    """A function for the rank of a column of a pane, 0 for what is read first; what is not listed comes last."""
+def importance(pane: str, by: str | None = None) -> Callable[[Column], Rank]:
+    """A function for the rank of a column of a pane, the lowest for what is read first.
+
+    What says what a row is comes before all others, then by how far a column is a detail, and by its place in the list;
+    in panes about servers, whose columns are details elsewhere, by its place first. What is 0 in every step is last.
+    """
     names = COLUMN_ORDER.get(f"{pane} by {by}", COLUMN_ORDER.get(pane, ()))
     ranks = {name: rank for rank, name in enumerate(names)}
-    return lambda column: ranks.get(column.name, len(ranks))
+
+    def rank_of(column: Column) -> Rank:
+        spec = column.spec
+        is_zero = pane == "steps" and _is_zero(column)
+        place = ranks.get(column.name, len(ranks))
+        return is_zero, not spec.is_key, *((place, spec.detail) if pane in _OF_SERVING else (spec.detail, place))
+
+    return rank_of
+
+
+def _is_zero(column: Column) -> bool:
+    """Whether a number is known to be 0 in every row."""
+    is_known = len(column) > 0 and not column.is_text and not column.nulls().any()
+    return is_known and not column.values.any()
 
 
 def _varies(column: Column) -> bool:

@@ -17,8 +17,9 @@ from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.drawing.timeline.layout import ON_DEVICE, Layout
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.scene import lane_label
+from tracetui.model.hardware_counters import Quantity, quantity_of
 from tracetui.model.intervals import Int64
-from tracetui.model.trace import LaneKind
+from tracetui.model.trace import Counter, LaneKind
 
 Float64 = NDArray[np.float64]
 
@@ -138,7 +139,19 @@ def arrange(picture: Picture, stretch: Stretch) -> Arrangement:
     for lane, numbers in shown:
         band = bands.pop(_process(picture, lane), -1) if picture.trace.lanes[lane].kind == LaneKind.GPU else -1
         rows += _rows_of(picture, lane, numbers, (tracks, first, last), band)
-    return Arrangement(tuple(rows), tuple(range(len(picture.curves)))[-MOST_CURVES:], hidden)
+    return Arrangement(tuple(rows), _chosen_curves(picture), hidden)
+
+
+def _chosen_curves(picture: Picture) -> tuple[int, ...]:
+    """The curves of a figure: how busy GPUs and their memory were, then the last of the others."""
+    every = range(len(picture.curves))
+    telling = [number for number in every if _tells_use(picture.curves[number].counter)][:MOST_CURVES]
+    others = [number for number in every if number not in telling]
+    return tuple(sorted([*telling, *others[len(others) - (MOST_CURVES - len(telling)) :]]))
+
+
+def _tells_use(counter: Counter) -> bool:
+    return counter.gpu >= 0 and quantity_of(counter.name) in (Quantity.SM_ACTIVE, Quantity.DRAM)
 
 
 def _fitting(picture: Picture, groups: list[tuple[int, list[int]]]) -> tuple[list[tuple[int, list[int]]], int]:

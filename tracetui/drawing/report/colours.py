@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from tracetui.analysis.kernel_names import Family
 from tracetui.drawing.timeline.palette import FAMILIES, palette, rgb
-
-FAMILY_WORDS = {
-    Family.GEMM: "matrix product",
-    Family.ATTENTION: "attention",
-    Family.REDUCTION: "reduction",
-    Family.POINTWISE: "pointwise",
-    Family.COPY: "copy",
-    Family.COMMUNICATION: "communication",
-    Family.OTHER: "other kernel",
-    Family.OP: "operator",
-    Family.ANNOTATION: "annotation, step",
-    Family.RUNTIME: "runtime call",
-    Family.PYTHON: "Python frame",
-    Family.OVERHEAD: "profiler",
-}
-"""What a family is called in the legend."""
 
 INK = 0.66
 """By this factor the lines of a hatching are darker on a light ground."""

@@ -16,11 +16,12 @@ from tracetui.analysis.idle.gaps import idle_blocks
 from tracetui.analysis.kernel_names import Family
 from tracetui.drawing.format import shorten
 from tracetui.drawing.report.arrangement import Arrangement, Blocks, Row, Stretch, arrange, blocks
-from tracetui.drawing.report.colours import FAMILY_WORDS, letter, slice_class
+from tracetui.drawing.report.colours import letter, slice_class
 from tracetui.drawing.report.words import text
 from tracetui.drawing.timeline.axis import tick_label, tick_step
 from tracetui.drawing.timeline.idle_classes import IDLE_CLASS, IDLE_WORDS
 from tracetui.drawing.timeline.labels import SHORTEST
+from tracetui.drawing.timeline.legend import FAMILY_WORDS
 from tracetui.drawing.timeline.palette import palette
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.quantities import count, duration

@@ -122,10 +122,15 @@ class PaneOfReport:
     of_step: bool = False
     """Whether only the rows of the step are listed."""
     limit: int = 30
+    is_expected: bool = True
+    """Whether the report says so where it has no rows."""
 
 
 PANES_OF_REPORT = (
     PaneOfReport("Steps", "steps"),
+    PaneOfReport("Serving", "serving", is_expected=False),
+    PaneOfReport("Serving by batch", "serving", "batch", is_expected=False),
+    PaneOfReport("Layers", "layers", is_expected=False),
     PaneOfReport("Kernels by name", "kernels", "name"),
     PaneOfReport("Kernels of the step", "kernels", of_step=True, limit=100),
     PaneOfReport("Operators", "ops"),
@@ -250,7 +255,7 @@ def _panes(trace: Trace, step: int | None) -> list[Section]:
         table = pane_named(part.pane).build(trace, step if part.of_step else None, part.by)
         if len(table):
             made.append(_pane(part, table, step))
-        elif table.note and trace.is_torch:
+        elif table.note and trace.is_torch and part.is_expected:
             absent.setdefault(clean(table.note), []).append(part.title)
     if absent:
         said = tuple(f"{', '.join(titles)}: {note}" for note, titles in absent.items())

@@ -40,13 +40,13 @@ def junit(report: CheckReport) -> str:
         "skipped": str(tags.count("skipped")),
         "time": "0",
     }
-    title = f"tracetui check {report.side.name}"
+    title = f"tracetui check {report.title}"
     # Schemas know no skipped tests of all suites together.
     sums = {name: text for name, text in counts.items() if name != "skipped"}
     suites = ElementTree.Element("testsuites", {"name": "tracetui check", **sums})
     suite = ElementTree.SubElement(suites, "testsuite", {"name": _safe(title), **counts})
     for outcome, tag in zip(report.outcomes, tags, strict=True):
-        _add_case(suite, outcome, tag, _class_name(report.side.name))
+        _add_case(suite, outcome, tag, _class_name(report.title))
     lines = [f"{WORDS[each.status]}  {each.expression}  {told(each)}" for each in report.outcomes]
     said = [*report.unfair, *lines, *report.remarks, closing(report)]
     ElementTree.SubElement(suite, "system-out").text = "\n".join(map(_safe, said))
@@ -127,7 +127,8 @@ def check_markdown(report: CheckReport) -> str:
         for each in report.outcomes
     ]
     table = [("", "assertion", "found", "wanted"), ("---",) * 4, *rows]
-    origin = " · ".join([code(clean(report.side.name)), *map(prose, recorded_on(report.side.trace))])
+    recorded = recorded_on(report.side.trace) if report.side else []
+    origin = " · ".join([code(clean(report.title)), *map(prose, recorded)])
     beside = f" · beside {code(clean(report.baseline.name))}" if report.baseline else ""
     body = "\n".join("| " + " | ".join(row) + " |" for row in table)
     before, behind = ([prose(clean(said)) for said in each] for each in (report.unfair, report.remarks))
@@ -140,7 +141,7 @@ def check_json(report: CheckReport) -> str:
     document = {
         "passes": report.passes,
         "counts": {status.value.replace(" ", "_"): report.count(status) for status in Status},
-        "trace": _side(report.side),
+        "trace": _side(report.side) if report.side else {"folder": clean(report.title)},
         "baseline": _side(report.baseline) if report.baseline else None,
         "unfair": [clean(said) for said in report.unfair],
         "checks": [_outcome(each) for each in report.outcomes],

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -75,7 +76,7 @@ class Shown:
         """The rows that are read by eye: in a short list without those in which nothing changed, unless all are so."""
         if not self.short or self.name == "totals":
             return self.cut
-        changed = np.flatnonzero(~_is_unchanged(self.table))
+        changed = np.flatnonzero(~is_unchanged(self.table))
         kept = self.table.take(changed) if len(changed) else self.table
         return kept if self.limit is None else kept.take(np.arange(min(self.limit, len(kept))))
 
@@ -91,11 +92,10 @@ class Shown:
         return len(self.table) - len(self.read)
 
 
-def _is_unchanged(table: Table) -> np.ndarray:
+def is_unchanged(table: Table) -> NDArray[np.bool_]:
     """Mask of the rows of kernels or operators that took the same time to the nanosecond."""
     saves = table["saves_us"].values.astype(np.float64)
-    mask: np.ndarray = table["mark"].equal(SAME) & (np.abs(saves) < MIN_SHOWN_US)
-    return mask
+    return np.asarray(table["mark"].equal(SAME) & (np.abs(saves) < MIN_SHOWN_US))
 
 
 def as_json(told: Comparison, tables: Iterable[Shown]) -> str:

@@ -14,10 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 
-from platformdirs import user_cache_path
-
 from tracetui.drawing.format import shorten
-from tracetui.files import write_whole
+from tracetui.files import user_cache_folder, write_whole
 from tracetui.safe_text import clean
 
 KEPT = 20
@@ -32,7 +30,7 @@ _PACKAGE = Path(__file__).parents[2]
 
 def reports_folder() -> Path:
     """Where reports go."""
-    return user_cache_path("tracetui", appauthor=False) / "crashes"
+    return user_cache_folder() / "crashes"
 
 
 def crash_message(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tracetui.drawing.column_order import importance
+from tracetui.drawing.column_order import Rank, importance
 from tracetui.drawing.finding_cards import (
     ADVICE,
     EVIDENCE,
@@ -42,20 +42,29 @@ NARROWEST_NAME = 16
 GAP = "  "
 """Between two columns."""
 CARD_CELLS = 110
-"""Width of the cards of findings where there is no terminal."""
+"""Width of the cards of findings where there is no terminal and none is asked for."""
 _CARD_STYLES = {TITLE: "bold", EVIDENCE: "", ADVICE: "dim"}
 
 
-def render(table: Table, trace: Trace, pane_name: str, form: str, extent: Extent = WHOLE) -> str:
+def render(
+    table: Table, trace: Trace, pane_name: str, form: str, extent: Extent = WHOLE, card_cells: int = CARD_CELLS
+) -> str:
     """The table as `json`, `csv`, `md` or `table` (plain columns), with a line break at its end.
+
+    Findings are wrapped to `card_cells` as `table`; columns of a table are never dropped for a width here.
 
     Raises: KeyError for another form.
     """
+    if form == "table" and len(table) and is_list_of_findings(table):
+        return _plain_cards(table, card_cells)
     return _FORMS[form](table, trace, pane_name, extent)
 
 
-def rich_table(table: Table, trace: Trace, pane_name: str, width: int = 120) -> RenderableType:
-    """The table for a terminal of `width` columns, with what was left out and the table's note below it."""
+def rich_table(table: Table, trace: Trace, pane_name: str, width: int = 120, by: str | None = None) -> RenderableType:
+    """The table for a terminal of `width` columns, with what was left out and the table's note below it.
+
+    By the pane and its grouping it is known which columns are read first.
+    """
     if not len(table):
         return Text(_nothing(table))
     table = as_read(table, pane_name)
@@ -64,9 +73,33 @@ def rich_table(table: Table, trace: Trace, pane_name: str, width: int = 120) -> 
     if is_list_of_findings(table):
         cards = [_styled(card) for card in finding_cards(table, range(len(table)), width)]
         return Group(title, *above, *(part for card in cards for part in (Text(), card)), *map(_remark, notes(table)))
-    header, lines, said = _layout(table, pane_name, width)
+    header, lines, said = _layout(table, pane_name, width, by)
     body = [Text(line, no_wrap=True, overflow="crop") for line in lines]
     return Group(title, *above, Text(header, style="bold"), *body, *map(_remark, said))
+
+
+def rich_rows(table: Table, pane_name: str, width: int) -> RenderableType:
+    """A table that is of no single trace, for a terminal: its headline, its rows, and what is said below them."""
+    if not len(table):
+        return Text(_nothing(table))
+    header, lines, said = _layout(table, pane_name, width)
+    above = [Text(clean(table.headline)), Text()] if table.headline else []
+    body = [Text(line, no_wrap=True, overflow="crop") for line in lines]
+    return Group(*above, Text(header, style="bold"), *body, *map(_remark, said))
+
+
+def plain_rows(table: Table, pane_name: str) -> str:
+    """The same in plain columns, with a line break at its end."""
+    if not len(table):
+        return _nothing(table) + "\n"
+    header, lines, said = _layout(table, pane_name, None)
+    return _joined(table, [header, *lines], said)
+
+
+def row_values(table: Table) -> list[dict[str, Cell]]:
+    """The rows as JSON holds them: null for what is not known, floats rounded."""
+    values = [_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def _remark(text: str) -> Text:
@@ -89,7 +122,7 @@ def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
         "trace": facts(trace),
         "pane": pane_name,
         **({"headline": clean(table.headline)} if table.headline else {}),
-        "columns": [_about(column.spec) for column in table.columns],
+        "columns": [column_facts(column.spec) for column in table.columns],
         "rows": [dict(zip(names, row, strict=True)) for row in zip(*values.values(), strict=True)],
     }
     if table.note:
@@ -99,11 +132,17 @@ def _json(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
 
 
-def _about(spec: ColumnSpec) -> dict[str, str]:
+def column_facts(spec: ColumnSpec) -> dict[str, str]:
+    """What a column is, for whoever reads the rows elsewhere."""
     return {"name": spec.name, "heading": spec.heading, "unit": spec.unit, "help": spec.help}
 
 
 def _csv(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
+    return csv_rows(table)
+
+
+def csv_rows(table: Table) -> str:
+    """The rows as CSV below the names of the columns."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.column_names)
@@ -123,13 +162,18 @@ def _plain(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
     if not len(table):
         return _nothing(table) + "\n"
     table = as_read(table, pane_name)
-    above = [clean(table.headline), ""] if table.headline else []
-    if is_list_of_findings(table):
-        cards = finding_cards(table, range(len(table)), CARD_CELLS)
-        lines = [text for card in cards for text in ("", *(line.text for line in card))][1:]
-        return "\n".join([*above, *lines, *([""] if (said := notes(table)) else []), *said]) + "\n"
     header, lines, said = _layout(table, pane_name, None)
-    return "\n".join([*above, header, *lines, *([""] if said else []), *said]) + "\n"
+    return _joined(table, [header, *lines], said)
+
+
+def _plain_cards(table: Table, cells: int) -> str:
+    cards = finding_cards(table, range(len(table)), cells)
+    return _joined(table, [text for card in cards for text in ("", *(line.text for line in card))][1:], notes(table))
+
+
+def _joined(table: Table, lines: Sequence[str], said: Sequence[str]) -> str:
+    above = [clean(table.headline), ""] if table.headline else []
+    return "\n".join([*above, *lines, *([""] if said else []), *said]) + "\n"
 
 
 _FORMS: dict[str, Callable[[Table, Trace, str, Extent], str]] = {
@@ -162,12 +206,12 @@ def _whole(value: Cell) -> Cell:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[str], list[str]]:
+def _layout(table: Table, pane_name: str, width: int | None, by: str | None = None) -> tuple[str, list[str], list[str]]:
     """Header, lines and remarks of aligned columns, within a width where there is one."""
     columns = telling(table)
     cells = {column.name: shown_texts(column) for column in columns}
     widths = {name: max(map(cell_len, [table.heading(name), *texts])) for name, texts in cells.items()}
-    dropped = [] if width is None else _drop(columns, widths, width, importance(pane_name))
+    dropped = [] if width is None else _drop(columns, widths, width, importance(pane_name, by))
     kept = [column for column in columns if column not in dropped]
     if width is not None:
         _squeeze(kept, widths, width)
@@ -181,15 +225,14 @@ def _layout(table: Table, pane_name: str, width: int | None) -> tuple[str, list[
 
 
 def _drop(
-    columns: Sequence[Column], widths: Mapping[str, int], width: int, rank: Callable[[Column], int]
+    columns: Sequence[Column], widths: Mapping[str, int], width: int, rank: Callable[[Column], Rank]
 ) -> list[Column]:
-    """The columns that a terminal has no room for even when every name is as short as may be; `rank` is their order."""
+    """The columns that a terminal has no room for even when every name is as short as may be, the last by rank."""
     least = {column.name: _least(column, widths[column.name]) for column in columns}
     kept, dropped = list(columns), []
     while len(kept) > 2 and _total(least[column.name] for column in kept) > width:
         # The first column says what a row is.
-        # Of those that say least the one goes first that is read last.
-        worst = max(reversed(kept[1:]), key=lambda column: (not column.spec.is_key, column.spec.detail, rank(column)))
+        worst = max(reversed(kept[1:]), key=rank)
         kept.remove(worst)
         dropped.append(worst)
     return dropped

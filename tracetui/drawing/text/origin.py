@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracetui.model.quantities import count
+from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
 
@@ -19,7 +20,8 @@ DECIMALS = 3
 class Extent:
     """Which part of a pane a table holds; what is not given is all of it."""
 
-    step: int | None = None
+    step: Part | None = None
+    """The number of a step, or a range of time."""
     by: str | None = None
     """What rows are grouped by."""
     where: str = ""
@@ -30,7 +32,9 @@ class Extent:
     def words(self, pane: str) -> str:
         """The pane, grouping, step and filter in words: `kernels by name, step 3`."""
         parts = [f"{pane} by {self.by}" if self.by else pane]
-        if self.step is not None:
+        if isinstance(self.step, TimeRange):
+            parts.append(f"range {self.step.text}")
+        elif self.step is not None:
             parts.append(f"step {self.step}")
         if self.where:
             parts.append(f"rows with '{clean(self.where)}'")

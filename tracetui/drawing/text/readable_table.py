@@ -55,7 +55,7 @@ def remarks(table: Table, shown: Sequence[Column], dropped: Sequence[Column] = (
         names = ", ".join(column.spec.heading for column in dropped)
         said.append(f"Not shown for want of width: {names}.")
     if empty:
-        said.append(f"Without a value in this trace: {', '.join(empty)}.")
+        said.append(f"Without a value in these rows: {', '.join(empty)}.")
     return [*said, *notes(table)]
 
 

@@ -1,7 +1,4 @@
-"""A roofline in braille: rate over arithmetic intensity, both logarithmic, under the roof of the device.
-
-Two by four dots in a cell; a point that falls on the roof's line or on another point shares its cell.
-"""
+"""A roofline in braille: rate over arithmetic intensity, both logarithmic, under the roof of the device."""
 
 from __future__ import annotations
 
@@ -12,16 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tracetui.drawing.text.braille import MARGIN, MIN_HEIGHT, MIN_WIDTH, Axis, Float64, ends, framed, put_dots
 from tracetui.model.table import Table
 
-Float64 = NDArray[np.float64]
-
-BLANK = 0x2800
-_DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
-"""Bits of a braille letter, by row and column of the dot."""
-MARGIN = 8
-"""Cells for the numbers beside the vertical axis."""
-LEAST_WIDTH, LEAST_HEIGHT = 24, 6
 DECADES = 5
 """Height of the vertical axis at most."""
 NEGLIGIBLE, LARGE = 0.001, 0.05
@@ -56,26 +46,22 @@ def scatter(
     good = np.isfinite(intensity) & np.isfinite(tflops) & (intensity > 0) & (tflops > 0)
     x, y = np.log10(intensity[good]), np.log10(tflops[good])
     columns, rows = width - MARGIN - 1, height - 3
-    if len(x) == 0 or width < LEAST_WIDTH or height < LEAST_HEIGHT:
+    if len(x) == 0 or width < MIN_WIDTH or height < MIN_HEIGHT:
         return []
     ridges = [math.log10(1000 * roof.tflops / roof.gbps) for roof in roofs]
-    across = _Axis.over([*_ends(x), *ridges], columns * 2)
+    across = Axis.over([*ends(x), *ridges], columns * 2)
     tops = [float(y.max()), *(math.log10(roof.tflops) for roof in roofs)]
-    up = _Axis.over([max(float(y.min()), max(tops) - DECADES), *tops], rows * 4)
+    up = Axis.over([max(float(y.min()), max(tops) - DECADES), *tops], rows * 4)
     grid = np.zeros((rows * 4, columns * 2), bool)
     for roof in roofs:
         line = np.log10(roof.at(10 ** across.values()))
-        _put(grid, np.arange(columns * 2), up.places(line))
-    _put(grid, across.places(x), up.places(y))
+        put_dots(grid, np.arange(columns * 2), up.indices(line))
+    put_dots(grid, across.indices(x), up.indices(y))
     if heavy is not None:
         large = heavy[good]
         for right, above in ((1, 0), (0, 1), (1, 1)):
-            _put(grid, across.places(x[large]) + right, up.places(y[large]) + above)
-    lines = _letters(grid)
-    labels = up.labels(4)
-    title = f"{'TFLOP/s':>{MARGIN}}"
-    body = [f"{labels.get(rows - 1 - row, ''):>{MARGIN}}┤{line}" for row, line in enumerate(lines)]
-    return [title, *body, f"{'':>{MARGIN}}└{'─' * columns}", _below(across.labels(2), columns)]
+            put_dots(grid, across.indices(x[large]) + right, up.indices(y[large]) + above)
+    return framed(grid, across, up, "TFLOP/s", "FLOP/byte")
 
 
 def roofline_lines(table: Table, width: int = 80, height: int = 20) -> list[str]:
@@ -90,67 +76,3 @@ def roofline_lines(table: Table, width: int = 80, height: int = 20) -> list[str]
     drawn = np.isfinite(tflops) & np.isfinite(intensity) & np.isfinite(peaks) & np.isfinite(bandwidth)
     roofs = sorted(set(zip(peaks[drawn].tolist(), bandwidth[drawn].tolist(), strict=True)))
     return scatter(intensity, tflops, [Roof(*roof) for roof in roofs], width, height, share >= LARGE)
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """Decimal logarithms along so many dots."""
-
-    low: float
-    high: float
-    dots: int
-
-    @classmethod
-    def over(cls, values: Sequence[float], dots: int) -> _Axis:
-        low, high = min(values), max(values)
-        room = max((high - low) * 0.05, 0.15)
-        return cls(low - room, high + room, dots)
-
-    def places(self, values: Float64) -> NDArray[np.int64]:
-        """Number of the dot of each value; those outside of the axis are out of range."""
-        found: NDArray[np.int64] = np.floor((values - self.low) / (self.high - self.low) * self.dots).astype(np.int64)
-        return found
-
-    def values(self) -> Float64:
-        """The value in the middle of each dot."""
-        return self.low + (np.arange(self.dots) + 0.5) * (self.high - self.low) / self.dots
-
-    def labels(self, dots_per_cell: int) -> dict[int, str]:
-        """Numbers at powers of ten, or at 1, 2 and 5 of each where there are few, by cell."""
-        decades = range(math.floor(self.low), math.ceil(self.high) + 1)
-        steps = (1,) if self.high - self.low > 2 else (1, 2, 5)
-        marks = [math.log10(step) + decade for decade in decades for step in steps]
-        inside = [mark for mark in marks if self.low <= mark < self.high]
-        return {int(self.places(np.array([mark]))[0]) // dots_per_cell: f"{10**mark:g}" for mark in inside}
-
-
-def _ends(values: Float64) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
-
-
-def _put(grid: NDArray[np.bool_], across: NDArray[np.int64], up: NDArray[np.int64]) -> None:
-    """Set dots, counted from the lower left corner."""
-    inside = (across >= 0) & (across < grid.shape[1]) & (up >= 0) & (up < grid.shape[0])
-    grid[grid.shape[0] - 1 - up[inside], across[inside]] = True
-
-
-def _letters(grid: NDArray[np.bool_]) -> list[str]:
-    """Braille letters of a grid of dots."""
-    rows, columns = grid.shape[0] // 4, grid.shape[1] // 2
-    cells = grid.reshape(rows, 4, columns, 2).transpose(0, 2, 1, 3)
-    codes = (cells * _DOTS).sum(axis=(2, 3), dtype=np.uint32) + BLANK
-    # An empty braille letter is no space: some fonts draw a box for it.
-    return ["".join(map(chr, row)).replace(chr(BLANK), " ") for row in codes.tolist()]
-
-
-def _below(labels: dict[int, str], columns: int) -> str:
-    """The numbers under the horizontal axis, each centred below its place, and what they count."""
-    unit = "FLOP/byte"
-    line = [" "] * columns
-    line[columns - len(unit) :] = unit
-    for place, text in sorted(labels.items()):
-        first = max(place - len(text) // 2, 0)
-        span = slice(max(first - 1, 0), first + len(text) + 1)
-        if first + len(text) < columns - len(unit) and not "".join(line[span]).strip():
-            line[first : first + len(text)] = text
-    return " " * (MARGIN + 1) + "".join(line)

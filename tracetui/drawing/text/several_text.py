@@ -26,7 +26,9 @@ KEY = ("gpu_span_us", "gpu_busy_us", "gpu_idle_pct", "kernels", "copies", "launc
     "cpu_ops",
 )
 """Measures of a short table, in this order."""
-LEGEND = "÷ and × are factors to A, = the same, ? cannot tell, – not known; --format json says why."
+SIGNS = "÷ and × are factors to A, = the same, ? cannot tell, – not known"
+"""What the signs beside a value mean."""
+LEGEND = f"{SIGNS}; --format json says why."
 
 
 @dataclass(frozen=True)

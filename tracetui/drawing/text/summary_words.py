@@ -10,10 +10,26 @@ from tracetui.model.table import Cell, Table, texts
 
 _UNITS = re.compile(r"_(us|bytes)$")
 _PHRASES = {
-    "gpu_busy_pct": "GPU busy share of the whole time",
-    "idle_pct": "GPU idle share from first to last activity",
-    "step_idle_pct": "GPU idle share of a step",
-    "step_wait_us": "GPU wait before a step",
+    "steps_found_by": "steps found by",
+    "steps_are": "what the steps are",
+    "steps_cover_pct": "GPU activities launched in the steps",
+    "step_kinds": "kinds of steps",
+    "between_steps_pct": "GPU time launched between two steps",
+    "gpu_busy_pct": "GPU busy, of the whole time",
+    "idle_pct": "GPU idle, from first to last activity",
+    "step_idle_pct": "GPU idle, within a step (median)",
+    "step_wait_us": "GPU wait before a step (median)",
+    "late_pct": "GPU activities launched late",
+    "idle_cpu_late_pct": "of idle time: launched late",
+    "idle_in_launch_pct": "of idle time: inside launch calls",
+    "idle_waiting_pct": "of idle time: after the launch call",
+    "idle_deduced_pct": "of idle time: probably launched late",
+    "idle_unknown_pct": "of idle time: cause unknown",
+    "idle_not_recorded_pct": "of idle time: activity not recorded",
+    "idle_before_capture_pct": "of idle time: launched before the capture",
+    "idle_dependency_pct": "of idle time: > 10 µs after the launch",
+    "idle_after_sync_pct": "of idle time: begun while the CPU waited",
+    "small_gaps_pct": "of idle time due to the CPU: gaps < 1 ms",
 }
 """Keys that are read as a phrase: shares near each other say of what they are."""
 _WORDS = {"gpu": "GPU", "cpu": "CPU", "dur": "duration", "comm": "communication", "doubts": "warnings"}
@@ -38,7 +54,7 @@ def as_read(table: Table, pane: str) -> Table:
 
 
 def words(key: str) -> str:
-    """`gpu_busy_pct` as `GPU busy share`."""
+    """A key in words: `gemm_pct` as `gemm share`."""
     if key in _PHRASES:
         return _PHRASES[key]
     plain = _UNITS.sub("", key)

@@ -304,10 +304,18 @@ class Painter:
                 frame.chars[y, x] = SPACE
                 x, room = x + 1, room - 1
             label = fit(name, kind, room)
+            if colours.letters is not None and len(label) == room and _is_letter(frame, y, x + room):
+                # Nor is the letter of what comes after it.
+                label = fit(name, kind, room - 1)
             frame.chars[y, x : x + len(label)] = label
             if colours.letters is not None:
                 tail = frame.chars[y, x + len(label) : x + room]
                 tail[tail < _STIPPLE] = SPACE
+
+
+def _is_letter(frame: Frame, row: int, cell: int) -> bool:
+    """Whether a cell of a row shows the letter of a family; none does beyond the last cell."""
+    return cell < frame.chars.shape[1] and chr(frame.chars[row, cell]).isalpha()
 
 
 def _edges_in_cell(low: Int64, high: Int64, colour: NDArray[np.int16], colours: Palette) -> Looks:

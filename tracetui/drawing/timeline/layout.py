@@ -75,6 +75,9 @@ class Layout:
         self._below = [i for i in shown if lanes[i].kind in ON_DEVICE]
         self._idle = _lanes_under_idle(picture) if only is None else {}
         self._curves = len(picture.curves) if only is None else 0
+        self._under = _curves_under(picture, self._below) if only is None else {}
+        """Numbers of the curves of a GPU's counters, by the last lane of the GPU."""
+        self._loose_curves = _loose_curves(picture, self._under) if only is None else ((), ())
         self._pinned: list[int] = []
         self._top = 0
         self._offset: dict[int, int] = {}
@@ -234,10 +237,11 @@ class Layout:
                 lines.append(Line(-1, self._idle[lane]))
             if lane not in self._pinned:
                 lines += self._of_lane(lane, cap)
-        own = min(len(self._picture.trace.counters), self._curves)
-        # What is full is a device: its curve stays in sight with its streams.
-        curves = range(own, self._curves) if part else range(own)
-        return lines + [Line(-1, self._picture.counter_track(number)) for number in curves]
+            lines += [line for number in self._under.get(lane, ()) for line in self._of_curve(number)]
+        return lines + [line for number in self._loose_curves[part] for line in self._of_curve(number)]
+
+    def _of_curve(self, number: int) -> list[Line]:
+        return [Line(-1, self._picture.counter_track(number))]
 
     def _of_lane(self, lane: int, cap: int) -> list[Line]:
         base, shown = self._base(lane), self._shown_rows(lane, cap)
@@ -267,7 +271,7 @@ class Layout:
         ]
         self._scroll = tops
         hidden = len(above) - upper
-        note = f"{tops[0]} row{'' if tops[0] == 1 else 's'} above, {hidden - tops[0]} below" if hidden > 0 else ""
+        note = _hidden_words(tops[0], hidden - tops[0]) if hidden > 0 else ""
         if len(below) > lower:
             more = len(below) - lower
             note += f"{'; ' if note else ''}devices: {more} row{'' if more == 1 else 's'} hidden"
@@ -283,6 +287,13 @@ class Layout:
         return int(self._height >= RULED)
 
 
+def _hidden_words(above: int, below: int) -> str:
+    """How many rows lie above and below what is shown: `2 rows above, 1 below`."""
+    hidden = [(count, where) for count, where in ((above, "above"), (below, "below")) if count > 0]
+    first = [f"{count} row{'' if count == 1 else 's'} {where}" for count, where in hidden[:1]]
+    return ", ".join([*first, *(f"{count} {where}" for count, where in hidden[1:])])
+
+
 def _lanes_under_idle(picture: Picture) -> dict[int, int]:
     """The first stream of each device, and the track of the device's idle time, which stands above it."""
     process = lane_numbers(picture.trace).process
@@ -292,6 +303,32 @@ def _lanes_under_idle(picture: Picture) -> dict[int, int]:
         if lane.kind == LaneKind.GPU and _is_shown(picture, number) and int(process[number]) in tracks:
             found[number] = tracks.pop(int(process[number]))
     return found
+
+
+def _curves_under(picture: Picture, below: Collection[int]) -> dict[int, list[int]]:
+    """The curves of the counters of each GPU, under the last of its lanes that are shown."""
+    lanes, numbered = picture.trace.lanes, lane_numbers(picture.trace)
+    pid_of = {int(device): lane.pid for lane, device in zip(lanes, numbered.device.tolist(), strict=True)}
+    last = {lanes[lane].pid: lane for lane in below}
+    under: dict[int, list[int]] = {}
+    for number, curve in enumerate(picture.curves):
+        lane = last.get(pid_of.get(curve.counter.gpu, ""), -1) if curve.counter.gpu >= 0 else -1
+        if lane >= 0:
+            under.setdefault(lane, []).append(number)
+    return under
+
+
+def _loose_curves(picture: Picture, under: dict[int, list[int]]) -> tuple[list[int], list[int]]:
+    """The other curves: those of programs below the threads, and below the devices what belongs to a device."""
+    held = {number for numbers in under.values() for number in numbers}
+    loose = [number for number in range(len(picture.curves)) if number not in held]
+    curves, own = picture.curves, picture.file_curves
+    # What is full is a device: its curve stays in sight with its streams.
+    on_device = [number >= own or curves[number].counter.gpu >= 0 for number in loose]
+    return (
+        [number for number, is_device in zip(loose, on_device, strict=True) if not is_device],
+        [number for number, is_device in zip(loose, on_device, strict=True) if is_device],
+    )
 
 
 def _is_shown(picture: Picture, lane: int) -> bool:

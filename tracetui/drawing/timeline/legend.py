@@ -34,7 +34,7 @@ SIGNS = (
     ("▼▽", "selection, its launch or kernel"),
     ("▐▕", "their lanes"),
     ("◆", "measuring point"),
-    ("[]", "shown part (minimap)"),
+    ("[]", "range of time (axis), shown part (minimap)"),
     ("·", "row that is not the selection"),
     ("~", "column in doubt (Health)"),
     ("–", "not in the trace"),

@@ -59,6 +59,8 @@ _SHADES_OF_16 = {
     Family.OVERHEAD: (1, 9),
 }
 _IDLE, _IDLE_OF_16 = (175, 36, 178, 208, 32, 180, 110, 244), (13, 10, 11, 9, 14, 3, 12, 8)
+# Idle time is thin lines and words: on a light ground they are darker.
+_IDLE_ON_LIGHT, _IDLE_OF_16_ON_LIGHT = (132, 29, 136, 166, 25, 137, 67, 242), (5, 2, 3, 1, 6, 9, 4, 8)
 _LETTERS = "garpcnxoutyv" + "x" * VARIED
 _VARIED = ((109, 66), (139, 96), (144, 101), (108, 65), (174, 131), (110, 67), (180, 137))
 _VARIED_OF_16 = ((14, 6), (13, 5), (11, 3), (10, 2), (9, 1), (12, 4), (7, 8))
@@ -93,6 +95,8 @@ class Palette:
     """Whether a family's colour is near that of lit (1) and selected (2) slices; shape (FAMILIES, 3)."""
     veil: int = GROUND
     """Colour of slices that are not what the timeline is about; GROUND for no colour of their own."""
+    tint: int = GROUND
+    """Background of a range of time; GROUND for no colour of its own."""
     stippled: bool = False
     """Whether lit and selected slices carry a pattern as well, so that no colour is mistaken for them."""
 
@@ -113,10 +117,12 @@ def palette(colours: int = 256, dark: bool = True) -> Palette:
         marks = (231, 229, 244) if dark else (16, 53, 244)
     else:
         marks = (15, 7, 8) if dark else (0, 8, 8)
-    idle = np.array(_IDLE if colours == 256 else _IDLE_OF_16, np.int16)
+    many, few = (_IDLE, _IDLE_OF_16) if dark else (_IDLE_ON_LIGHT, _IDLE_OF_16_ON_LIGHT)
+    idle = np.array(many if colours == 256 else few, np.int16)
     veil = (237 if dark else 252) if colours == 256 else GROUND
+    tint = (17 if dark else 189) if colours == 256 else GROUND
     alike = np.array([[False, _is_near(pair, marks[1]), _is_near(pair, marks[0])] for pair in shades.tolist()])
-    return Palette(shades, ink, *marks, idle, letters, colours, alike, veil)
+    return Palette(shades, ink, *marks, idle, letters, colours, alike, veil, tint)
 
 
 @lru_cache(maxsize=8)

@@ -8,19 +8,21 @@ Built once per trace, from columns alone; a frame then costs milliseconds howeve
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.common.lanes import active_streams, lane_numbers
+from tracetui.analysis.counters.samples import samples
 from tracetui.analysis.idle.gaps import IdleBlocks
 from tracetui.analysis.kernel_names import Family, families_by_name
 from tracetui.analysis.memory.allocator import memory_curves
 from tracetui.drawing.timeline.cells import SPACE, Frame, Painter
 from tracetui.drawing.timeline.labels import Labels
 from tracetui.drawing.timeline.palette import GROUND, VARIED, Palette, palette
-from tracetui.drawing.timeline.slice_index import SliceIndex
+from tracetui.drawing.timeline.slice_index import IndexColumns, SliceIndex, index_columns
 from tracetui.drawing.timeline.strips import Curve, IdleBand
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import covered_within, nest, union
@@ -42,11 +44,7 @@ class Picture:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        instants = _instants_by_lane(trace)
-        heights = [max(lane.rows, number in instants) for number, lane in enumerate(trace.lanes)]
-        compact_rows = _rows_without_frames(trace)
-        compact_heights = _heights(trace, compact_rows)
-        bounds = np.concatenate([[0], np.cumsum(np.array([*heights, *compact_heights], np.int64))])
+        instants, compact_rows, bounds, index, families = trace.remember("picture", lambda: _prepare(trace))
         lanes = len(trace.lanes)
         self.full = [range(int(bounds[i]), int(bounds[i + 1])) for i in range(lanes)]
         """All tracks of each lane."""
@@ -59,16 +57,19 @@ class Picture:
             for tracks in (self.full[lane], self.compact[lane])
             if tracks
         }
-        self.curves = [Curve(counter) for counter in (*trace.counters, *memory_curves(trace))]
+        of_file = list(_counter_curves(trace))
+        self.file_curves = len(of_file)
+        """How many of the curves are counters of the file."""
+        self.curves = [*of_file, *map(Curve, memory_curves(trace))]
         """The counters of the file, then the memory of the devices; curve i is the track `counter_track(i)`."""
         self._slice_tracks = int(bounds[-1])
         self.idles = _idle_bands(trace)
         """The idle time of each device; band i is the track `idle_track(i)`."""
         self.tracks = self._slice_tracks + len(self.curves) + len(self.idles)
         """How many tracks there are."""
-        self.index = _index(trace, bounds, compact_rows)
+        self.index = SliceIndex(trace.slices, index)
         self.labels = Labels(trace.names)
-        self._painter = Painter(self.index, trace.slices, _families(trace), self.labels)
+        self._painter = Painter(self.index, trace.slices, families, self.labels)
 
     def counter_track(self, number: int) -> int:
         """The track of a counter."""
@@ -249,14 +250,24 @@ class Picture:
                 frame.fg[line, here] = GROUND if colours.mono else colours.quiet
 
 
+def _counter_curves(trace: Trace) -> Iterable[Curve]:
+    """The counters of the file; what the profiler derived is no measurement and not drawn (R2.15)."""
+    numbered = lane_numbers(trace).device
+    shown = {int(numbered[lane]) for lane in active_streams(trace)}
+    for number, counter in enumerate(trace.counters):
+        if counter.gpu < 0:
+            yield Curve(counter)
+        elif not counter.is_derived:
+            each = samples(trace, number)
+            # Of a GPU that ran nothing no lane above says whose counter it is.
+            owner = "" if counter.gpu in shown else f"GPU {counter.gpu} "
+            yield Curve(replace(counter, time=each.time, value=each.value), each.held, owner)
+
+
 def _idle_bands(trace: Trace) -> list[IdleBand]:
     """One band, still empty, for each device that ran anything."""
     process = lane_numbers(trace).process
-    busy = {
-        int(process[number]): lane.process
-        for number, lane in enumerate(trace.lanes)
-        if lane.kind == LaneKind.GPU and lane.last > lane.first
-    }
+    busy = {int(process[number]): trace.lanes[number].process for number in active_streams(trace)}
     return [IdleBand(number, name) for number, name in busy.items()]
 
 
@@ -291,8 +302,20 @@ def _heights(trace: Trace, rows: NDArray[np.int16] | None) -> list[int]:
     return [int(height) for height in heights]
 
 
-def _index(trace: Trace, bounds: Int64, compact_rows: NDArray[np.int16] | None) -> SliceIndex:
-    """The index over full and compact tracks."""
+def _prepare(
+    trace: Trace,
+) -> tuple[dict[int, Int64], NDArray[np.int16] | None, Int64, IndexColumns, NDArray[np.uint8]]:
+    """What takes long to find: instants by lane, rows without frames, the first track of each lane, index, families."""
+    instants = _instants_by_lane(trace)
+    heights = [max(lane.rows, number in instants) for number, lane in enumerate(trace.lanes)]
+    compact_rows = _rows_without_frames(trace)
+    compact_heights = _heights(trace, compact_rows)
+    bounds = np.concatenate([[0], np.cumsum(np.array([*heights, *compact_heights], np.int64))])
+    return instants, compact_rows, bounds, _index(trace, bounds, compact_rows), _families(trace)
+
+
+def _index(trace: Trace, bounds: Int64, compact_rows: NDArray[np.int16] | None) -> IndexColumns:
+    """The columns of the index over full and compact tracks."""
     slices, lanes = trace.slices, len(trace.lanes)
     rows = np.arange(len(slices))
     tracks = bounds[:lanes][slices.lane] + slices.row
@@ -300,7 +323,7 @@ def _index(trace: Trace, bounds: Int64, compact_rows: NDArray[np.int16] | None) 
         kept = np.flatnonzero(compact_rows >= 0)
         rows = np.concatenate([rows, kept])
         tracks = np.concatenate([tracks, bounds[lanes:-1][slices.lane[kept]] + compact_rows[kept]])
-    return SliceIndex(slices, rows, tracks, int(bounds[-1]))
+    return index_columns(slices, rows, tracks, int(bounds[-1]))
 
 
 def _families(trace: Trace) -> NDArray[np.uint8]:

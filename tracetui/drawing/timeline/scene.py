@@ -14,6 +14,7 @@ from tracetui.drawing.timeline.labels import codes, single_width
 from tracetui.drawing.timeline.layout import ON_DEVICE, Fold, Layout, Line
 from tracetui.drawing.timeline.outside_shading import Stretch, veil
 from tracetui.drawing.timeline.palette import BOLD, DIM, GROUND, UNDERLINE, Palette
+from tracetui.drawing.timeline.range_shading import BEGIN_SIGN, END_SIGN, range_cells, tint_range
 from tracetui.drawing.timeline.raster import Picture, Window
 from tracetui.model.quantities import duration
 from tracetui.model.trace import GPU_WORK, Lane, LaneKind
@@ -45,6 +46,8 @@ class View:
     focused: bool = False
     gap: ShadedGap | None = None
     """The gap that is selected, and not the slice that ends it."""
+    time_range: Stretch | None = None
+    """Start and end in ns of the range of time that is marked."""
     inside: tuple[Stretch, Stretch] | None = None
     """What the timeline is about, on threads and on devices, in ns; None for everything."""
 
@@ -113,6 +116,8 @@ class Scene:
                 veil(tracks, i, view.inside[on_device], view.window, colours)
             if view.gap is not None:
                 self._shade_gap(tracks, i, line, view, colours)
+            if view.time_range is not None:
+                tint_range(tracks, i, view.time_range, view.window, colours)
         before = self._point_at_lit(tracks, lines, view)
         selected = self._selected_tracks(view)
         marked = selected | self._tracks_of(view.lit)
@@ -121,7 +126,7 @@ class Scene:
         for i, (number, line) in enumerate(zip(numbers, lines, strict=True)):
             y = number + self.axis_lines
             frame.put(y, left, tracks, i)
-            self._draw_label(frame, y, line, left, colours)
+            self._draw_label(frame, y, line, left, view, colours)
             if i in before:
                 frame.write(y, left - 1, codes("◀"), GROUND, BOLD)
             elif line.track in marked:
@@ -136,9 +141,12 @@ class Scene:
         if not self.axis_lines or height < self.axis_lines or width <= left:
             return
         quiet = GROUND if colours.mono else colours.quiet
-        frame.write(0, 0, codes(shorten(self._reading(view, width - left), left - 1).ljust(left)))
+        frame.write(0, 0, codes(self._reading(view, width - left, left - 1).ljust(left)))
         frame.attributes[0, :left] = BOLD if view.focused else 0
         moments = [(view.window.cell_of(moment), sign, ink) for moment, sign, ink in self._moments(view, colours)]
+        if view.time_range is not None:
+            begin, end = range_cells(view.time_range, view.window)
+            moments += [(begin, BEGIN_SIGN, GROUND), (end - 1, END_SIGN, GROUND)]
         marked = {at for at, _, _ in moments}
         frame.write(0, left, axis(view.window, width - left, view.origin_ns, view.origin, marked), quiet)
         for at, sign, colour in moments:
@@ -167,18 +175,24 @@ class Scene:
             moments.append((partner, "▽", colours.lit))
         return [*moments, (int(start[row]), "▼", colours.selected)]
 
-    def _reading(self, view: View, width: int) -> str:
-        """How long the window is, or how far the selected slice is from the measuring point."""
+    def _reading(self, view: View, width: int, room: int) -> str:
+        """How long the marked range or the window is, or how far the selected slice is from the measuring point.
+
+        It takes at most `room` cells.
+        """
+        if view.time_range is not None:
+            return shorten(f"↔ {duration(view.time_range[1] - view.time_range[0])}", room)
         if view.mark_ns is None:
-            return f"{duration(view.window.ns_per_cell * width)} wide"
+            length = duration(view.window.ns_per_cell * width)
+            return shorten(f"{length} wide" if len(length) + len(" wide") <= room else length, room)
         if view.selected < 0:
             return "Δ –"
         slices = self.picture.trace.slices
         moment = int(slices.start[view.selected]) if view.gap is None else view.gap.on_device[0]
         distance = moment - view.mark_ns
-        return f"Δ {'+' if distance > 0 else ''}{duration(distance)}"
+        return shorten(f"Δ {'+' if distance > 0 else ''}{duration(distance)}", room)
 
-    def _draw_label(self, frame: Frame, y: int, line: Line, left: int, colours: Palette) -> None:
+    def _draw_label(self, frame: Frame, y: int, line: Line, left: int, view: View, colours: Palette) -> None:
         quiet = GROUND if colours.mono else colours.quiet
         if line.is_rule:
             text = f"── {line.note} " if line.note else ""
@@ -186,8 +200,7 @@ class Scene:
             return
         frame.write(y, 0, codes(" " * left))
         if line.lane < 0:
-            text = shorten(single_width(clean(self._name_of_track(line.track))), left - 2)
-            frame.write(y, 1, codes(text), quiet)
+            frame.write(y, 1, codes(self._label_of_track(line.track, view, left - 2)), quiet)
             return
         lane = self.picture.trace.lanes[line.lane]
         if line.head:
@@ -196,7 +209,8 @@ class Scene:
             ink = quiet if lane.kind == LaneKind.GPU_ANNOTATION else GROUND
             frame.write(y, 0, codes(sign + lane_label(lane, left - 2)), ink)
         elif line.note:
-            frame.write(y, 1, codes(shorten(line.note, left - 2)), quiet)
+            note = line.note if len(line.note) <= left - 2 else line.note.removeprefix("rows ")
+            frame.write(y, 1, codes(shorten(note, left - 2)), quiet)
         elif line.number == 1 and lane.kind == LaneKind.CPU:
             frame.write(y, 1, codes(shorten(single_width(clean(lane.process)), left - 2)), quiet)
 
@@ -226,13 +240,37 @@ class Scene:
         """The tracks on which slices stand."""
         return {track for row in rows for track in self.picture.tracks_of(row)}
 
-    def _name_of_track(self, track: int) -> str:
-        """What a counter or the idle time of a device is called."""
+    def lines_with_values(self) -> list[int]:
+        """The lines whose names hold a value at the selection: counters of GPUs."""
+        first, curves = self.picture.counter_track(0), self.picture.curves
+        return [
+            number
+            for number, line in enumerate(self.layout.lines)
+            if 0 <= line.track - first < len(curves) and curves[line.track - first].counter.gpu >= 0
+        ]
+
+    def _label_of_track(self, track: int, view: View, room: int) -> str:
+        """What a counter or the idle time of a device is called.
+
+        A counter of a GPU has its value at the selection, the others and those without one the highest of all.
+        """
         idle = track - self.picture.idle_track(0)
         if idle >= 0:
-            return f"{self.picture.idles[idle].device} idle"
+            return shorten(single_width(clean(f"{self.picture.idles[idle].device} idle")), room)
         curve = self.picture.curves[track - self.picture.counter_track(0)]
-        return f"{curve.name} ≤{curve.limit}"
+        name = single_width(clean(curve.name))
+        moment = self._moment(view) if curve.counter.gpu >= 0 else None
+        value = float("nan") if moment is None else curve.value_at(moment)
+        # The value stays whole: half a number is a wrong number.
+        said = f"≤{curve.limit}" if moment is None else "–" if value != value else curve.text(value)
+        said = single_width(clean(said))
+        return f"{shorten(name, max(room - len(said) - 1, 1))} {said}"[:room]
+
+    def _moment(self, view: View) -> int | None:
+        """The time in ns at which the selection begins, None without one."""
+        if view.gap is not None:
+            return view.gap.on_device[0]
+        return int(self.picture.trace.slices.start[view.selected]) if view.selected >= 0 else None
 
     def _point_at_lit(self, frame: Frame, lines: list[Line], view: View) -> set[int]:
         """Where a lit slice lies behind the window, say so on its line; the lines where one lies before it.

@@ -35,6 +35,35 @@ class Touching:
     """Place of the slice that goes on beyond the cell's right edge, else -1."""
 
 
+IndexColumns = tuple[Int32, Int64, Int64, NDArray[np.float32], Int64, list[Int32], int, int, int]
+"""What `index_columns` makes of slices: in the order of the attributes of a `SliceIndex`."""
+
+
+def index_columns(slices: Slices, rows: Int64, tracks: NDArray[np.integer], count: int) -> IndexColumns:
+    """The columns of an index of the slices `rows`, each on its track; rows of one track come sorted by start."""
+    narrow = tracks.astype(np.uint16) if count <= 1 << 16 else tracks
+    order = np.argsort(narrow, kind="stable")
+    row: Int32 = rows[order].astype(np.int32)
+    track = tracks[order]
+    heads: Int64 = np.searchsorted(track, np.arange(count + 1))
+    start = slices.start[row]
+    dur = slices.dur[row]
+    room = np.append(np.diff(start), np.iinfo(np.int64).max)
+    room[heads[1:-1][(heads[1:-1] > 0)] - 1] = np.iinfo(np.int64).max
+    dur = np.maximum(np.minimum(dur, room), 0)
+    total: Int64 = np.concatenate([np.zeros(1, np.int64), np.cumsum(dur)])
+    weight = dur.astype(np.float32)
+    low = int(start.min()) if len(start) else 0
+    length = int(start.max()) - low + 2 if len(start) else 2
+    # A clock gone wild must not overflow the key; then moments are only found to within 2**shift ns.
+    shift = max(0, (length * max(count, 1)).bit_length() - 62)
+    span = (length >> shift) + 2
+    key = track.astype(np.int64)
+    key *= span
+    key += (start - low) >> shift
+    return row, heads, total, weight, key, _longest_of_blocks(weight), low, shift, span
+
+
 class SliceIndex:
     """Slices in the order (track, start); a number in this order is called a *place*.
 
@@ -42,32 +71,19 @@ class SliceIndex:
     stand on two tracks.
     """
 
-    def __init__(self, slices: Slices, rows: Int64, tracks: NDArray[np.integer], count: int) -> None:
-        """Index the slices `rows`, each on its track; rows of one track come sorted by start."""
-        narrow = tracks.astype(np.uint16) if count <= 1 << 16 else tracks
-        order = np.argsort(narrow, kind="stable")
-        self.rows: Int32 = rows[order].astype(np.int32)
+    def __init__(self, slices: Slices, columns: IndexColumns) -> None:
+        """The index that `index_columns` made of the slices."""
+        self.rows: Int32
         """Row of the slice at each place."""
-        track = tracks[order]
-        self.heads: Int64 = np.searchsorted(track, np.arange(count + 1))
+        self.heads: Int64
         """Place of each track's first slice, and the number of places."""
         self._slices = slices
-        start = slices.start[self.rows]
-        dur = slices.dur[self.rows]
-        room = np.append(np.diff(start), np.iinfo(np.int64).max)
-        room[self.heads[1:-1][(self.heads[1:-1] > 0)] - 1] = np.iinfo(np.int64).max
-        dur = np.maximum(np.minimum(dur, room), 0)
-        self._sum: Int64 = np.concatenate([np.zeros(1, np.int64), np.cumsum(dur)])
-        self._weight = dur.astype(np.float32)
-        self._low = int(start.min()) if len(start) else 0
-        length = int(start.max()) - self._low + 2 if len(start) else 2
-        # A clock gone wild must not overflow the key; then moments are only found to within 2**shift ns.
-        self._shift = max(0, (length * max(count, 1)).bit_length() - 62)
-        self._span = (length >> self._shift) + 2
-        self._key = track.astype(np.int64)
-        self._key *= self._span
-        self._key += (start - self._low) >> self._shift
-        self._longest = _longest_of_blocks(self._weight)
+        self._sum: Int64
+        self._weight: NDArray[np.float32]
+        self._key: Int64
+        self._longest: list[Int32]
+        self.rows, self.heads, self._sum, self._weight, self._key, self._longest = columns[:6]
+        self._low, self._shift, self._span = columns[6:]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -138,8 +154,8 @@ class SliceIndex:
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""
-        arrays = (self.rows, self._sum, self._weight, self._key, *self._longest)
-        return sum(array.nbytes for array in arrays)
+        columns = self.rows.nbytes + self._sum.nbytes + self._weight.nbytes + self._key.nbytes
+        return columns + sum(array.nbytes for array in self._longest)
 
     def _longest_block(self, low: Int64, high: Int64) -> Int64:
         """Longest of the blocks [low, high): the better of two runs of blocks that overlap."""

@@ -17,6 +17,7 @@ from tracetui.drawing.timeline.cells import FROM_BOTTOM, SPACE, Frame
 from tracetui.drawing.timeline.idle_classes import IDLE_CLASS
 from tracetui.drawing.timeline.labels import codes
 from tracetui.drawing.timeline.palette import GROUND, Palette
+from tracetui.model.hardware_counters import short_counter, with_unit
 from tracetui.model.intervals import Int64, covered_within
 from tracetui.model.quantities import significant, size
 from tracetui.model.trace import Counter
@@ -25,28 +26,59 @@ from tracetui.model.trace import Counter
 class Curve:
     """A counter made ready to draw: sorted by time, with the range of its values."""
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: Counter, held: Int64 | None = None, owner: str = "") -> None:
+        """`held` says for how long each of the counter's values holds, in ns and in order of time; None until the next.
+
+        With it every value is finite. `owner` is what the name begins with.
+        """
         self.counter = counter
+        self._owner = owner
         order = np.argsort(counter.time, kind="stable")
         self._time: Int64 = counter.time[order]
         self._value = np.nan_to_num(counter.value[order])
         self.low = min(0.0, float(self._value.min(initial=0.0)))
         """Drawn as an empty cell; 0 unless the counter goes below it."""
-        self.high = float(self._value.max(initial=0.0))
+        self.high = self._highest = float(self._value.max(initial=0.0))
+        """Drawn as a full cell: the highest value, or of a share the whole."""
+        if counter.gpu >= 0 and counter.unit == "%":
+            # A share is drawn as one: half a row is half of the peak.
+            self.high = max(self.high, 100.0)
+        if held is not None:
+            self._add_ends(held)
+
+    def _add_ends(self, held: Int64) -> None:
+        """Put an unknown value where one ends before the next begins."""
+        end = self._time + held
+        open_ends = np.flatnonzero(np.append(end[:-1] < self._time[1:], True)) if len(end) else np.empty(0, np.int64)
+        self._time = np.insert(self._time, open_ends + 1, end[open_ends])
+        self._value = np.insert(self._value, open_ends + 1, np.nan)
 
     @property
     def name(self) -> str:
-        """The counter's and the series' name."""
+        """The counter's and the series' name; of a GPU's counter without the unit, which stands behind its value."""
         counter = self.counter
+        if counter.gpu >= 0:
+            return f"{self._owner}{short_counter(counter.name)}"
         return counter.name if counter.series in ("", counter.name) else f"{counter.name} {counter.series}"
 
     @property
     def limit(self) -> str:
         """The highest value, as text."""
-        return size(self.high) if self.counter.unit == "bytes" else significant(self.high)
+        return self.text(self._highest)
+
+    def text(self, value: float) -> str:
+        """A value with its unit."""
+        if self.counter.unit == "bytes":
+            return size(value)
+        return with_unit(value, self.counter.unit) if self.counter.gpu >= 0 else significant(value)
+
+    def value_at(self, moment: int) -> float:
+        """The value that holds at a time in ns, NaN where none does."""
+        index = int(np.searchsorted(self._time, moment, side="right")) - 1
+        return float(self._value[index]) if index >= 0 else float("nan")
 
     def highest(self, edges: Int64) -> NDArray[np.float64]:
-        """The largest value that holds anywhere in each cell, NaN before the first sample."""
+        """The largest value that holds anywhere in each cell, NaN where none does."""
         after = np.searchsorted(self._time, edges)
         first, last = np.maximum(after[:-1] - 1, 0), after[1:]
         # A sample exactly at the left edge replaces the value that held before it.
@@ -57,14 +89,17 @@ class Curve:
         known = last > 0
         bounds = np.stack([first, np.maximum(last, first + 1)], axis=1).ravel()
         padded = np.append(self._value, -np.inf)
-        peaks: NDArray[np.float64] = np.where(known, np.maximum.reduceat(padded, bounds)[::2], np.nan)
+        # Where a value holds in part of a cell, it is the cell's.
+        peaks: NDArray[np.float64] = np.where(known, np.fmax.reduceat(padded, bounds)[::2], np.nan)
         return peaks
 
     def bars(self, edges: Int64) -> NDArray[np.uint32]:
         """The values as code points of bars."""
         values = self.highest(edges)
         known = ~np.isnan(values)
-        share = (np.where(known, values, self.low) - self.low) / max(self.high - self.low, 1e-300)
+        # By halves, whose differences are numbers whatever the values.
+        half = self.low / 2
+        share = (np.where(known, values, self.low) / 2 - half) / max(self.high / 2 - half, 1e-300)
         level = np.clip(np.ceil(share * 8), 0, 8).astype(np.int64)
         return np.where(known, FROM_BOTTOM[level], np.uint32(SPACE))
 

@@ -110,6 +110,13 @@ class Window:
             return self.pan(int(self.cell_of(end) - width + ahead))
         return self.pan(int(self.cell_of(begin) - ahead))
 
+    def without_void(self, start_ns: float, end_ns: float, width: int) -> Window:
+        """The window moved so that it shows nothing before or behind [start_ns, end_ns), where it is no longer."""
+        low, high = (self.cell_of(moment) for moment in (start_ns, end_ns))
+        if high - low < width:
+            return self
+        return self.pan(int(max(low, 0) or min(high - width, 0)))
+
     def moved_to(self, origin: int) -> Window:
         """The same cells of a grid that begins elsewhere: what is shown is as far from its origin."""
         return replace(self, origin=origin)
