@@ -13,6 +13,7 @@ from tests.support.waiting import PATIENCE
 from tracetui.opening import SideName
 from tracetui.ui.opening import trace_picker
 from tracetui.ui.recording import recording_screen, workload_picker
+from tracetui.ui.trace import pane_list
 from tracetui.ui.widgets import hints_bar
 from workloads import registry
 from workloads.recording.failures import Failure
@@ -69,6 +70,9 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_picker, "is_cheap", lambda file: False)
     monkeypatch.delenv("TMUX", raising=False)
     monkeypatch.setattr(hints_bar, "NOTICE_SECONDS", PATIENCE)
+    # Tests wait until every table is there: each step would take as long as three.
+    monkeypatch.setattr(pane_list, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(pane_list, "STEPS_AHEAD", ())
 
 
 @pytest.fixture

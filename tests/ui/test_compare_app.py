@@ -252,6 +252,7 @@ async def test_a_slice_opens_in_its_trace_and_back(eager: SideName, compiled: Si
         assert app.screen.trace.name_of(app.screen.view.selected) == tutorial.GELU
 
 
+@pytest.mark.full
 async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
     app = TraceApp([eager.path])
     async with app.run_test(size=(120, 40)) as pilot:
@@ -294,6 +295,7 @@ async def test_steps_of_one_trace_from_its_own_screen(eager: SideName) -> None:
         assert isinstance(app.screen, TraceScreen) and not app.screen.is_over_another
 
 
+@pytest.mark.full
 async def test_comparisons_of_slices_of_comparisons_end_somewhere(eager: SideName) -> None:
     app = TraceApp([eager.path])
     async with app.run_test(size=(120, 40)) as pilot:

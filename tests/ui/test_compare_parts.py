@@ -230,6 +230,7 @@ def test_windows_with_other_origins_show_the_same_cells_of_their_grids() -> None
 class Options:
     step: int | None = None
     at: str | None = None
+    range: str | None = None
 
 
 @pytest.mark.parametrize(

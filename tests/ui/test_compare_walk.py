@@ -210,6 +210,9 @@ def the_verdict_takes_two_lines_where_it_must(app: Compared) -> None:
     assert len(app.view.compared.statement[0]) > 60 and said.size.height == 2
     text = " ".join("".join(seg.text for seg in said.render_line(y)).strip() for y in range(2))
     assert text.startswith(app.view.compared.statement[0][:70])
+    # The last word before the mark for more is whole.
+    last = text.partition(" … V: all")[0].split()[-1]
+    assert last in " ".join(app.view.compared.statement).split()
 
 
 async def test_the_whole_capture_has_no_neighbour(eager: SideName) -> None:

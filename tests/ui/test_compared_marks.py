@@ -8,6 +8,8 @@ from textual.pilot import Pilot
 from tests.support.app import Shown, keys, shown, training
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tests.support.waiting import until
+from tracetui.analysis.comparing.sides.side import side
+from tracetui.errors import UsageError
 from tracetui.model.trace import Kind, Trace
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.trace.compared_marks import MarkedPart, part_of_slice
@@ -116,3 +118,53 @@ def test_a_run_within_a_run_is_named_by_its_event() -> None:
     assert part_of_slice(trace, 0) == MarkedPart("f", 1)
     assert part_of_slice(trace, 1) == MarkedPart(f"e{trace.slices.event[1]}", 1)
     assert part_of_slice(trace, -1) is None
+
+
+def namesakes() -> Trace:
+    """Two networks that each call a module `Norm_0`, the second one twice."""
+    events = []
+    for index, (net, calls) in enumerate((("A_0", 1), ("B_0", 2))):
+        at = 1_000_000 * index
+        events += [Event(f"nn.Module: {net}", at, 900_000, Kind.PYTHON)]
+        for each in range(calls):
+            begin, number = at + 10_000 + 200_000 * each, 10 * index + each + 1
+            events += [Event("nn.Module: Norm_0", begin, 100_000, Kind.PYTHON), op("aten::mm", begin + 10, 50_000)]
+            events += [launch(begin + 20, 5_000, number), kernel("k", begin + 30_000, 20_000, correlation=number)]
+    return make_trace(events)
+
+
+async def test_namesakes_of_the_tree_are_compared_with_each_other() -> None:
+    async with shown(namesakes(), (160, 45)) as (app, pilot):
+        await keys(pilot, "C", "home", "j", "space")
+        assert [part.title for part in screen(app).marked_parts] == ["/A_0/Norm_0"]
+        await keys(pilot, "j", "right", "j", "space")
+        assert [part.title for part in screen(app).marked_parts] == ["/A_0/Norm_0", "/B_0/Norm_0 (2 runs)"]
+        await keys(pilot, "c")
+        assert await compared(app, pilot) == ("/A_0/Norm_0", "/B_0/Norm_0")
+
+
+async def test_a_group_of_a_module_is_marked_by_its_path_where_it_has_namesakes() -> None:
+    async with shown(namesakes(), (160, 45)) as (app, pilot):
+        groups = list(app.view.panes.groupings)
+        await keys(pilot, *["b"] * (groups.index("module") + 1))
+        await keys(pilot, "home", "space")
+        (part,) = screen(app).marked_parts
+        table = app.view.panes.view.table
+        assert table is not None
+        assert part.scope == "/" + str(table.columns[0].cell(app.view.panes.view.row)).replace(" / ", "/")
+        assert part.scope in ("/A_0/Norm_0", "/B_0/Norm_0")
+
+
+def test_a_path_names_the_calls_below_a_module() -> None:
+    trace = namesakes()
+    runs = {scope: len(side(trace, scope)) for scope in ("Norm_0", "A_0/Norm_0", "/B_0/Norm_0", "/B_0 / Norm_0[2]")}
+    assert runs == {"Norm_0": 3, "A_0/Norm_0": 1, "/B_0/Norm_0": 2, "/B_0 / Norm_0[2]": 1}
+    for wrong in ("/Norm_0", "B_0/A_0", "A_0/Norm_0[2]", "/"):
+        with pytest.raises(UsageError):
+            side(trace, wrong)
+
+
+def test_a_path_of_functions_is_that_of_their_tree() -> None:
+    trace = variants()
+    assert len(side(trace, "/main/slow/Net_0")) == 2
+    assert len(side(trace, "fast/Net_0")) == 1

@@ -1,5 +1,7 @@
 """Filtering a list by a text or by a condition on columns, as it is typed."""
 
+import pytest
+
 from tests.support.app import keys, settle, shown, training
 from tests.support.compared_app import shown as compared
 from tracetui.opening import SideName
@@ -109,6 +111,7 @@ async def test_the_keys_that_end_a_filter_are_not_said_to_work_elsewhere() -> No
         assert "works" not in app.text("#hints")
 
 
+@pytest.mark.full
 async def test_a_filter_of_thousands_of_characters_is_named_in_short() -> None:
     async with shown(training()) as (app, pilot):
         await keys(pilot, "F", *("名" + "x" * 300), "enter")
@@ -118,3 +121,11 @@ async def test_a_filter_of_thousands_of_characters_is_named_in_short() -> None:
         # Both at once: escape is for what enter has ended.
         await keys(pilot, "enter", "escape")
         assert app.view.panes.arrangement.filter == ""
+
+
+async def test_what_a_pattern_matches_is_listed_below_it() -> None:
+    async with shown(training()) as (app, pilot):
+        await keys(pilot, "F", *"op ~ lin")
+        assert app.view.search_line.below.text.strip() == "matches aten::linear"
+        await keys(pilot, *" & ")
+        assert not app.view.search_line.below.text.startswith("matches")

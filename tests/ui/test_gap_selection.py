@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.support.app import Shown, keys, shown
 from tests.support.build import kernel, launch, make_trace, op, step
+from tests.support.waiting import until
+from tracetui.analysis.idle.cause_words import WORDS
+from tracetui.analysis.idle.gap_context import gap_causes_of
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.drawing.timeline.gap_shading import DOT
 from tracetui.drawing.timeline.palette import palette
 from tracetui.drawing.timeline.scene import label_width
+from tracetui.importers.load import load
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import read_view_string
+from tracetui.ui.description.gap_description import describe_gap
+from tracetui.ui.trace.related_slices import chain_of
 from tracetui.ui.widgets.lanes import LanesView
 
 US = 1_000
@@ -209,3 +216,35 @@ async def test_streams_in_the_gaps_pane_and_a_trace_without_gpu_have_no_gap_to_s
     async with shown(make_trace([op("aten::mm", 0, 10 * US), op("aten::add", 20 * US, 5 * US)])) as (app, pilot):
         await keys(pilot, "6", "enter", "full_stop", "comma", "j")
         assert app.view.gap == -1
+
+
+async def test_the_list_of_steps_follows_a_gap():
+    events = []
+    for number in (1, 2, 3):
+        at, key = 1_000 * US * number, 10 * number
+        events += [
+            step(number, at, 900 * US),
+            launch(at + 10 * US, 5 * US, key),
+            launch(at + 390 * US, 5 * US, key + 1),
+        ]
+        events += [kernel("a", at + 20 * US, 20 * US, correlation=key)]
+        events += [kernel("b", at + (400 + number) * US, 20 * US, correlation=key + 1)]
+    async with shown(make_trace(events), (120, 40)) as (app, pilot):
+        await keys(pilot, "A", "6")
+        await keys(pilot, "home", "end")
+        await keys(pilot, "8")
+        view = app.view.panes.view
+        await until(pilot, lambda: view.located and view.table is not None and "step" in view.table)
+        assert view.table is not None
+        assert view.table["step"].cell(view.row) == int(idleness(app.trace).start[app.view.gap]) // (1_000 * US)
+
+
+async def test_causes_are_named_in_full_where_they_fit(shared_trace):
+    trace = load(str(shared_trace("d03_v100_2rank_5steps_mem_occ_nccl.json.gz")))
+    longest = np.argsort(-idleness(trace).dur)[:40].tolist()
+    gap = next(gap for gap in longest if "Python or unknown" in [WORDS[p.cause] for p in gap_causes_of(trace, gap)[:5]])
+    for width in (35, 60):
+        lines = [line.text for line in describe_gap(trace, gap, True, chain_of, width)]
+        shares = [line for line in lines if line.startswith("  ") and line.endswith(" %")]
+        assert len(shares) > 1 and {len(line) for line in shares} == {width}
+        assert any("Python or unknown " in line for line in shares)

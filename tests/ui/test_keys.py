@@ -21,7 +21,7 @@ from tracetui.drawing.timeline.window import Window
 from tracetui.opening import SideName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import all_commands
-from tracetui.ui.base.keys import DECLARED, TABS, declared_keys, where_it_works
+from tracetui.ui.base.keys import DECLARED, EVERYWHERE, LISTS, TABS, TIMELINE, declared_keys, where_it_works
 from tracetui.ui.trace.mark_picker import MarkPicker
 from tracetui.ui.widgets import hints_bar
 from tracetui.ui.widgets.details import Details
@@ -35,17 +35,17 @@ SIZES = [(200, 50), (120, 40), (80, 24)]
 
 ACTIONS = {
     "0": "fit_trace",
-    "a": "pan",
+    "a": "attach pan",
     "backspace": "back leave leave_below",
     "c": "compare",
     "comma": "kernel slice",
     "d": "pan",
     "e": "export",
     "end": "end_of_row go",
-    "enter": "choose jump record",
+    "enter": "choose jump keep_range record take",
     "escape": "cancel clear close dismiss_none give_up leave stop",
     "f": "fit_selection",
-    "g": "follow open_slice",
+    "g": "follow open_rank open_slice",
     "h": "columns pan sideways turn",
     "home": "end_of_row go",
     "i": "details",
@@ -120,8 +120,8 @@ async def test_help_and_palette_list_the_declared_keys(compares, eager, compiled
     app = TraceApp([eager.path], sides=(eager, compiled) if compares else None)
     async with app.run_test(size=(120, 40)) as pilot:
         await opened_with([eager], pilot)
-        other = "in a trace" if compares else "in a comparison"
-        wanted = {key for key in DECLARED if key.where not in (other, "in the list of traces")}
+        here = "in a comparison" if compares else "in a trace"
+        wanted = {key for key in DECLARED if here in key.where or key.where in (EVERYWHERE, TIMELINE, LISTS)}
         wanted -= {key for key in wanted if compares and key.names in ("c", "space")}
         shown_keys = {each for key in wanted for each in key.shown}
         tabs = set(TABS.names.split(",")) - set("123") if compares else set()

@@ -253,7 +253,7 @@ def test_devices_stay_in_sight_below_deep_stacks() -> None:
     layout.folds[0] = Fold.FULL
     layout.resize(21)
     assert [line.lane for line in layout.lines] == [0] * 18 + [-1, -1, 1]
-    assert layout.lines[18].note == "0 rows above, 182 below"
+    assert layout.lines[18].note == "182 rows below"
     layout.scroll(3, 50)
     assert layout.lines[0].track == 50 and layout.lines[0].head
 
@@ -291,6 +291,15 @@ def test_a_slice_that_fits_is_brought_in_with_room_ahead() -> None:
     back = Window(500, 10.0).showing(1050, 1060, 100)
     assert 70 < back.cell_of(1060) < 100
     assert window.showing(5000, 50_000, 100).ns_per_cell > 10
+
+
+def test_a_window_that_is_moved_shows_nothing_beside_the_trace() -> None:
+    before, behind = Window(-40, 10.0), Window(80, 10.0)
+    assert before.without_void(0, 1500, 100) == Window(0, 10.0)
+    assert behind.without_void(0, 1500, 100) == Window(50, 10.0)
+    for window in (Window(20, 10.0), Window(-40, 20.0)):
+        # It lies within, or is longer than all there is.
+        assert window.without_void(0, 1500, 100) == window
     assert window.showing(-5000, 50_000, 100) == window
     assert Window(0, 1e4).showing(5000, 5010, 100, True).ns_per_cell < 10
 

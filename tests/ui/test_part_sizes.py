@@ -71,6 +71,7 @@ async def test_tab_stays_with_the_part_that_has_the_screen():
         assert app.focused is app.list
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_split_is_moved_by_keys_within_bounds(size):
     async with shown(training(), size) as (app, pilot):

@@ -53,6 +53,15 @@ async def test_the_steps_pane_offers_what_repeats_and_enter_chooses() -> None:
         assert listed is not None and len(listed) == 1
 
 
+async def test_what_counts_as_a_step_is_under_the_cursor_of_the_list() -> None:
+    async with shown(calls()) as (app, pilot):
+        await keys(pilot, "B", "j", "enter")
+        await until(pilot, lambda: app.view.trace.steps_by == "GPT_0", "no steps were chosen")
+        await settle(pilot)
+        await keys(pilot, "1", "right_square_bracket", "B")
+        assert app.list.table is not None and app.list.table["steps_by"].cell(app.list.row) == "GPT_0"
+
+
 async def test_a_key_lists_them_from_anywhere_and_other_steps_can_be_taken_back() -> None:
     async with shown(training()) as (app, pilot):
         await keys(pilot, "2", "m", "B")
@@ -64,6 +73,47 @@ async def test_a_key_lists_them_from_anywhere_and_other_steps_can_be_taken_back(
         assert app.view.trace.steps_by == "" and app.view.steps == [1, 2, 3]
         # A mark outlives the change.
         assert len(app.view.navigator.marks.marks) == 1
+
+
+def decodes(outside: int = 0) -> Trace:
+    """Two decode steps of a server, and launches outside of them."""
+    events = []
+    for number in range(2):
+        at = 1_000_000 * number
+        events += [
+            Event("execute_context_0(0)_generation_4(8)", at, 800_000, Kind.ANNOTATION),
+            op("aten::mm", at + 20_000, 100_000),
+            launch(at + 30_000, 5_000, number + 1),
+            kernel("gemm", at + 200_000, 300_000, correlation=number + 1),
+        ]
+    for number in range(outside):
+        at = 2_000_000 + 1_000 * number
+        events += [launch(at, 500, 10 + number), kernel("other", at + 600, 100, correlation=10 + number)]
+    return make_trace(events)
+
+
+async def test_the_steps_of_a_server_are_there_at_once_with_what_they_did() -> None:
+    async with shown(decodes()) as (app, pilot):
+        await settle(pilot)
+        assert app.view.steps == [1, 2]
+        said = app.text("#steps")
+        assert "decode, 4 requests, 8 tokens" in said and "by execute_context_.. annotations" in said
+        assert "covers" not in said
+        await keys(pilot, "B")
+        table = app.list.table
+        assert table is not None and table["steps_by"].cell(0) == "execute_context"
+        assert table["activities_pct"].cell(0) == 100
+        await keys(pilot, "enter")
+        await until(pilot, lambda: bool(app.view.trace.steps_by), "no steps were chosen")
+        await settle(pilot)
+        await keys(pilot, "Y")
+        assert app.clipboard.startswith("by=execute_context/")
+
+
+async def test_steps_that_cover_little_say_so() -> None:
+    async with shown(decodes(outside=6)) as (app, pilot):
+        await settle(pilot)
+        assert "covers only 25 % of the GPU activities" in app.text("#steps")
 
 
 async def test_a_view_string_takes_its_steps_from_the_trace() -> None:
@@ -109,6 +159,44 @@ async def test_chosen_steps_are_compared_and_the_command_says_what_they_are() ->
         assert app.clipboard.endswith("'made.json#1' 'made.json#2' --steps-by train")
 
 
-def test_of_a_long_name_the_function_stays_on_the_line_of_the_steps() -> None:
-    parts = step_parts([1, 2], 1, 1_000, "vllm/v1/worker/gpu_model_runner.py(1000): execute_model")
-    assert "execute_model" in "".join(part.text for part in parts)
+FRAME = "transformers/models/llama/modeling_llama.py(425): forward"
+GUESS = "~ guessed: steps begin where the largest aten::embedding is read"
+
+
+def steps_line(width: int, steps_by: str, remark: str = "") -> str:
+    parts = step_parts(list(range(1, 17)), 12, 1_880_000, width, steps_by, "decode", remark)
+    return "".join(part.text for part in parts)
+
+
+@pytest.mark.parametrize("width", [78, 100, 118])
+def test_of_a_long_name_the_function_stays_on_the_line_of_the_steps(width: int) -> None:
+    line = steps_line(width, FRAME)
+    assert len(line) <= width and "forward   A all steps" in line
+
+
+def test_what_counts_as_a_step_is_said_in_full_where_there_is_room() -> None:
+    assert f"by {GUESS}   A all steps" in steps_line(198, GUESS)
+    line = steps_line(118, GUESS, "covers only 40 %")
+    assert len(line) <= 118 and "by ~ guessed: steps" in line and line.endswith("…   covers only 40 %   A all steps")
+
+
+def test_numbers_of_steps_give_way_to_what_counts_as_one_on_a_short_line() -> None:
+    assert "9 · 10 · 11 · [12] · 13 · 14 · 15" in steps_line(118, FRAME)
+    assert "◂ 11 · [12] · 13 ▸" in steps_line(78, FRAME)
+    assert "9 · 10 · 11 · [12] · 13 · 14 · 15" in steps_line(78, "")
+
+
+def test_requests_and_tokens_give_way_to_the_key_on_a_short_line() -> None:
+    def line(width: int) -> str:
+        return "".join(part.text for part in step_parts([7, 8], 8, 2_410_000, width, FRAME, "decode, 24 requests"))
+
+    assert "decode, 24 requests   by …" in line(98) and line(98).endswith("forward   A all steps")
+    assert len(line(78)) <= 78 and "decode   by …" in line(78) and line(78).endswith("forward   A all steps")
+
+
+async def test_the_line_of_the_steps_follows_the_width() -> None:
+    async with shown(with_steps(calls(), "a.py(2): train"), (40, 24), "s1") as (app, pilot):
+        assert "a.py(2): train" not in app.text("#steps")
+        await pilot.resize_terminal(120, 24)
+        await settle(pilot)
+        assert "by a.py(2): train   A all steps" in app.text("#steps")

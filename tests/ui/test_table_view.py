@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 from textual.app import App, ComposeResult
 
+from tracetui.analysis import columns as col
 from tracetui.model.table import ColumnSpec, Table, micros, numbers, texts
 from tracetui.ui.widgets.columns import ShownColumn, fitted, layout_of, placed
 from tracetui.ui.widgets.tabbed_list import ListArrangement, arrange
@@ -118,6 +119,16 @@ def test_the_least_important_columns_are_dropped_first() -> None:
     ]
     assert [(shown.name, width) for shown, width in fitted(layout, 40)] == [("a", 5), ("b", 21), ("c", 8)]
     assert [shown.name for shown, _ in fitted(layout, 20)] == ["a", "b"]
+
+
+def test_a_verdict_is_read_in_full_before_the_number_beside_it() -> None:
+    numbered = [ShownColumn(ColumnSpec(name, name), name, 8) for name in "abcde"]
+    verdict = ShownColumn(col.VERDICT, "verdict", 18, 31)
+    named = [(shown.name, width) for shown, width in fitted([*numbered, verdict], 78)]
+    assert named == [("a", 8), ("b", 8), ("c", 8), ("d", 8), ("verdict", 36)]
+    # Where there is room for both, and where the column is no verdict, all stay.
+    assert len(fitted([*numbered, verdict], 83)) == 6
+    assert len(fitted([*numbered, ShownColumn(col.OP, "op", 18, 31)], 78)) == 6
 
 
 def test_a_column_without_values_is_left_out() -> None:

@@ -11,7 +11,6 @@ from tests.support.memory_events import copied, two_ops
 from tracetui.analysis.panes import PANES
 from tracetui.model.trace import Quality, Trace
 from tracetui.ui.trace.pane_list import TAB_KEYS, TABS
-from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.bar_texts import damage_marks
 from tracetui.ui.widgets.columns import layout_of
 
@@ -59,12 +58,19 @@ async def test_grouping_goes_round_all_groups_of_memory() -> None:
         assert seen == ["op", "device", "copy", None]
 
 
-async def test_the_tab_of_health_counts_its_rows_and_the_header_what_is_doubtful() -> None:
+async def test_where_only_copies_were_recorded_the_first_key_lists_them() -> None:
+    async with shown(copied(), (200, 50)) as (app, pilot):
+        await keys(pilot, "M", "b")
+        assert app.view.panes.arrangement.by == "copy" and len(app.list.order) == 3
+
+
+async def test_the_tab_of_health_counts_what_checks_found_and_the_header_what_is_doubtful() -> None:
     doubtful = plain(launch(500, 10, 2), kernel("early", 400, 20, correlation=2))
     for trace, mark in ((doubtful, "⚠1"), (plain(), "")):
         async with shown(trace, (200, 50)) as (app, _):
-            rows = len(PANES["health"].build(trace))
-            assert f"Health {rows or ''}".strip() in app.view.panes.query_one(Bar).text
+            found = sum(row["severity"] in ("wrong", "doubt", "note") for row in PANES["health"].build(trace).rows())
+            tab = next(tab for tab in app.view.panes._tabs() if tab.name == "health")
+            assert tab.count == str(found or "") and not tab.is_empty
             assert mark in app.text("#header") and (mark or "⚠" not in app.text("#header"))
 
 
@@ -97,8 +103,12 @@ async def test_a_tab_counts_what_its_list_lists_and_is_dim_where_that_is_nothing
             await pilot.press(key)
             await settle(pilot)
             tab = next(tab for tab in panes._tabs() if tab.name == name)
+            is_extra = name in ("counters", "range")
+            assert len(panes._tabs()) == len(TABS) - 2 + is_extra, "no tab for counters and ranges without any"
             listed = len(app.list.order)
-            if name != "summary":
+            if name == "health":
+                assert 0 < int(tab.count) < listed, "what was found, not what was looked for"
+            elif name != "summary":
                 assert tab.count == (str(listed) if listed else ""), name
             assert tab.is_empty == (listed == 0), name
         await pilot.press("1")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.app import keys, settle
 from tests.support.paths import SAMPLES
 from tests.support.waiting import until
+from tracetui.analysis.comparing.several import Several
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_screen import CompareScreen
+from tracetui.ui.compare.several_screen import SeveralScreen
 from tracetui.ui.opening import trace_facts, trace_picker
 from tracetui.ui.opening.trace_facts import UNREADABLE, FactsCache, TraceFacts, facts_from, is_cheap, read_facts
 from tracetui.ui.opening.trace_files import TraceFile, trace_file
@@ -161,8 +164,8 @@ async def test_several_traces_are_marked_and_stay_so(runs):
         view = await listed(pilot)
         await keys(pilot, "c")
         assert "Mark one trace" in app.screen.query_one("#title", Bar).text
-        await keys(pilot, "space", "j", "space", "j", "space")
-        assert column(view, "mark") == ["A", "B", "C"]
+        await keys(pilot, "space", "j", "j", "space")
+        assert column(view, "mark") == ["A", "", "B"]
         await keys(pilot, "c")
         await until(pilot, lambda: isinstance(app.screen, CompareScreen), "nothing is compared")
         assert isinstance(app.screen, CompareScreen)
@@ -170,9 +173,66 @@ async def test_several_traces_are_marked_and_stay_so(runs):
         await settle(pilot)
         await keys(pilot, "escape")
         view = await listed(pilot)
-        assert column(view, "mark") == ["A", "B", "C"]
+        assert column(view, "mark") == ["A", "", "B"]
         await keys(pilot, "space")
-        assert column(view, "mark") == ["None", "A", "B"]
+        assert column(view, "mark") == ["", "", "A"]
+
+
+async def test_more_than_two_marked_traces_are_one_table_from_which_two_are_compared():
+    """The table has the numbers of `tracetui compare A B C`."""
+    names = [SAMPLES / f"{name}_cpu.json.gz" for name in ("mlp_eager", "mlp_compile", "linear_eager")]
+    app = TraceApp(list(map(str, names)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = await listed(pilot)
+        for name in names:
+            view.put_cursor([str(text) for text in column(view, "trace")].index(name.name))
+            await keys(pilot, "space")
+        assert "c compares them all with A" in app.screen.query_one("#title", Bar).text
+        await keys(pilot, "c")
+        await until(pilot, lambda: isinstance(app.screen, SeveralScreen), "nothing is compared")
+        screen = app.screen
+        assert isinstance(screen, SeveralScreen)
+        assert [trace.label for trace in screen.traces] == [name.name for name in names]
+        table = screen.table.table
+        assert table is not None
+        rows = {str(row["measure"]): [str(row[side]).split() for side in "ABC"] for row in table.rows()}
+        expected = Several(screen.several.sides).totals
+        of_ops: dict[str, Any] = next(row for row in expected.rows() if row["measure"] == "cpu_ops")
+        assert [words[0] for words in rows["CPU ops"]] == [f"{of_ops[side]:.0f}" for side in "abc"]
+        assert rows["CPU ops"][1][1] == f"÷{of_ops['a'] / of_ops['b']:.2f}"
+        said = screen.statement.sentences
+        assert [line[0] for line in said] == ["A", "B", "C", "B", "C"] and "CPU time per step" in said[3]
+        await keys(pilot, "V")
+        assert not screen.table.display
+        await keys(pilot, "escape")
+        assert screen.table.display and app.screen is screen
+        await keys(pilot, "c", "j", "enter")
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen), "the two are not compared")
+        assert isinstance(app.screen, CompareScreen)
+        assert [trace.label for trace in app.screen.traces] == [names[0].name, names[2].name]
+        await settle(pilot)
+        await keys(pilot, "escape")
+        assert app.screen is screen
+        await keys(pilot, "escape")
+        view = await listed(pilot)
+        assert sorted(column(view, "mark")) == ["A", "B", "C"]
+
+
+@pytest.mark.parametrize("size", [(200, 50), (80, 24), (60, 12)])
+async def test_the_table_of_several_fits_the_terminal(runs, size):
+    folder, _ = runs
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=size) as pilot:
+        await listed(pilot)
+        await keys(pilot, "space", "j", "space", "j", "space", "c")
+        await until(pilot, lambda: isinstance(app.screen, SeveralScreen), "nothing is compared")
+        await settle(pilot)
+        screen = app.screen
+        assert isinstance(screen, SeveralScreen)
+        assert screen.table.size.height >= 3 and screen.table.has_focus
+        assert screen.table.shown_columns[0] == "measure" and "A" in screen.table.shown_columns
+        await keys(pilot, "question_mark")
+        assert app.screen is not screen
 
 
 async def test_the_enter_of_a_sorted_list_opens_the_trace_under_the_cursor(runs):

@@ -3,8 +3,11 @@
 from contextlib import asynccontextmanager
 
 import pytest
+from textual.events import Key
 
 from tests.support.app import burst, settle, shown, training
+from tests.support.waiting import until
+from tracetui.ui.widgets.search_line import TypedText
 
 SIZE = (120, 40)
 # The second of three steps is on screen first, and its find is the first one gone to.
@@ -50,6 +53,16 @@ async def test_a_second_search_takes_letters_again():
         burst(app, "slash", *"view", "enter", "n", "n")
         await settle(pilot)
         assert (view.finder.search.text, view.finder.search.index) == ("view", 1)
+
+
+async def test_a_key_that_reaches_the_line_after_it_has_closed_is_not_lost():
+    async with shown(training(), SIZE) as (app, pilot):
+        burst(app, "F", *"gemm", "enter")
+        await settle(pilot)
+        assert app.view.panes.arrangement.filter == "gemm"
+        # It was on its way when the keys went back to the list.
+        app.screen.query_one(TypedText).post_message(Key("escape", None))
+        await until(pilot, lambda: app.view.panes.arrangement.filter == "")
 
 
 async def test_an_escape_right_behind_enter_clears_what_enter_accepted():

@@ -20,6 +20,7 @@ from tracetui.analysis.panes import PANES
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.model.viewpoint import Viewpoint, read_view_string
 from tracetui.opening import AS_RECORDED, OpenOptions, SideName
+from tracetui.rank_folder import RankSetName
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import CommandProvider, command
@@ -32,10 +33,11 @@ from tracetui.ui.base.themes import THEMES, first_theme, next_theme
 from tracetui.ui.choose_steps import StepsReady, prepare_steps
 from tracetui.ui.open_comparison import ComparisonOpener, SidesFound
 from tracetui.ui.opening.loading_screen import LoadingScreen
-from tracetui.ui.opening.trace_picker import TracePicker
+from tracetui.ui.opening.trace_picker import TraceChoice, TracePicker
+from tracetui.ui.ranks.rank_messages import MomentAsked, RankLanesAsked, RankTraceAsked, SetFailed
 from tracetui.ui.recent_traces import RecentTraces
 from tracetui.ui.trace.trace_screen import StepsAsked, TraceScreen
-from tracetui.ui.widgets.picker import Picker
+from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.sized_screen import SizedScreen
 
 MAX_SCREENS = 6
@@ -56,6 +58,7 @@ class TraceApp(CrashSafeApp):
         command(keys.TRACE_LIST, "traces", "List of traces", "Of the command line, or of this folder."),
         command(keys.THEME, "switch_theme", "Next theme", "Dark, light, or the terminal's own colours."),
         command(keys.PICTURE, "save_picture", "Picture of the screen", "As it is now, to an SVG file."),
+        command(keys.REDRAW, "redraw", "Redraw", "Should another program have written on the screen."),
         command(keys.SUSPEND, "suspend_process", "Suspend", "`fg` in the shell brings the app back."),
         command(keys.QUIT, "quit", "Quit", "", "quit"),
         # Also where text is typed, whose field would copy.
@@ -73,6 +76,10 @@ class TraceApp(CrashSafeApp):
         """With `sides`, two traces or two parts of one are compared; `options` are for every trace that is opened."""
         super().__init__()
         self.paths = paths or ["."]
+        self._names_folder = len(paths) == 1
+        """Whether a folder was named, if it is one, and not just the current one meant."""
+        self._rank_screens: dict[RankSetName, Screen[None]] = {}
+        """The screens of sets of ranks: going back to one takes no time."""
         self.options = options
         self.marked_traces: list[str] = []
         """Paths that are marked in the list of traces, A first."""
@@ -103,10 +110,20 @@ class TraceApp(CrashSafeApp):
         elif self._is_one_file:
             self.push_screen(LoadingScreen(self.paths[0], self.options))
         else:
-            self.action_traces()
+            # A folder that was named may be there for its ranks.
+            self.push_screen(TracePicker(self.paths, opens_ranks=self._names_folder), self.open)
 
-    def open(self, chosen: str | list[str] | None) -> None:
-        """Show a trace, compare two or list more, reading what is not read yet; for None leave when nothing is open."""
+    def open(self, chosen: TraceChoice) -> None:
+        """Show a trace, compare two or list more, reading what is not read yet; for None leave when nothing is open.
+
+        More than two that were marked are compared with the first.
+        """
+        if isinstance(chosen, RankSetName):
+            self._show_ranks(chosen)
+            return
+        if isinstance(chosen, tuple):
+            self._opener.start(*map(SideName, chosen))
+            return
         if isinstance(chosen, list) and len(chosen) > 2:
             self.paths = chosen
             self.action_traces()
@@ -147,9 +164,9 @@ class TraceApp(CrashSafeApp):
 
     def on_key(self, event: Key) -> None:
         """Before a key is carried out: the last notice goes, and a key that does nothing here says where it does."""
-        on_top = self.screen
-        if isinstance(on_top, SizedScreen | Picker):
-            on_top.hints.take_key(event.key, event.character)
+        hints = getattr(self.screen, "hints", None)
+        if isinstance(hints, HintsBar):
+            hints.take_key(event.key, event.character)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The list of traces is opened once, whatever else lies over it."""
@@ -180,6 +197,66 @@ class TraceApp(CrashSafeApp):
     @property
     def _is_one_file(self) -> bool:
         return len(self.paths) == 1 and not Path(self.paths[0]).is_dir()
+
+    def _show_ranks(self, name: RankSetName) -> None:
+        """Show a set of ranks, which is read once."""
+        self._opener.give_up()
+        screen = self._rank_screens.get(name)
+        if screen is None:
+            # The screen of ranks imports what compares them, which traces alone do not need.
+            from tracetui.ui.ranks.rank_screen import RankScreen
+
+            screen = self._rank_screens[name] = RankScreen(name, self.options.uses_cache)
+            self.install_screen(screen, f"ranks {id(screen)}")
+        if screen in self.screen_stack:
+            while self.screen is not screen:
+                self.pop_screen()
+        else:
+            self._put_on_top(screen)
+
+    @on(SetFailed)
+    def _fail_ranks(self, message: SetFailed) -> None:
+        """List the traces instead, with what went wrong."""
+        if self._waits(message):
+            return
+        for name, screen in list(self._rank_screens.items()):
+            if screen is self.screen:
+                del self._rank_screens[name]
+                self.pop_screen()
+                self.uninstall_screen(screen)
+        self.push_screen(TracePicker(self.paths, str(message.error)), self.open)
+
+    @on(MomentAsked)
+    def _show_moment(self, message: MomentAsked) -> None:
+        if not self._waits(message):
+            self._opener.start_moment(message)
+
+    @on(RankLanesAsked)
+    def _show_lanes(self, message: RankLanesAsked) -> None:
+        if not self._waits(message):
+            self._opener.start_lanes(message)
+
+    @on(RankTraceAsked)
+    def _show_rank(self, message: RankTraceAsked) -> None:
+        """Open the trace of a rank above the set."""
+        if self._waits(message):
+            return
+        read = self.recent.get(message.path)
+        if read is None:
+            self._opening_viewpoint = message.viewpoint
+            self.push_screen(LoadingScreen(message.path, self.options))
+        else:
+            self._put_above(read, message.viewpoint)
+
+    def _put_above(self, read: Loaded, viewpoint: Viewpoint) -> None:
+        """Show a trace above what is shown, to go back to that."""
+        screen = self.recent.screen_of(read, viewpoint)
+        if screen.is_mounted:
+            screen.visit(viewpoint)
+        if isinstance(self.screen, LoadingScreen):
+            self.switch_screen(screen)
+        else:
+            self.push_screen(screen)
 
     def _put_on_top(self, screen: Screen[Any]) -> None:
         """Show a screen in place of all others; the blank one below everything stays."""
@@ -217,7 +294,11 @@ class TraceApp(CrashSafeApp):
             self._opener.take(message)
         else:
             viewpoint, self._opening_viewpoint = self._opening_viewpoint, Viewpoint()
-            self._put_on_top(self.recent.screen_of(message, viewpoint))
+            below = self.screen_stack[-2] if len(self.screen_stack) > 2 else None
+            if getattr(below, "stays_below", False):
+                self._put_above(message, viewpoint)
+            else:
+                self._put_on_top(self.recent.screen_of(message, viewpoint))
 
     @on(CompareAsked)
     def _compare(self, message: CompareAsked) -> None:
@@ -226,7 +307,7 @@ class TraceApp(CrashSafeApp):
         if message.b is None:
             self._opener.pick_other(message.a)
         else:
-            self._opener.start(message.a, message.b, message.tab)
+            self._opener.start(message.a, message.b, tab=message.tab)
 
     @on(SidesFound)
     def _show_sides(self, message: SidesFound) -> None:
@@ -273,6 +354,9 @@ class TraceApp(CrashSafeApp):
             self._opener.fail(message.error)
         elif self._is_one_file:
             self.end_with(message.error)
+        elif len(self.screen_stack) > 2 and getattr(self.screen_stack[-2], "stays_below", False):
+            self.pop_screen()
+            self.warn(str(message.error))
         else:
             self.pop_screen()
             self.push_screen(TracePicker(self.paths, str(message.error)), self.open)

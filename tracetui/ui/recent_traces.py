@@ -1,23 +1,32 @@
 """The traces that were read last, with their screens: going back to one of them takes no time.
 
-Only a few are kept, for each holds memory in proportion to its events; one that is on screen always is.
+Only a few are kept, for each holds memory in proportion to its events; one that is on screen always is. Once a trace
+has been on screen for a moment, it is written to the cache on disk.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 from textual.app import App
+from textual.worker import get_current_worker
 
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
+from tracetui.opening import keep_opened
 from tracetui.ui.base.messages import Loaded, SliceAsked
 from tracetui.ui.trace.history import Marks
 from tracetui.ui.trace.trace_screen import TraceScreen
 
 MAX_RECENT_TRACES = 4
 """Maximum traces kept beside those on screen."""
+KEEPING_DELAYS = (1.0, 6.0, 30.0)
+"""Seconds after which a trace is written to the cache, so that its first picture does not wait for that, and again with
+what was found out about it since.
+"""
 
 
 class RecentTraces:
@@ -38,6 +47,8 @@ class RecentTraces:
         """Keep a trace that was read, and let go of those that were not used for long."""
         self._drop(read.path)
         self._traces[read.path] = read, modified(read.path)
+        for delay in KEEPING_DELAYS:
+            self._app.set_timer(delay, partial(self._keep_on_disk, ref(read.trace)))
         for path in list(self._traces)[:-MAX_RECENT_TRACES]:
             if not self._is_shown(self._traces[path][0].trace):
                 self._drop(path)
@@ -63,6 +74,18 @@ class RecentTraces:
         self._screens[read.path] = screen
         self._app.install_screen(screen, f"trace {id(screen)}")
         return screen
+
+    def _keep_on_disk(self, known: ref[Trace]) -> None:
+        """Write a trace to the cache in a thread, which gives up when the app ends; one that is let go of is not."""
+        trace = known()
+        if trace is None:
+            return
+
+        def keep() -> None:
+            worker = get_current_worker()
+            keep_opened(trace, lambda: worker.is_cancelled)
+
+        self._app.run_worker(keep, thread=True, group="cache", description="cache")
 
     def _drop(self, path: str) -> None:
         """Keep a trace no more, not even in what others know of it: they were compared with it."""

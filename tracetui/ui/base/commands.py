@@ -19,7 +19,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widgets import Input
 
-from tracetui.ui.base.keys import Key, shown_key, where_it_works
+from tracetui.ui.base.keys import TABS, Key, shown_key, where_it_works
 
 
 def command(key: Key, action: str, title: str, help: str = "", hint: str = "", before_typing: bool = False) -> Binding:
@@ -90,7 +90,17 @@ def reason_against(screen: Screen[Any], name: str, character: str | None) -> str
                 return ""
             explain = getattr(node, "reason", None)
             reasons.append(explain(action) if explain is not None else "")
-    return next(filter(None, reasons), "") if reasons else where_it_works(name, character, _parts_for(screen, name))
+    if reasons:
+        return next(filter(None, reasons), "")
+    return _other_tabs(screen, name) or where_it_works(name, character, _parts_for(screen, name))
+
+
+def _other_tabs(screen: Screen[Any], name: str) -> str:
+    """A sentence about the key of a tab that is not on a screen with others."""
+    here = next((keys for node in screen.walk_children() if (keys := getattr(node, "tab_keys", ()))), ())
+    if not here or name not in TABS.names.split(","):
+        return ""
+    return f"{shown_key(name)} is no tab here: the tabs are {', '.join(here)}."
 
 
 def _parts_for(screen: Screen[Any], name: str) -> list[str]:

@@ -8,24 +8,40 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
+from textual import log
 from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.command import CommandPalette
 from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
-from textual.events import Event, Key
+from textual.events import Event, Key, Resize
 from textual.message_pump import MessagePump
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import WorkerFailed
 
 from tracetui.drawing.text.crash_report import crash_message
 from tracetui.ui.base.command_palette import SafePalette
+from tracetui.ui.base.differ_switch import why_off
+from tracetui.ui.base.key_order import Climbed, KeyOrder, is_ordered
 from tracetui.ui.base.signal_handling import SignalHandling, in_background
 from tracetui.ui.base.terminal_driver import TerminalDriver
+
+if TYPE_CHECKING:
+    from tracetui.ui.base.frame_writer import FrameWriter
+
+INNER_FAILURES = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError)
+"""What goes wrong where an inner part of Textual is not as it was."""
+SWITCH_SECONDS = 0.001
+"""Seconds after which a thread at work lets the screen go on: a fifth of Python's own, which a key waits for often."""
 
 
 def is_for_removed_widget(error: BaseException) -> bool:
@@ -61,9 +77,15 @@ class CrashSafeApp(App[int]):
     crash: str = ""
     """The report of a defect, printed once the terminal is given back."""
 
+    last_key: float = 0.0
+    """When the last key came, by the monotonic clock."""
+
     def __init__(self) -> None:
         # Without colours at all, not in the greys that Textual makes of its own.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        self._writer: FrameWriter | None = None
+        self._has_writer = not why_off()
+        self._key_order = KeyOrder(self, super().on_event)
 
     @property
     def is_plain(self) -> bool:
@@ -96,14 +118,77 @@ class CrashSafeApp(App[int]):
     def _set_pointer_shape(self, shape: str) -> None:
         """Leave the mouse pointer as it is: terminals that do not know the sequence show it as text."""
 
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Write an update as differences of cells; in Textual's way where that cannot be done."""
+        writer = self._frame_writer() if renderable is not None else None
+        if writer is None:
+            super()._display(screen, renderable)
+        elif not writer.is_update(renderable):
+            writer.forget()
+            super()._display(screen, renderable)
+        else:
+            if self._running and not self._closed and not self._batch_count:
+                self._try_to_write(partial(writer.show, renderable))
+            self.post_display_hook()
+
+    def _frame_writer(self) -> FrameWriter | None:
+        """The writer of frames, made when it is first needed; None where Textual writes."""
+        if self._writer is None and self._has_writer and isinstance(self._driver, TerminalDriver):
+            try:
+                # What it imports may have moved in a later version of Textual.
+                from tracetui.ui.base.frame_writer import FrameWriter
+
+                self._writer = FrameWriter(self, self._driver, self.resume_writing)
+            except (ImportError, *INNER_FAILURES) as error:
+                self._write_as_textual(error)
+        return self._writer
+
+    def _try_to_write(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except INNER_FAILURES as error:
+            self._write_as_textual(error)
+
+    def _write_as_textual(self, error: Exception) -> None:
+        """From now on, leave the writing to Textual."""
+        log.warning(f"Textual writes the screen, as differences of cells failed: {error!r}")
+        self._writer, self._has_writer = None, False
+        self.refresh(layout=True)
+
+    def resume_writing(self) -> None:
+        """Write what waited for the terminal, which is ready by now."""
+        if self._writer is not None and self._running and not self._closed:
+            self._try_to_write(self._writer.resume)
+
+    def action_redraw(self) -> None:
+        """Write every cell of the screen again."""
+        if self._writer is None:
+            self.refresh(layout=True)
+            return
+        self._writer.forget()
+        self._try_to_write(self._writer.write)
+
     def on_mount(self) -> None:
         """From now on, a screen that was left leaves nothing behind."""
         self.screen_change_signal.subscribe(self, forget_drawings)
 
     async def on_event(self, event: Event) -> None:
         """Handle an event; keys that come after the one that quits are for the shell."""
-        if not (self._exit and isinstance(event, Key)):
+        if isinstance(event, Resize) and self._writer is not None and event.size == self.size:
+            # It had another size for a moment, in which the terminal may have lost cells.
+            self.action_redraw()
+        if isinstance(event, Key):
+            self.last_key = time.monotonic()
+            self._key_order.came_back(event)
+        if self._exit and isinstance(event, Key):
+            return
+        if is_ordered(event):
+            await self._key_order.take(event)
+        else:
             await super().on_event(event)
+
+    async def _on_climbed(self, message: Climbed) -> None:
+        await self._key_order.climbed(message.number)
 
     def action_command_palette(self) -> None:
         """Show the palette of commands, unless it is on screen."""
@@ -133,6 +218,7 @@ class CrashSafeApp(App[int]):
 
     def run_safely(self) -> int:
         """Run to the end and return the exit code; a report of a defect goes to standard error afterwards."""
+        sys.setswitchinterval(SWITCH_SECONDS)
         try:
             with SignalHandling(self.leave):
                 self.run()

@@ -45,7 +45,7 @@ def save(text: str, name: str) -> Path:
 
     Raises: OSError when it cannot be written; then there is no part of it.
     """
-    return write_numbered(_path(name), clean_lines(text))
+    return write_numbered(export_path(name), clean_lines(text))
 
 
 def save_copy(text: str, name: str) -> Path:
@@ -53,15 +53,19 @@ def save_copy(text: str, name: str) -> Path:
 
     Raises: OSError when it cannot be written; then there is no part of it.
     """
-    path = _path(name)
+    path = export_path(name)
     write_whole(path, clean_lines(text))
     return path
 
 
-def _path(name: str) -> Path:
+def export_path(name: str) -> Path:
+    """Where an export of a name goes; its folder is made.
+
+    Raises: OSError when the folder cannot be made.
+    """
     folder = exports_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / re.sub(r"[^\w.#-]+", "_", name)
+    return folder / re.sub(r"[^\w.#+-]+", "_", name)
 
 
 def load_tmux_buffer(text: str) -> bool:
@@ -90,7 +94,7 @@ def home_path(path: Path) -> str:
 
 def stem(label: str) -> str:
     """The name of a trace without folder and suffixes."""
-    return Path(label).name.split(".json")[0] or "trace"
+    return re.split(r"\.(?:json|pftrace)", Path(label).name)[0] or "trace"
 
 
 def reason(error: OSError) -> str:

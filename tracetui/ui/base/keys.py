@@ -47,6 +47,7 @@ TRACE = "in a trace"
 COMPARISON = "in a comparison"
 BOTH = "in a trace and in a comparison"
 TIMELINE = "for the timeline"
+RANKS = "in a set of ranks"
 LISTS = "in lists"
 TRACES = "in the list of traces"
 
@@ -85,8 +86,11 @@ FIRST = Key("home", "first row; on the timeline the first slice of the row; top 
 LAST = Key("end", "last row; on the timeline the last slice of the row; end of the details")
 PAGE_DOWN = Key("ctrl+d,pagedown", "a page down")
 PAGE_UP = Key("ctrl+u,pageup", "a page up")
-ENTER = Key("enter", "go into what is under the cursor: a row, a link, a form")
-SPACE = Key("space", "mark for a comparison: a trace, a step, a function, a module, a run; in a form the next value")
+ENTER = Key("enter", "go into what is under the cursor: a row, a link, a form; keep a range of time")
+SPACE = Key(
+    "space",
+    "mark for a comparison: a trace, a step, a function, a module, a run, a range, a rank; in a form the next value",
+)
 ESCAPE = Key(
     "escape",
     "back one level: from a search or filter, what covers the list, the timeline, a list to pick from, a screen",
@@ -98,6 +102,7 @@ PALETTE = Key("ctrl+p", "all commands by name")
 TRACE_LIST = Key("t", "list of traces")
 THEME = Key("ctrl+t", "next theme: dark, light, the terminal's own colours")
 PICTURE = Key("ctrl+s", "picture of the screen, as SVG")
+REDRAW = Key("ctrl+l", "write the whole screen again, should another program have written on it")
 SUSPEND = Key("ctrl+z", "suspend; `fg` in the shell comes back")
 QUIT = Key("q", "quit; closes the help and lists to pick from")
 QUIT_ANYWHERE = Key("ctrl+c", "quit, also while typing")
@@ -110,31 +115,34 @@ NEXT_STEP = Key("right_square_bracket", "next step; in a comparison of both side
 PREVIOUS_STEP = Key("left_square_bracket", "step before", BOTH)
 FOLLOW = Key(
     "g",
-    "follow the link: kernel → launch → operator → its forward operator; in a comparison into the slice's trace",
+    "follow the link: kernel → launch → operator → its forward operator; in a comparison into the slice's trace, of a "
+    "rank into its trace",
     BOTH,
 )
 FOLLOW_BACK = Key("G", "the other way: forward operator → backward, launch → kernel; the match in its trace", BOTH)
 BACK = Key("backspace", "back to where you were: undoes a jump, then leaves the screen", BOTH)
 SEARCH = Key("slash", "search, as you type", BOTH)
-NEXT_MATCH = Key("n", "next match", BOTH)
-PREVIOUS_MATCH = Key("N", "match before", BOTH)
+NEXT_MATCH = Key("n", "next match; beside a median rank the next collective that the rank came late to", BOTH)
+PREVIOUS_MATCH = Key("N", "match before, or collective before", BOTH)
 MAXIMISE = Key("Z", "the part with the focus on the whole screen, and back", BOTH)
 SPLIT_DOWN = Key("ctrl+down", "more lines for the timeline; the tabs can be dragged, too", BOTH)
 SPLIT_UP = Key("ctrl+up", "fewer lines for the timeline", BOTH)
 SPLIT_LEFT = Key("ctrl+left", "wider details", BOTH)
 SPLIT_RIGHT = Key("ctrl+right", "narrower details", BOTH)
 DETAILS = Key("i", "details in place of the list, where the screen is narrow", BOTH)
-COMPARE = Key("c", "compare: steps, runs of what is selected, or another trace", "in a trace and in the list of traces")
+COMPARE = Key(
+    "c", "compare: steps, runs of what is selected, another trace, two ranks", "in a trace and in lists of traces"
+)
 COPY_ROW = Key("y", "copy the row, as Markdown", BOTH)
 COPY_VIEW = Key("Y", "copy the view string (below); in a comparison the command that opens it", BOTH)
 EXPORT = Key("e", "export the list, as CSV and Markdown", BOTH)
-TABS = Key("1,2,3,4,5,6,7,8,9,M,H,R,C", "the tab with this key", BOTH)
+TABS = Key("1,2,3,4,5,6,7,8,9,M,H,R,C,S,L,K,T", "the tab with this key", BOTH)
 
 FIT = Key("f", "fit the selection", TIMELINE)
 FIT_ALL = Key("0", "fit the whole trace; in a comparison the steps", TIMELINE)
 ZOOM_IN = Key("plus,equals_sign,w", "zoom in", TIMELINE)
 ZOOM_OUT = Key("minus,s", "zoom out", TIMELINE)
-PAN_LEFT = Key("a", "pan left", TIMELINE)
+PAN_LEFT = Key("a", "pan left; in the list of traces attach to a job that runs", TIMELINE)
 PAN_RIGHT = Key("d", "pan right", TIMELINE)
 NEXT_SAME = Key("greater_than_sign", "next slice of this name", TIMELINE)
 PREVIOUS_SAME = Key("less_than_sign", "slice of this name before", TIMELINE)
@@ -154,12 +162,19 @@ FILTER = Key(
 ALL_STEPS = Key("A", "list all steps, or one", TRACE)
 STEPS_BY = Key("B", "what counts as a step", TRACE)
 MARK = Key("m", "mark what is selected", TRACE)
+RANGE = Key("v", "begin a range of time at the selection; again, or enter: keep it", TRACE)
+IN_RANGE = Key("W", "list only what ran in the range of time, or everything", TRACE)
+CUT = Key("E", "write the range of time as a trace of its own", TRACE)
 MARKS = Key("apostrophe", "list of marks", TRACE)
 
 NEXT_STEP_ONE = Key("right_curly_bracket", "next step of one side", COMPARISON)
 PREVIOUS_STEP_ONE = Key("left_curly_bracket", "step before of one side", COMPARISON)
-STATEMENT = Key("V", "the whole statement about what changed", COMPARISON)
+STATEMENT = Key(
+    "V", "all sentences: about what changed, or about a set of ranks", "in a comparison and in a set of ranks"
+)
 SWAP = Key("X", "swap A and B", COMPARISON)
+
+LANES = Key("D", "lanes of the marked ranks, or of the first, on one axis", RANKS)
 
 RECORD = Key("r", "record a new trace", TRACES)
 

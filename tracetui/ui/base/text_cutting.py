@@ -6,7 +6,8 @@ import re
 
 from rich.cells import cell_len, set_cell_size
 
-CUT = "…"
+from tracetui.drawing.name_cutting import CUT
+
 _NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*(?:\s?(?:%|(?:ns|µs|ms|s|B|[KMGTP]iB)\b))?")
 _PATH = re.compile(r"(?:~|\.)?/\S*/(?=\S)")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from textual.message import Message
 
@@ -18,6 +19,7 @@ from tracetui.ui.widgets.lanes import LanesView
 class CompareLanes(LanesView):
     """The lanes of A, with the axis, or those of B below it."""
 
+    DRAWS_RANGES: ClassVar[bool] = False
     HELP_WHERE = "timelines"
 
     DEFAULT_CSS = """
@@ -46,6 +48,8 @@ class CompareLanes(LanesView):
         self._reach: tuple[int, int] | None = None
         self._part: ShownPart | None = None
         self._only: list[int] | None = None
+        self.also: frozenset[int] = frozenset()
+        """Lanes that are shown whatever ran on them."""
 
     @property
     def reach(self) -> tuple[int, int]:
@@ -64,6 +68,7 @@ class CompareLanes(LanesView):
         The same lanes of the same trace stay as they are folded and scrolled.
         """
         only = lanes_worth_showing(part.side)
+        only = None if only is None else sorted({*only, *self.also})
         if self._scene is None or self._scene.picture is not picture or only != self._only:
             self._only = only
             self.show_scene(Scene(picture, Layout(picture, only), 0 if self.side else AXIS_LINES))

@@ -24,7 +24,8 @@ from tracetui.ui.compare.readable_changes import (
     with_calls,
 )
 from tracetui.ui.widgets.bar_texts import Tab
-from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, OpenGroup, TabbedList
+from tracetui.ui.widgets.details import WAITING_NOTE
+from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
 
 KERNELS, OPS, TOTALS = "kernels", "ops", "totals"
 CHANGE_TABS = (KERNELS, OPS, TOTALS)

@@ -47,13 +47,6 @@ class CompareScreen(SizedScreen):
         """Going back takes a screen below, or the list that the traces were picked from."""
         return self._listed or super().check_action(action, parameters) if action == "leave" else True
 
-    def action_leave(self) -> None:
-        """Back to the screen below, or to the list."""
-        if self.is_over_another:
-            self.app.pop_screen()
-        else:
-            self.app.call_later(self.app.run_action, "app.traces")
-
     @property
     def traces(self) -> tuple[Trace, ...]:
         """What is shown."""

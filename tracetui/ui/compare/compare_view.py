@@ -97,6 +97,8 @@ class CompareView(SearchableView):
     ) -> None:
         super().__init__(CompareList())
         self._opening_tab = tab
+        self.opening: tuple[str, ...] = ()
+        """What is said before the statement about the comparison."""
         self.statement = StatementView()
         self.timelines = Timelines()
         self.compared = ComparedSides(self, a, b, pictures, paths)
@@ -274,7 +276,7 @@ class CompareView(SearchableView):
             self.panes.clear()
         else:
             self.panes.expect()
-        self.statement.sentences = ("Comparing …",)
+        self.statement.sentences = (*self.opening, "Comparing …")
         self._end_walk()
         self.lit.clear()
         self._show_header()
@@ -295,7 +297,7 @@ class CompareView(SearchableView):
             return
         if isinstance(result, tuple) or message.name == STATEMENT:
             compared.statement = result if isinstance(result, tuple) else (str(result),)
-            self.statement.sentences = compared.statement
+            self.statement.sentences = (*self.opening, *compared.statement)
             self.share_height()
             self._explain()
         else:

@@ -53,16 +53,23 @@ def _told_apart(names: list[str], room: int) -> list[str]:
     return cut
 
 
-def part_parts(letter: str, shown: ShownPart, focused: bool, width: int, representative: bool) -> tuple[BarPart, ...]:
-    """The line above a timeline: which step or run it shows, how long that took, what the GPU did in it."""
+def part_parts(
+    letter: str, shown: ShownPart, focused: bool, width: int, representative: bool, name: str = ""
+) -> tuple[BarPart, ...]:
+    """The line above a timeline: which step or run it shows, how long that took, what the GPU did in it.
+
+    A `name` stands in place of the part.
+    """
     side = shown.side
     parts = [BarPart(f" {letter} ", "current" if focused else "strong"), BarPart(" ")]
-    if side.part_kind == CAPTURE:
+    if name:
+        parts.append(BarPart(name, "strong"))
+    elif side.part_kind == CAPTURE:
         parts.append(BarPart("whole capture", "strong"))
     else:
-        name = f"{cut_name(clean(side.scope), 24)} " if side.part_kind in (RUN, RANGE) else "step "
+        scope = f"{cut_name(clean(side.scope), 24)} " if side.part_kind in (RUN, RANGE) else "step "
         max_numbers = 7 if width >= WIDE_CELLS else 3
-        parts += [BarPart(name), *switch_parts(side.number.tolist(), shown.part, max_numbers)]
+        parts += [BarPart(scope), *switch_parts(side.number.tolist(), shown.part, max_numbers)]
     words = [duration(int(side.end[shown.part] - side.start[shown.part])), *_on_gpu(shown)]
     room = width - sum(len(part.text) for part in parts) - 3
     if representative and len(side) > 1 and width >= WIDE_CELLS:

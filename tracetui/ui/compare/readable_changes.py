@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tracetui.analysis import columns as col
 from tracetui.drawing.format import cell
+from tracetui.drawing.text.comparison_text import is_unchanged
 from tracetui.drawing.text.summary_words import words
 from tracetui.model.quantities import quantity
 from tracetui.model.table import Column, Table, coded, numbers, texts
@@ -20,8 +21,6 @@ from tracetui.model.table import Column, Table, coded, numbers, texts
 SIGNS = {"faster": "-", "slower": "+", "gone": "-", "new": "+", "same": "=", "cannot tell": "?"}
 SHORT = {"fused into": "fused", "split into": "split", "cannot tell": "noise"}
 """Marks in a word, for a narrow column."""
-MIN_SHOWN_US = 0.0005
-"""Minimum difference in µs that is shown as more than 0 ns."""
 
 
 def readable_changes(table: Table) -> Table:
@@ -38,8 +37,7 @@ def readable_changes(table: Table) -> Table:
 def rows_without_change(table: Table) -> NDArray[np.bool_]:
     """Mask of the rows that took the same time to the nanosecond, and of measures that are 0 on both sides."""
     if "saves_us" in table:
-        same, amount = table["mark"].equal("same"), table["saves_us"].values.astype(np.float64)
-        return np.asarray(same & (np.abs(amount) < MIN_SHOWN_US))
+        return is_unchanged(table)
     zero = [table[name].equal(0) for name in ("a", "b")]
     return np.asarray(zero[0] & zero[1])
 

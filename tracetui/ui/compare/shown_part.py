@@ -11,7 +11,7 @@ import numpy as np
 from tracetui.analysis.comparing.sides.calls import calls
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.op_names import versionless_name
-from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, STEP, Side
+from tracetui.analysis.comparing.sides.side import CAPTURE, ONE_RUN, RANGE, RUN, STEP, Side
 from tracetui.analysis.comparing.sides.side import side as named
 from tracetui.analysis.linking.links import links, op_rows
 from tracetui.analysis.linking.steps import steps
@@ -22,7 +22,6 @@ from tracetui.model.trace import Kind
 MIN_LANE_SHARE = 0.02
 """A thread with less than this share of a side's operators and launches is not worth a line."""
 _STEP = re.compile(r"\d{1,18}")
-_RUN = re.compile(r"(.+)\[(\d{1,9})\]")
 _NAME_STRIDE = 1 << 31
 """More than there are slices of one name."""
 
@@ -121,7 +120,7 @@ def next_scope(side: Side, direction: int) -> str | None:
         known = np.unique(steps(side.trace).number)
         index = int(np.searchsorted(known, int(side.scope))) + direction
         return str(known[index]) if 0 <= index < len(known) else None
-    run = _RUN.fullmatch(side.scope)
+    run = ONE_RUN.fullmatch(side.scope)
     if side.part_kind != RUN or run is None:
         return None
     number = int(run[2]) + direction

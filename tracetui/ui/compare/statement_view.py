@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual.events import Click
 from textual.message import Message
@@ -11,12 +12,22 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tracetui.drawing.name_cutting import CUT
 from tracetui.safe_text import clean
-from tracetui.ui.base.text_cutting import CUT, cut_line
+from tracetui.ui.base.text_cutting import cut_line
 from tracetui.ui.description.styled_lines import folded
 
 MORE = " … V: all"
 """Ends the last line when there is more to read."""
+
+
+def _whole_words(text: str, room: int) -> str:
+    """A line in so many cells, without a word that would have been cut; one word alone is cut."""
+    if cell_len(text) <= room:
+        return text
+    kept = cut_line(text, room + 1).rstrip(CUT)
+    is_whole = text[len(kept) : len(kept) + 1] in ("", " ")
+    return kept.rstrip() if is_whole or " " not in kept.strip() else kept[: kept.rindex(" ")].rstrip()
 
 
 class StatementView(Widget):
@@ -52,7 +63,7 @@ class StatementView(Widget):
             text, is_verdict = lines[y]
             if y == height - 1 and len(lines) > height:
                 # What follows is cut off too: the line says so however short it is.
-                text = cut_line(text + " " * width, max(width - len(MORE) + 1, 1)).rstrip(f" {CUT}") + MORE
+                text = _whole_words(text, max(width - len(MORE), 1)) + MORE
             if is_verdict:
                 style = self.get_component_rich_style("statement--verdict")
         return Strip([Segment(text, style)]).adjust_cell_length(width, self.rich_style)

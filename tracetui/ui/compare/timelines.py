@@ -54,6 +54,8 @@ class Timelines(Widget):
         super().__init__(id=id)
         self.lanes = CompareLanes(0, id="lanes-0"), CompareLanes(1, id="lanes-1")
         """The timelines of A and of B."""
+        self.names: tuple[str, str] | None = None
+        """What the sides are called in place of their scopes, None for these."""
         self._parts: ShownParts | None = None
         self._representative = (-1, -1)
         self._groups: tuple[Int64, Int64] = (NO_ROWS, NO_ROWS)
@@ -101,7 +103,12 @@ class Timelines(Widget):
             return
         for side, part in enumerate(self._parts):
             words = part_parts(
-                MARKS[side], part, self.focused == side, self.size.width - 2, part.part == self._representative[side]
+                MARKS[side],
+                part,
+                self.focused == side,
+                self.size.width - 2,
+                part.part == self._representative[side],
+                "" if self.names is None else self.names[side],
             )
             self.query_one(f"#part-{side}", Bar).parts = words
 

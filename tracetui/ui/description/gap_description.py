@@ -29,8 +29,8 @@ MAX_CAUSES = 5
 """Maximum causes of a gap that are listed, those with most time first."""
 MAX_CPU_NAMES = 6
 """Maximum names that the CPU was in, those with most time first."""
-_TIME = 10
-_SHARE = 8
+_GAPS = (1, 2)
+"""Cells before a time, and before its share."""
 
 
 def describe_gap(
@@ -59,16 +59,21 @@ def _cause_lines(trace: Trace, gap: int, width: int) -> Iterator[DetailLine]:
     whole = max(int(idleness(trace).dur[gap]), 1)
     if len(parts) < 2:
         return
-    room = max(width - 2 - _TIME - _SHARE, 8)
-    for part in parts[:MAX_CAUSES]:
-        share = _share(part.time, whole)
-        yield DetailLine(
-            f"  {cut_name(WORDS[part.cause], room):<{room}}{duration(part.time):>{_TIME}}{share:>{_SHARE}}"
-        )
+    listed = [(WORDS[part.cause], part.time) for part in parts[:MAX_CAUSES]]
     if len(parts) > MAX_CAUSES:
-        rest = sum(part.time for part in parts[MAX_CAUSES:])
-        words = f"{len(parts) - MAX_CAUSES} more"
-        yield DetailLine(f"  {words:<{room}}{duration(rest):>{_TIME}}{_share(rest, whole):>{_SHARE}}")
+        listed.append((f"{len(parts) - MAX_CAUSES} more", sum(part.time for part in parts[MAX_CAUSES:])))
+    times, shares = _right_columns([time for _, time in listed], whole)
+    for (words, _), time, share in zip(listed, times, shares, strict=True):
+        room = max(width - 2 - len(time) - len(share), 8)
+        yield DetailLine(f"  {cut_name(words, room):<{room}}{time}{share}")
+
+
+def _right_columns(times: Sequence[int], whole: int) -> tuple[list[str], list[str]]:
+    """Times and their shares of a gap as columns that are no wider than they need."""
+    texts = [duration(time) for time in times], [_share(time, whole) for time in times]
+    widths = [max(map(len, column)) + gap for column, gap in zip(texts, _GAPS, strict=True)]
+    first, second = ([f"{text:>{width}}" for text in column] for column, width in zip(texts, widths, strict=True))
+    return first, second
 
 
 def _around(trace: Trace, gap: int) -> Iterator[DetailFact]:
@@ -132,12 +137,12 @@ def _name_lines(trace: Trace, gap: int, names: Sequence[CpuName], width: int) ->
     whole = max(int(idleness(trace).dur[gap]), 1)
     title, right = "the CPU meanwhile", "in the gap"
     yield DetailLine(f"{title}{right:>{max(width - len(title), 0)}}"[:width], "label")
-    room = max(width - 2 - _TIME - _SHARE, 8)
-    for each in names:
+    times, shares = _right_columns([each.time for each in names], whole)
+    for each, time, share in zip(names, times, shares, strict=True):
+        room = max(width - 2 - len(time) - len(share), 8)
         called = f" ×{each.slices:,}" if each.slices > 1 else ""
         name = cut_name(short_name(trace, each.row), max(room - len(called), 8)) + called
-        share = _share(each.time, whole)
-        yield DetailLine(f"  {name:<{room}}{duration(each.time):>{_TIME}}{share:>{_SHARE}}", "link", each.row)
+        yield DetailLine(f"  {name:<{room}}{time}{share}", "link", each.row)
 
 
 def _share(time: int, whole: int) -> str:

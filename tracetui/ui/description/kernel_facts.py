@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tracetui.analysis.counters.kernel_samples import MIN_SAMPLES, alone, kernel_samples
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import advice_of, residency
 from tracetui.analysis.names import Family, decode
 from tracetui.analysis.work.kernel_work import kernel_work
 from tracetui.analysis.work.roofline import BOUNDS, COMPUTE, MEMORY, roofline
+from tracetui.model.hardware_counters import short_counter, with_unit
 from tracetui.model.quantities import operations, percent, size, three_digits
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.safe_text import clean
@@ -25,6 +27,31 @@ def kernel_facts(trace: Trace, row: int) -> Iterator[DetailFact]:
     if kind == Kind.KERNEL:
         yield from _occupancy(trace, row)
         yield from _rates(trace, row)
+        yield from _counters(trace, row)
+
+
+def _counters(trace: Trace, row: int) -> Iterator[DetailFact]:
+    """What the counters of its GPU say of a kernel, or that samples are too few to say anything."""
+    sampled = False
+    facts = []
+    for number, counter in enumerate(trace.counters):
+        if counter.gpu < 0:
+            continue
+        found = kernel_samples(trace, number)
+        index = int(np.searchsorted(found.rows, row))
+        if index >= len(found.rows) or found.rows[index] != row:
+            continue
+        sampled = True
+        if found.dense[index]:
+            low, high = (with_unit(float(values[index]), counter.unit) for values in (found.low, found.high))
+            words = f"{with_unit(float(found.mean[index]), counter.unit)} on average, {low} to {high}"
+            facts.append(
+                DetailFact(clean(short_counter(counter.name)), clean(f"{words} ({found.samples[index]} samples)"))
+            )
+    if sampled and not facts:
+        why = f"fewer than {MIN_SAMPLES} samples began" if alone(trace)[row] else "other activities ran"
+        facts.append(DetailFact("counters", f"nothing of this kernel: {why} while it ran"))
+    yield from facts
 
 
 def _occupancy(trace: Trace, row: int) -> Iterator[DetailFact]:

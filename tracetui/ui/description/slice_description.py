@@ -13,7 +13,9 @@ import numpy as np
 
 from tracetui.analysis.linking.autograd import autograd
 from tracetui.analysis.linking.chains import dispatch_cost
-from tracetui.analysis.linking.frames import compiled_region, frames, module_paths
+from tracetui.analysis.linking.frames import MODULE, compiled_region, frames, is_own, module_paths
+from tracetui.analysis.linking.graph_captures import OWN_CAPTURE, OWN_NAMES, unknown_node
+from tracetui.analysis.linking.graph_nodes import graph_nodes
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.regions import region
@@ -22,11 +24,13 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.occupancy import asked_for, queries
 from tracetui.drawing.name_cutting import cut_name
 from tracetui.errors import TraceError
+from tracetui.model.graph_recording import GraphRecording
 from tracetui.model.quantities import count, duration, size
-from tracetui.model.trace import GPU_WORK, Kind, Trace
+from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, Trace
 from tracetui.model.whole_numbers import number_name, whole_number
 from tracetui.safe_text import clean
 from tracetui.ui.description.chain_lines import chain_lines, short_name
+from tracetui.ui.description.graph_node_facts import graph_node_facts
 from tracetui.ui.description.kernel_facts import kernel_facts
 from tracetui.ui.description.styled_lines import DetailFact, DetailLine, fact_lines, folded
 
@@ -98,6 +102,8 @@ def _is_number(value: Any) -> bool:
 _WORDS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "device": ("device", plain),
     "stream": ("stream", plain),
+    "original_stream": ("ran on stream", plain),
+    "annotated_stream": ("stream of its mark", plain),
     "grid": ("grid", _counted("block")),
     "block": ("block", _counted("thread")),
     "registers per thread": ("registers", _with("per thread")),
@@ -201,12 +207,51 @@ def _graph(trace: Trace, row: int) -> Iterator[DetailFact]:
     if launch >= 0:
         node = int(np.flatnonzero(joined.kernels_of(launch) == row)[0]) + 1
         yield DetailFact("graph", f"node {count(node)} of {nodes} of a launch of {replayed}", launch)
+        yield from _captured(trace, row, launch)
         return
     yield DetailFact("graph", f"{nodes} nodes, {replayed}")
     share = duration(round(float(graphs.cost[index])))
     yield DetailFact("", f"{share} of the call per node, the first ran after {duration(int(graphs.latency[index]))}")
 
 
+def _captured(trace: Trace, row: int, launch: int) -> Iterator[DetailFact]:
+    """What captured a node of a graph, inferred; a slice to jump to where the capture is in the same trace."""
+    nodes = graph_nodes(trace)
+    entry = int(nodes.index_of(np.array([row]))[0])
+    if entry < 0:
+        yield DetailFact("captured by", f"unknown: {unknown_node(trace, launch)}")
+        return
+    if nodes.recording[entry] < 0:
+        yield DetailFact("captured in", clean(nodes.texts[nodes.module[entry]]))
+        yield DetailFact("named by", clean(nodes.naming[nodes.named_by[entry]]) or OWN_NAMES)
+        return
+    recording, index = nodes.recordings[nodes.recording[entry]], int(nodes.launch[entry])
+    call = int(recording.call[index]) if index >= 0 and not recording.label else -1
+    texts = {name: getattr(nodes, name)[entry] for name in ("op", "line", "module", "shapes")}
+    told = {name: clean(nodes.texts[number]) for name, number in texts.items() if number >= 0}
+    how = ", by position only" if nodes.by_position[entry] else ""
+    yield DetailFact("captured by", f"~{told.get('op', 'no operator')}{how}", call)
+    if "line" in told:
+        yield DetailFact("captured from", f"~{told['line']}", call)
+    if "module" in told:
+        yield DetailFact("captured in", f"~{told['module']}", call)
+    if "shapes" in told:
+        yield DetailFact("input shapes", f"~{told['shapes']}", call)
+    yield DetailFact("capture file", clean(recording.label) or OWN_CAPTURE)
+    if index >= 0:
+        yield from _capture_chain(recording, index)
+
+
+def _capture_chain(recording: GraphRecording, index: int) -> Iterator[DetailFact]:
+    """The operators, modules and own frames around a captured launch, the innermost last."""
+    names = [recording.text(number) for number in recording.stacks[recording.stack[index]]]
+    shown = [clean(name.removeprefix(MODULE)) for name in names if is_own(name)][-MAX_CHAIN_LEVELS:]
+    for level, name in enumerate(shown):
+        yield DetailFact("capture chain" if level == 0 else "", f"~{name}")
+
+
+MAX_CHAIN_LEVELS = 12
+"""Maximum levels of a chain at capture that are shown."""
 TITLE = 3
 """Lines that the name may take at the top; a longer one stands further down, and a short form of it at the top."""
 
@@ -250,8 +295,9 @@ def _facts(trace: Trace, row: int) -> list[DetailFact]:
         DetailFact("start", _start(trace, row)),
         DetailFact("duration", duration(int(slices.dur[row]))),
     ]
-    if Kind(int(slices.kind[row])) not in GPU_WORK:
+    if Kind(int(slices.kind[row])) not in (*GPU_WORK, *GRAPH_NODES):
         facts.append(DetailFact("self time", duration(int(slices.self_time[row]))))
+    facts += graph_node_facts(trace, row)
     facts += _work_within(trace, row)
     launched = len(links(trace).kernels_of(row))
     if launched > 1:

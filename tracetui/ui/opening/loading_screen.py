@@ -19,8 +19,8 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from tracetui.analysis.linking.frames import module_paths
+from tracetui.analysis.linking.graph_nodes import graph_nodes
 from tracetui.analysis.linking.links import links
-from tracetui.analysis.linking.replays import replays
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import NotFound, TracetuiError
 from tracetui.importers.load import LoadProgress
@@ -37,6 +37,7 @@ PROGRESS_SECONDS = 0.1
 
 _STAGES = {
     "reading": "reading",
+    "opening": "opening from the cache",
     "pairing": "pairing begin and end events",
     "sorting": "sorting",
     "nesting": "nesting slices",
@@ -122,7 +123,7 @@ class LoadingScreen(Screen[None]):
         # Asked for by the first view and by every key: made here, it does not make the first key wait.
         links(trace)
         module_paths(trace)
-        replays(trace)
+        graph_nodes(trace)
         self._report(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
         picture = Picture(trace)
         # What was loaded stays until the end: the collector need not look at it ever again.

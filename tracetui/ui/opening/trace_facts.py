@@ -16,9 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
-from tracetui.files import write_whole
+from tracetui.files import user_cache_folder, write_whole
 from tracetui.ui.opening.trace_files import TraceFile
 
 MAX_PACKED_BYTES = 16 << 20
@@ -52,7 +50,7 @@ class FactsCache:
     """Facts by path, size and time of the file, in a file among the user's caches."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path or user_cache_path("tracetui", appauthor=False) / "trace_facts.json"
+        self._path = path or user_cache_folder() / "trace_facts.json"
         self._facts = self._read()
 
     def get(self, file: TraceFile) -> TraceFacts | None:
@@ -108,7 +106,9 @@ async def read_facts(path: Path) -> TraceFacts:
     Raises: OSError when no process can be started.
     """
     # -P: a file of the current folder is not to be imported in place of a module.
-    words = (sys.executable, "-P", "-m", "tracetui", "show", "summary", "--format", "json", "--", str(path.absolute()))
+    command = (sys.executable, "-P", "-m", "tracetui", "show", "summary")
+    # The facts have a cache of their own, and a folder of large traces would push out what somebody has opened.
+    words = (*command, "--format", "json", "--no-cache", "--", str(path.absolute()))
     process = await asyncio.create_subprocess_exec(
         *words, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, start_new_session=True
     )

@@ -9,7 +9,12 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-PATTERNS = ("*.json", "*.json.gz", "*.json.zst", "*.pt.trace.json*", "*.trace", "*.trace.gz")
+from tracetui.importers.perfetto.recognition import is_perfetto
+
+PATTERNS = (
+    *("*.json", "*.json.gz", "*.json.zst", "*.pt.trace.json*", "*.trace", "*.trace.gz"),
+    *("*.pftrace", "*.pftrace.gz", "*.pftrace.zst", "*.perfetto-trace", "*.perfetto-trace.gz"),
+)
 """What a trace is usually called."""
 
 MAX_FOLDER_DEPTH = 3
@@ -34,7 +39,7 @@ class TraceFile:
 
 def find_traces(folder: Path, depth: int = MAX_FOLDER_DEPTH, limit: int = MAX_LISTED_FILES) -> list[TraceFile]:
     """Files in a folder and below that look like traces by name and by their first bytes, newest first."""
-    files = [file for path in _candidates(folder, depth) if (file := trace_file(path)) is not None]
+    files = [file for path in candidates(folder, depth) if (file := trace_file(path)) is not None]
     files.sort(key=lambda file: -file.modified)
     chosen = []
     for file in files:
@@ -57,7 +62,7 @@ def trace_file(path: Path) -> TraceFile | None:
 
 
 def looks_like_trace(path: Path) -> bool:
-    """Whether the first bytes hold a word that traces start with; zstd files are believed."""
+    """Whether the first bytes hold a word that traces start with, or Perfetto's packets; zstd files are believed."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD)
@@ -66,10 +71,12 @@ def looks_like_trace(path: Path) -> bool:
                 head = file.read(_HEAD)
     except (OSError, EOFError, zlib.error):
         return False
-    return head.startswith(b"\x28\xb5\x2f\xfd") or any(sign in head for sign in _SIGNS)
+    is_binary = head.startswith(b"\x28\xb5\x2f\xfd") or is_perfetto(head, is_whole=len(head) < _HEAD)
+    return is_binary or any(sign in head for sign in _SIGNS)
 
 
-def _candidates(folder: Path, depth: int) -> list[Path]:
+def candidates(folder: Path, depth: int = MAX_FOLDER_DEPTH) -> list[Path]:
+    """Files in a folder and below that have the name of a trace."""
     paths = []
     for where, folders, files in os.walk(folder):
         level = len(Path(where).relative_to(folder).parts)

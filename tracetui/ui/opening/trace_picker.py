@@ -16,19 +16,20 @@ from textual.message import Message
 
 from tracetui.model.quantities import count, rounded_percent, size
 from tracetui.model.table import ColumnSpec, Table, texts
+from tracetui.rank_folder import SUFFIXES, RankOptions, RankSetName, is_rank_set, says_ranks, sniffed_runs
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.exports import home_path
 from tracetui.ui.opening.trace_facts import FactsCache, TraceFacts, is_cheap, read_facts
-from tracetui.ui.opening.trace_files import TraceFile, find_traces, trace_file
+from tracetui.ui.opening.trace_files import TraceFile, candidates, find_traces, trace_file
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
 
 _MARK = ColumnSpec("mark", "", width=1)
 _TRACE = ColumnSpec("trace", "trace", width=24, grow=2)
-_VERDICT = ColumnSpec("verdict", "verdict", width=24)
+_VERDICT = ColumnSpec("verdict", "verdict", width=31)
 _BUSY = ColumnSpec("busy", "busy", is_number_text=True)
 _CHANGED = ColumnSpec("changed", "changed", width=12)
 _GPU = ColumnSpec("gpu", "GPU", width=16)
@@ -40,18 +41,33 @@ SORTED_COLUMNS = ("changed", "trace", "verdict", "busy", "gpu", "kernels", "step
 _NUMBERS = ("changed", "steps", "kernels", "busy", "size")
 
 
-class TracePicker(Picker["str | list[str]"]):
+MAX_SNIFFED_FILES = 4096
+"""Maximum files whose heads are looked at for a rank."""
+MAX_LISTED_SETS = 8
+"""Maximum runs with several ranks that are listed."""
+
+TraceChoice = str | list[str] | tuple[str, ...] | RankSetName | None
+"""A trace, a list of two to compare or of more to list, a tuple of several to compare with the first, or ranks."""
+
+
+class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
     """Traces to open, newest first: those given on the command line, or those found in a folder.
 
-    Dismissed with the path of one, or with those of two that are to be compared.
+    Above them stand runs of which there are several ranks. Dismissed with the path of one, with a list of two that are
+    to be compared, with a tuple of more that are marked, or with a set of ranks.
     """
 
     TITLE_TEXT = "Which trace?"
     PANE = "traces"
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.SPACE, "mark", "Mark the trace", "As A, B, C ...: A is compared with the others.", "mark"),
-        command(keys.COMPARE, "compare", "Compare", "A, the first that was marked, with the current one.", "compare"),
+        command(
+            keys.COMPARE, "compare", "Compare", "A with the current one; three and more that are marked.", "compare"
+        ),
         command(keys.RECORD, "record", "Record a new trace", "Of a workload, on this machine.", "record"),
+        command(
+            keys.PAN_LEFT, "attach", "Attach to a job that runs", "Takes a trace of a process that runs.", "attach"
+        ),
         command(keys.SORT, "sort", "Sort by the next column", "Numbers from the largest, the newest first.", "sort"),
         command(keys.REVERSE, "reverse", "Reverse the sort order"),
     ]
@@ -63,8 +79,31 @@ class TracePicker(Picker["str | list[str]"]):
             super().__init__()
             self.files = files
 
-    def __init__(self, paths: Sequence[str], trouble: str = "", title: str = "") -> None:
+    class RanksFound(Message):
+        """The folders hold runs with several ranks."""
+
+        def __init__(self, sets: list[tuple[RankSetName, str]], is_all: bool) -> None:
+            """Sets with what they are called; `is_all` where the folder is there for them."""
+            super().__init__()
+            self.sets, self.is_all = sets, is_all
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        trouble: str = "",
+        title: str = "",
+        opens_ranks: bool = False,
+        offers_ranks: bool = True,
+    ) -> None:
+        """`opens_ranks` opens a set of ranks at once, where the folder is there for it.
+
+        Without `offers_ranks` none is listed.
+        """
         super().__init__()
+        self._opens_ranks, self._offers_ranks = opens_ranks, offers_ranks
+        self._sets: list[tuple[RankSetName, str]] = []
+        """Runs with several ranks, with what they are called."""
+        self._listed_sets = 0
         self.paths = paths
         """Files and folders."""
         self._files: list[TraceFile] = []
@@ -93,6 +132,9 @@ class TracePicker(Picker["str | list[str]"]):
         row = self.query_one(TableView).row
         if row < 0:
             return
+        if isinstance(self.choices[row], RankSetName):
+            self._show_remark("A set of ranks is opened with enter; its ranks are compared there.")
+            return
         path, marked = str(self.choices[row]), self.marked
         if path in marked:
             marked.remove(path)
@@ -102,9 +144,17 @@ class TracePicker(Picker["str | list[str]"]):
         self._show_rows()
 
     def action_compare(self) -> None:
-        """Compare A, the first that was marked, with the current trace; on A itself with the second."""
+        """Compare A, the first that was marked, with the current trace; on A itself with the second.
+
+        Of more than two that are marked all are compared with A, in one table.
+        """
         row = self.query_one(TableView).row
+        if row >= 0 and isinstance(self.choices[row], RankSetName):
+            row = -1
         marked = self.marked
+        if len(marked) > 2:
+            self.dismiss(tuple(marked))
+            return
         others = marked[1:2] if row >= 0 and marked[:1] == [str(self.choices[row])] else []
         other = others or ([str(self.choices[row])] if row >= 0 and str(self.choices[row]) not in marked[:1] else [])
         if not marked or not other:
@@ -136,7 +186,9 @@ class TracePicker(Picker["str | list[str]"]):
         named = [
             f"{letter}: {home_path(Path(path))}" for letter, path in zip(ascii_uppercase, self.marked, strict=False)
         ]
-        how = "c compares it with another one" if len(named) == 1 else "c compares A with the row under the cursor"
+        how = {1: "c compares it with another one", 2: "c compares A with the row under the cursor"}.get(
+            len(named), "c compares them all with A"
+        )
         self._show_remark(f"{', '.join(named)}   {how}" if named else "")
 
     def _show_remark(self, words: str) -> None:
@@ -151,6 +203,13 @@ class TracePicker(Picker["str | list[str]"]):
 
         self.app.push_screen(WorkloadPicker(), self._recorded)
 
+    def action_attach(self) -> None:
+        """Choose processes that run, and take the trace of them."""
+        # Sockets are needed only once somebody attaches.
+        from tracetui.ui.recording.attach_picker import AttachPicker
+
+        self.app.push_screen(AttachPicker(), self._recorded)
+
     def _recorded(self, recorded: str | list[str] | None) -> None:
         if recorded is not None:
             self.dismiss(recorded)
@@ -158,21 +217,55 @@ class TracePicker(Picker["str | list[str]"]):
     @work(thread=True, exclusive=True)
     def look(self) -> None:
         """Find the traces."""
+        if self._opens_ranks and self._look_for_ranks():
+            return
         files: list[TraceFile] = []
         for path in map(Path, self.paths):
             listed = find_traces(path) if path.is_dir() else [trace_file(path)]
             files += [file for file in listed if file is not None]
         self.post_message(self.Listed(sorted(files, key=lambda file: -file.modified)))
+        if self._offers_ranks and not self._opens_ranks:
+            self._look_for_ranks()
+
+    def _look_for_ranks(self) -> bool:
+        """Find the runs with several ranks; whether the folder is there for them, and they are opened."""
+        found: list[str] = []
+        for path in map(Path, self.paths):
+            found += map(str, candidates(path)) if path.is_dir() else [str(path)]
+        found = sorted(path for path in found if path.endswith(SUFFIXES))[:MAX_SNIFFED_FILES]
+        if len(found) < 2:
+            return False
+        runs = sniffed_runs(found)
+        sets = [
+            (RankSetName(tuple(self.paths), RankOptions(run=number)), run.title)
+            for number, run in enumerate(runs.runs[:MAX_LISTED_SETS], 1)
+            if says_ranks(run)
+        ]
+        is_all = self._opens_ranks and is_rank_set(runs)
+        if sets:
+            self.post_message(self.RanksFound(sets, is_all))
+        return is_all
+
+    @on(RanksFound)
+    def _list_ranks(self, message: RanksFound) -> None:
+        """Open the ranks, or list them above the files."""
+        if message.is_all and self.is_active:
+            self.dismiss(message.sets[0][0])
+            return
+        self._sets = message.sets
+        self.choices = [*(name for name, _ in self._sets), *(str(file.path) for file in self._files)]
+        if self._files:
+            self._show_rows()
 
     @on(Listed)
     def _list(self, message: Listed) -> None:
         where = ", ".join(home_path(Path(path).absolute()) for path in self.paths[:3])
         note = (
-            f"There is no trace in {where} or below. A trace is a .json, .json.gz or .json.zst file. "
+            f"There is no trace in {where} or below. A trace is a .json or .pftrace file, plain or packed (.gz, .zst). "
             "Press r to record one."
         )
         self._files, self._note = message.files, note
-        self.choices = [str(file.path) for file in message.files]
+        self.choices = [*(name for name, _ in self._sets), *(str(file.path) for file in message.files)]
         cache = FactsCache()
         self._facts = {str(file.path): facts for file in self._files if (facts := cache.get(file)) is not None}
         self._show_rows()
@@ -197,31 +290,53 @@ class TracePicker(Picker["str | list[str]"]):
     def _show_rows(self) -> None:
         """List what is known, the cursor on the trace where it was."""
         view = self.query_one(TableView)
-        row = view.row if view.table is not None else -1
-        table = files_table(self._files, self._facts, self.marked)
-        order = sorted_rows(self._files, self._facts, self._sort, self._is_descending)
+        sets = len(self._sets)
+        # The sets may have been found since the rows were listed.
+        row = view.row + sets - self._listed_sets if view.table is not None and view.row >= 0 else -1
+        self._listed_sets = sets
+        table = files_table(self._files, self._facts, self.marked, [title for _, title in self._sets])
+        order = list(range(sets))
+        order += [sets + each for each in sorted_rows(self._files, self._facts, self._sort, self._is_descending)]
         cursor = order.index(row) if row in order else 0
         view.show(
             self.PANE, table, np.array(order, np.int64), cursor, (self._sort, self._is_descending), note=self._note
         )
 
 
-def files_table(files: Sequence[TraceFile], facts: Mapping[str, TraceFacts], marked: Sequence[str]) -> Table:
-    """What each trace is, as far as it is known, with its size and age."""
+def files_table(
+    files: Sequence[TraceFile], facts: Mapping[str, TraceFacts], marked: Sequence[str], sets: Sequence[str] = ()
+) -> Table:
+    """What each trace is, as far as it is known, with its size and age; before them the `sets` of ranks."""
     now = time.time()
     known = [facts.get(str(file.path), TraceFacts()) for file in files]
     letters = dict(zip(marked, ascii_uppercase, strict=False))
+    # What is not marked is blank beside what is.
+    unmarked = "" if any(str(file.path) in letters for file in files) else None
+    blank: list[str | None] = [None for _ in sets]
     return Table(
         (
-            texts(_MARK, [letters.get(str(file.path)) for file in files]),
-            texts(_TRACE, [clean(each) for each in names_of(files)]),
-            texts(_VERDICT, [None if each.verdict is None else clean(each.verdict) for each in known]),
-            texts(_BUSY, [None if each.busy_pct is None else rounded_percent(each.busy_pct) for each in known]),
-            texts(_CHANGED, [age(now - file.modified) for file in files]),
-            texts(_GPU, [None if each.gpu is None else clean(each.gpu) for each in known]),
-            texts(_KERNELS, [None if each.kernels is None else count(each.kernels) for each in known]),
-            texts(_STEPS, [None if each.steps is None else count(each.steps) for each in known]),
-            texts(_SIZE, [size(file.bytes) for file in files]),
+            texts(_MARK, [*(unmarked for _ in sets), *(letters.get(str(file.path), unmarked) for file in files)]),
+            texts(_TRACE, [clean(each) for each in (*sets, *names_of(files))]),
+            texts(
+                _VERDICT,
+                [
+                    *("ranks of one run" for _ in sets),
+                    *(None if each.verdict is None else clean(each.verdict) for each in known),
+                ],
+            ),
+            texts(
+                _BUSY, [*blank, *(None if each.busy_pct is None else rounded_percent(each.busy_pct) for each in known)]
+            ),
+            texts(_CHANGED, [*blank, *(age(now - file.modified) for file in files)]),
+            # The maker of the GPU says least of it.
+            texts(
+                _GPU,
+                [*blank, *(None if each.gpu is None else clean(each.gpu).removeprefix("NVIDIA ") for each in known)],
+            ),
+            # None of a trace without a GPU: it holds nothing about kernels.
+            texts(_KERNELS, [*blank, *(count(each.kernels) if each.kernels else None for each in known)]),
+            texts(_STEPS, [*blank, *(None if each.steps is None else count(each.steps) for each in known)]),
+            texts(_SIZE, [*blank, *(size(file.bytes) for file in files)]),
         )
     )
 

@@ -31,6 +31,9 @@ class BrowsedTrace(Protocol):
     step: int | None
     """Number of the step that the panes list, None for all of them."""
 
+    def show_sentence(self) -> None:
+        """Show at the top what holds back what is listed, or what is said about the range of time."""
+
     def select(self, row: int, jump: bool = False) -> None:
         """Select a slice; a jump can be undone."""
 

@@ -12,6 +12,7 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.drawing.name_cutting import cut_name
 from tracetui.errors import UsageError
 from tracetui.model.table import ColumnSpec, Table, texts
+from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import Kind, Trace
 from tracetui.safe_text import clean
 from tracetui.ui.trace.related_slices import chain_of, numbers, step_of
@@ -63,6 +64,19 @@ def offers_for(trace: Trace, step: int | None, selected: int) -> list[Offer]:
         offers = [_steps(number, current) for number in ordered[:1]] + offers
         offers += [_steps(number, current) for number in ordered[1:]]
     return offers + _runs(trace, selected)
+
+
+def range_offers(trace: Trace, time_range: TimeRange) -> list[Offer]:
+    """The comparisons offered for a range of time: with the time before and behind it, where the trace has as much."""
+    low, high = trace.window
+    before = TimeRange(time_range.start - time_range.length, time_range.start)
+    behind = TimeRange(time_range.end, time_range.end + time_range.length)
+    own, offers = f"@{time_range.text}", []
+    if before.start >= low:
+        offers.append(Offer(f"as much time before the range with {own}", (f"@{before.text}", own)))
+    if behind.end <= high:
+        offers.append(Offer(f"{own} with as much time behind it", (own, f"@{behind.text}")))
+    return offers
 
 
 def _steps(number: int, current: int) -> Offer:

@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracetui.analysis.comparing.sides.side import side
 from tracetui.analysis.linking.call_sites import SITES
 from tracetui.analysis.linking.frames import MODULE, function_of
 from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.modules import SEPARATOR
+from tracetui.analysis.modules import SEPARATOR, path_of
 from tracetui.errors import UsageError
 from tracetui.model.table import Table
 from tracetui.model.trace import Kind, Trace
@@ -48,7 +47,7 @@ def part_of_list(trace: Trace, panes: PaneList) -> MarkedPart | None:
         return _of_tree_row(trace, table, row, by)
     if by in _NAMED_GROUPS and panes.pane in ("kernels", "launches", "gaps"):
         name = table.columns[0].cell(row)
-        return None if name is None else _part(trace, str(name).rsplit(SEPARATOR, 1)[-1].removeprefix("backward of "))
+        return None if name is None else _of_path(trace, str(name).removeprefix("backward of "))
     return part_of_slice(trace, panes.view.slice_row)
 
 
@@ -75,11 +74,26 @@ def _of_tree_row(trace: Trace, table: Table, row: int, by: str | None) -> Marked
         return None
     if by == "call":
         return part_of_slice(trace, frame)
-    name = trace.name_of(frame)
-    return _part(trace, name.removeprefix(MODULE))
+    return _part(trace, _shortest(trace, trace.name_of(frame).removeprefix(MODULE), path_of(trace, frame, by)))
+
+
+def _of_path(trace: Trace, path: str) -> MarkedPart | None:
+    """The part of a group that is named by a function, or by a module with those around it."""
+    if SEPARATOR not in path:
+        return _part(trace, path)
+    return _part(trace, _shortest(trace, path.rsplit(SEPARATOR, 1)[-1], "/" + path.replace(SEPARATOR, "/")))
+
+
+def _shortest(trace: Trace, name: str, path: str) -> str:
+    """The name where it has the calls of the path alone, else the path, which says which of its namesakes is meant."""
+    calls = _runs(trace, path)
+    return name if len(calls) == 0 or np.array_equal(_runs(trace, name), calls) else path
 
 
 def _part(trace: Trace, scope: str) -> MarkedPart | None:
+    # What compares is imported when something is to be compared.
+    from tracetui.analysis.comparing.sides.side import side
+
     try:
         return MarkedPart(scope, len(side(trace, scope)))
     except UsageError:
@@ -87,6 +101,8 @@ def _part(trace: Trace, scope: str) -> MarkedPart | None:
 
 
 def _runs(trace: Trace, name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    from tracetui.analysis.comparing.sides.side import side
+
     try:
         return side(trace, name).row
     except UsageError:

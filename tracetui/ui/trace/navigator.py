@@ -13,6 +13,7 @@ from tracetui.model.viewpoint import Viewpoint
 from tracetui.ui.description.chain_lines import short_name
 from tracetui.ui.trace.browsed_trace import BrowsedTrace
 from tracetui.ui.trace.history import History, Mark, Marks
+from tracetui.ui.trace.range_selection import RangeSelection
 from tracetui.ui.trace.related_slices import (
     activities_of_step,
     busiest_stretch,
@@ -30,6 +31,7 @@ class Navigator:
         self.view = view
         self.history = History()
         self.marks = marks or Marks()
+        self.ranges = RangeSelection(view)
 
     @property
     def here(self) -> Viewpoint:
@@ -37,14 +39,16 @@ class Navigator:
         view = self.view
         event = int(view.trace.slices.event[view.selected]) if view.selected >= 0 else -1
         window = view.window
-        every = view.step is None and bool(view.steps)
+        ranges = self.ranges
+        every = view.step is None and (bool(view.steps) or ranges.kept is not None)
         viewpoint = Viewpoint(
-            view.step,
+            None if ranges.is_listed else view.step,
             view.panes.pane,
             event,
-            every_step=every,
+            every_step=every and not ranges.is_listed,
             steps_by=view.trace.steps_by,
             is_gap=view.gap >= 0,
+            time_range=ranges.kept,
         )
         if window is None:
             return viewpoint
@@ -80,9 +84,12 @@ class Navigator:
             view.step = None
         elif viewpoint.step in view.steps and viewpoint.steps_by in ("", view.trace.steps_by):
             view.step = viewpoint.step
+        self.ranges.visit(viewpoint.time_range, viewpoint.lists_range)
         if viewpoint.start_ns is not None:
             length = viewpoint.length_ns or (viewpoint.start_ns - view.window.start_ns if view.window else 1000.0)
             view.window = Window.over(viewpoint.start_ns, max(length, 1.0), view.lanes.cells)
+        elif viewpoint.time_range is not None:
+            self.ranges.fit()
         elif row >= 0 and gap < 0:
             view.lanes.reveal(row)
 

@@ -1,41 +1,50 @@
 """The panes of one trace as tabs, for the current step.
 
-Tables are built in a thread, the visible pane first, and kept by (pane, step, grouping). The list never
-selects anything by itself: it reports what the user moved to, and follows the selection.
+Tables are built in a thread, the visible pane first, and kept by (pane, step, grouping). The rest follows while no
+key is pressed, then the steps before and after, so that they are there when they are asked for. The list never selects
+anything by itself: it reports what the user moved to, and follows the selection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from textual import on, work
 from textual.message import Message
 from textual.reactive import reactive
-from textual.worker import get_current_worker
+from textual.worker import Worker, get_current_worker
 
 from tracetui.analysis.kernel_names import short_kernel
-from tracetui.analysis.linking.call_sites import SITES
-from tracetui.analysis.linking.frames import module_paths
+from tracetui.analysis.linking.call_sites import SITES, known_sites
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.modules import holders
 from tracetui.analysis.panes import PANES
-from tracetui.analysis.summary import counts
+from tracetui.analysis.summary import activity_counts
 from tracetui.drawing.group_names import named_groups
+from tracetui.drawing.text.crash_report import crash_message
 from tracetui.drawing.text.export import render
 from tracetui.drawing.text.origin import Extent
+from tracetui.drawing.text.pictures import list_picture
 from tracetui.drawing.text.summary_words import readable
 from tracetui.errors import TracetuiError
+from tracetui.model.interruption import Interrupted, interruptible
 from tracetui.model.quantities import count
 from tracetui.model.table import Table, TextKind
+from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
-from tracetui.ui.trace.related_slices import has_gpu
+from tracetui.ui.base.crash_safe_app import CrashSafeApp
+from tracetui.ui.trace.related_slices import has_gpu, numbers
 from tracetui.ui.trace.row_tree import RowTree
+from tracetui.ui.trace.slice_preparation import is_prepared, prepare_descriptions
 from tracetui.ui.widgets.bar_texts import Tab
-from tracetui.ui.widgets.tabbed_list import WAITING_NOTE, ListArrangement, OpenGroup, TabbedList
+from tracetui.ui.widgets.columns import ShownColumn, layout_of
+from tracetui.ui.widgets.details import WAITING_NOTE
+from tracetui.ui.widgets.tabbed_list import ListArrangement, OpenGroup, TabbedList
 from tracetui.ui.widgets.table_view import LEAF, TableView
 
 TABS = (
@@ -52,14 +61,18 @@ TABS = (
     "health",
     "roofline",
     "modules",
+    "serving",
+    "layers",
+    "counters",
+    "range",
 )
 """Panes with a tab, in order."""
 
-TAB_KEYS = dict(zip(TABS, (*"123456789", "M", "H", "R", "C"), strict=True))
+TAB_KEYS = dict(zip(TABS, (*"123456789", "M", "H", "R", "C", "S", "L", "K", "T"), strict=True))
 """The key of each tab."""
 
-WHOLE_TRACE_PANES = ("steps", "summary", "health")
-"""Panes that always speak of the whole trace."""
+WHOLE_TRACE_PANES = ("steps", "serving", "summary", "health")
+"""Panes that speak of the whole trace whatever the step; health also where a range of time is listed."""
 
 DETAILED_COLUMNS: dict[str, tuple[str, ...]] = {
     "gaps": ("cause", "shares", "cpu_doing"),
@@ -68,14 +81,16 @@ DETAILED_COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """Columns too long for a list, by pane: the details show those of the current row."""
 OPENED_GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
-    "kernels": dict.fromkeys(("name", "op", "family", "annotation", "stream", "graph", *SITES), ()),
+    "kernels": dict.fromkeys(
+        ("name", "op", "family", "purpose", "library", "annotation", "stream", "graph", *SITES), ()
+    ),
     "launches": dict.fromkeys(("name", "op", "stream", *SITES), ()),
     "occupancy": {"op": ("kernel",)},
     "gaps": dict.fromkeys(("cause", *SITES), ()),
     "memory": {"op": ("device",), "device": ()},
 }
 """Groupings of which a group can be opened, by pane: single rows have its first column too, and those named here."""
-UNTIMED_PANES = ("modules", "findings", "health", "summary")
+UNTIMED_PANES = ("modules", "serving", "layers", "findings", "health", "summary", "counters", "range")
 """Panes that are not in the order of time: the cursor stays where it was left."""
 
 TIMED_PANES = ("kernels", "launches", "gaps")
@@ -85,11 +100,21 @@ UNKNOWN_LENGTH = 1000
 LONGEST_FIRST = ("dur_us", True)
 """How gaps are sorted at first: column, and whether the largest comes first."""
 
-MAX_KEPT_TABLES = 100
-"""Maximum tables kept; the oldest go first."""
+MAX_KEPT_TABLES = 150
+"""Maximum tables kept; those that were listed the longest ago go first."""
+EARLY_PANES = ("findings", "gaps")
+"""Panes that are built before the others: the sentence at the top and the colours of idle time come with them."""
+STEPS_AHEAD = (1, -1)
+"""Which steps are built before they are asked for, counted from the one that is listed."""
+QUIET_SECONDS = 0.15
+"""Seconds without a key after which what is not on screen is worked out."""
+PAUSE_SECONDS = 0.01
+"""Seconds between two looks at whether keys have come."""
+RESHAPED_PANES = ("findings", "range", "summary", "modules")
+"""Panes whose tables are made readable for the screen, each of which gets columns of its own."""
 
-TableKey = tuple[str, int | None, str | None]
-"""Pane, step number and grouping."""
+TableKey = tuple[str, Part | None, str | None]
+"""Pane, the number of a step or a range of time, and grouping."""
 
 
 class PaneList(TabbedList):
@@ -105,6 +130,11 @@ class PaneList(TabbedList):
         key: TableKey
         table: Table | None
         note: str = ""
+        columns: list[ShownColumn] = field(default_factory=list)
+        """The measured columns of the table; none where it is shown as another one."""
+
+    class Prepared(Message):
+        """What descriptions of slices are made of is there."""
 
     @dataclass
     class Summed(Message):
@@ -127,8 +157,12 @@ class PaneList(TabbedList):
         self.arrangements["gaps"] = ListArrangement(*LONGEST_FIRST)
         if len(steps(trace)) == 0:
             self.arrangements["steps"] = ListArrangement(by="source")
-        if not len(module_paths(trace).texts):
+        if "module" not in known_sites(trace):
             self.arrangements["modules"] = ListArrangement(by="function")
+        self.time_range: TimeRange | None = None
+        """The range of time that the pane of this name sums up."""
+        self._is_range_listed = False
+        """Whether all panes list only what ran in it."""
         self._trees: dict[TableKey, RowTree] = {}
         self._tables: dict[TableKey, Table | str] = {}
         self._is_started = False
@@ -136,8 +170,11 @@ class PaneList(TabbedList):
         """The longest list when it was last told."""
         self._is_row_due = False
         """Whether the first row is to be selected once it is listed."""
+        self._due_slice = -1
+        """The slice whose row gets the cursor as soon as rows are listed."""
         self._followed_slices: Sequence[int] = ()
         self._followed_names: Sequence[str] = ()
+        self.details.is_waiting = not is_prepared(trace)
         self._follows_gap = False
         """Whether the gap before the first followed slice is selected, and not that slice."""
 
@@ -174,8 +211,41 @@ class PaneList(TabbedList):
         """What the rows of the current pane can be grouped by in this trace."""
         return PANES[self.pane].offered(self.trace)
 
+    @property
+    def part(self) -> Part | None:
+        """What is listed: a range of time, a step, or everything."""
+        return self.time_range if self._is_range_listed else self.step
+
+    @property
+    def listed_part(self) -> Part | None:
+        """What the current pane lists; None for everything."""
+        return self._key(self.pane)[1]
+
+    @property
+    def range_headline(self) -> str:
+        """What ran in the range of time, in a sentence; empty until that is known."""
+        table = self._tables.get(self._key("range"))
+        return table.headline if isinstance(table, Table) else ""
+
+    def watch_pane(self, old: str, new: str) -> None:
+        """Show another tab; where it is not built yet, it comes before all others."""
+        super().watch_pane(old, new)
+        if self._is_started and self._key(new) not in self._tables:
+            self._build()
+
     def watch_step(self) -> None:
-        """List another step."""
+        """List another step, unless a range of time is listed."""
+        if not self._is_range_listed:
+            self._list_anew()
+
+    def list_range(self, time_range: TimeRange | None, is_listed: bool) -> None:
+        """Sum up a range of time, and list in all panes only what ran in it."""
+        before = self.time_range, self.part
+        self.time_range, self._is_range_listed = time_range, is_listed and time_range is not None
+        if (self.time_range, self.part) != before:
+            self._list_anew()
+
+    def _list_anew(self) -> None:
         self._cursors.clear()
         if self._is_started:
             self._build()
@@ -205,6 +275,12 @@ class PaneList(TabbedList):
             self.view.announce_row()
         else:
             self._show(0)
+
+    def list_step_sources(self, used: int) -> None:
+        """List what can count as a step, with the cursor on the source whose first run is the slice `used`."""
+        self.open_tab("steps")
+        self._due_slice = used
+        self.arrange_by(replace(self.arrangement, by="source", sort=None, filter=""))
 
     @property
     def lists_gaps(self) -> bool:
@@ -283,7 +359,7 @@ class PaneList(TabbedList):
         arrangement, listed = self.arrangement, self.view.order
         rows = listed[:most] if row is None else np.array([row], np.int64)
         extent = Extent(
-            None if self.pane in WHOLE_TRACE_PANES else self.step,
+            self.listed_part,
             arrangement.by,
             self._kept_words() if row is None else "",
             len(listed) if row is None else None,
@@ -304,54 +380,140 @@ class PaneList(TabbedList):
     @on(Built)
     def _take(self, message: Built) -> None:
         message.stop()
+        self._tables.pop(message.key, None)
         while len(self._tables) >= MAX_KEPT_TABLES:
             self._tables.pop(next(iter(self._tables)))
         self._tables[message.key] = message.note if message.table is None else message.table
-        if message.key[0] == "summary" and message.table is not None:
+        pane, _, by = message.key
+        if message.table is not None and message.columns:
+            self.view.keep_layout(pane, message.table, by, message.columns)
+        if message.key[:2] == ("summary", None) and message.table is not None:
             self.post_message(self.Summed(message.table))
-        if message.key == self._key("findings"):
+        if message.key in (self._key("findings"), self._key("range")):
             self.post_message(self.Judged())
-        if message.key[0] == "gaps" and message.table is not None:
+        if pane == "gaps" and message.table is not None:
             self.post_message(self.Explained())
+        self._tell_length()
+        if message.key == self._key(self.pane):
+            self._show(self._cursors.get(self.pane, 0))
+        elif message.key == self._key(pane):
+            self._show_tabs()
+
+    @on(Prepared)
+    def _describe(self, message: Prepared) -> None:
+        message.stop()
+        self.details.end_waiting()
+
+    def _tell_length(self) -> None:
+        """Tell when the lists that go with the timeline have another length, once that is known."""
         if self._measured != self.longest < UNKNOWN_LENGTH:
             self._measured = self.longest
             self.post_message(self.Measured())
-        if message.key == self._key(self.pane):
-            self._show(self._cursors.get(self.pane, 0))
-        else:
-            self._show_tabs()
 
     def _key(self, pane: str) -> TableKey:
-        return pane, None if pane in WHOLE_TRACE_PANES else self.step, self.arrangements[pane].by
+        part = self.part
+        if pane == "range" and self.time_range is not None:
+            part = self.time_range
+        return self._key_of(pane, part)
+
+    def _key_of(self, pane: str, part: Part | None) -> TableKey:
+        """The table that a pane shows where a step or a range of time is listed."""
+        if pane == "health" or (pane in WHOLE_TRACE_PANES and not self._is_range_listed):
+            part = None
+        return pane, part, self.arrangements[pane].by
 
     def _build(self) -> None:
         """Have the missing tables of this step built, the visible one first."""
-        panes = [self.pane, *(name for name in TABS if name != self.pane)]
-        missing = [self._key(pane) for pane in panes if self._key(pane) not in self._tables]
+        panes = [self.pane, *EARLY_PANES, *TABS]
+        wanted = [self._key(pane) for pane in panes if pane == self.pane or pane != "range" or self.time_range]
+        for key in wanted:
+            if key in self._tables:
+                # To the end of the order: it is not the next to go.
+                self._tables[key] = self._tables.pop(key)
+        missing = [key for key in dict.fromkeys(wanted) if key not in self._tables]
+        ahead = [key for key in self._keys_ahead(panes) if key not in self._tables]
         if self._key(self.pane) not in missing:
             self._show(self._cursors.get(self.pane, 0))
         else:
             # The rows of before stay until the new ones are there: a blink would be all there is to see.
             self._show_tabs()
-        if missing:
-            self._build_tables(missing)
-        if self._key("findings") not in missing:
+        if missing or ahead or self.details.is_waiting:
+            urgent = missing[:1] if self._key(self.pane) in missing else []
+            self._build_tables(urgent, [key for key in [*missing, *ahead] if key not in urgent])
+        self._tell_length()
+        if self._key("range" if self._is_range_listed else "findings") not in missing:
             self.post_message(self.Judged())
 
+    def _keys_ahead(self, panes: Iterable[str]) -> list[TableKey]:
+        """The tables of the steps that are likely to be asked for next."""
+        every = numbers(self.trace)
+        if self._is_range_listed or self.step not in every:
+            return []
+        index = every.index(self.step)
+        ahead = [every[index + by] for by in STEPS_AHEAD if 0 <= index + by < len(every)]
+        keys = [self._key_of(pane, number) for number in ahead for pane in panes if pane != "range"]
+        return list(dict.fromkeys(key for key in keys if key[1] is not None))
+
     @work(thread=True, exclusive=True, group="panes")
-    def _build_tables(self, keys: list[TableKey]) -> None:
+    def _build_tables(self, urgent: list[TableKey], others: list[TableKey]) -> None:
+        """Build tables: those on screen at once, the others as long as no key is pressed."""
         worker = get_current_worker()
-        for pane, step, by in keys:
-            if worker.is_cancelled:
-                return
-            table, note = None, ""
-            try:
-                table = PANES[pane].build(self.trace, step=step, by=by)
-                # The tabs ask for these on the event loop, where they must not be made.
-                counts(self.trace, step)
-            except TracetuiError as error:
-                note = str(error)
-            self.post_message(self.Built((pane, step, by), table, note))
+
+        def is_wanted() -> bool:
+            return not worker.is_cancelled
+
+        try:
+            for keys, goes_on in ((urgent, is_wanted), (others, self._once_quiet(worker))):
+                with interruptible(goes_on):
+                    for key in keys:
+                        if not goes_on():
+                            return
+                        self.post_message(self._built(key))
+                    if self.details.is_waiting:
+                        self._prepare()
+        except Interrupted:
+            return
+
+    def _once_quiet(self, worker: Worker[None]) -> Callable[[], bool]:
+        """A function that waits while keys come, and returns whether the worker is to go on."""
+        app = self.app
+
+        def wait() -> bool:
+            while not worker.is_cancelled and isinstance(app, CrashSafeApp):
+                if time.monotonic() - app.last_key >= QUIET_SECONDS:
+                    break
+                time.sleep(PAUSE_SECONDS)
+            return not worker.is_cancelled
+
+        return wait
+
+    def _built(self, key: TableKey) -> Built:
+        """A table with its columns measured; where it cannot be built, the sentence that says why."""
+        pane, part, by = key
+        try:
+            table = PANES[pane].build(self.trace, step=part, by=by)
+            # The tabs ask for these on the event loop, where they must not be made.
+            activity_counts(self.trace, part)
+            reshaped = pane in RESHAPED_PANES or by is not None
+            return self.Built(key, table, columns=[] if reshaped else layout_of(pane, table, by))
+        except TracetuiError as error:
+            return self.Built(key, None, str(error))
+        except Interrupted:
+            raise
+        except Exception as error:
+            # A defect of one analysis is no reason to lose the others, and what is on screen.
+            return self.Built(key, None, crash_message(error).removeprefix("tracetui: "))
+
+    def _prepare(self) -> None:
+        """Work out what descriptions of slices are made of; a defect in it is one of the description that meets it."""
+        try:
+            prepare_descriptions(self.trace)
+        except Interrupted:
+            raise
+        except Exception as error:
+            # The report is written here: the description says where it meets the same defect.
+            crash_message(error)
+        self.post_message(self.Prepared())
 
     def _missing_note(self) -> str:
         note = self._tables.get(self._key(self.pane))
@@ -365,7 +527,7 @@ class PaneList(TabbedList):
         return table.headline or table.note or f"Nothing to list: {PANES[self.pane].help}"
 
     def _readable(self, table: Table) -> Table:
-        if self.pane == "findings":
+        if self.pane == "findings" or (self.pane == "range" and self._is_range_listed):
             # The headline stands at the top of the screen.
             return replace(table, headline="")
         tree = self.row_tree
@@ -386,10 +548,13 @@ class PaneList(TabbedList):
                 if text:
                     is_sentence = column.spec.text is TextKind.PROSE
                     sentences.append(clean(str(text) if is_sentence else f"{column.spec.heading}: {text}"))
-        self.details.show_sentences(tuple(sentences), view.table if self.pane == "roofline" else None)
+        self.details.show_sentences(tuple(sentences), list_picture(self.pane, arrangement.by, view.table))
 
     def _rows_listed(self) -> None:
         self._place_cursor()
+        if self._due_slice >= 0 and self.view.table is not None:
+            self.view.put_cursor_on_slice(self._due_slice)
+            self._due_slice = -1
         if self._is_row_due:
             self._is_row_due = False
             self.view.announce_row()
@@ -405,7 +570,7 @@ class PaneList(TabbedList):
         elif self.lists_gaps and not self._follows_gap and self.arrangement.sort == LONGEST_FIRST[0]:
             # Kernels do not come in this order: the cursor stays on the longest, or where it was left.
             view.located = False
-        elif self.pane == "findings":
+        elif self.pane in ("findings", "range"):
             # The most severe is on top: a finding that is about the selection by chance is no reason to leave it.
             view.located = view.slice_row >= 0 and view.slice_row in self._followed_slices[:1]
         elif self._followed_slices:
@@ -443,7 +608,14 @@ class PaneList(TabbedList):
             self.view.put_cursor(int(np.argmin(distance)))
 
     def _tabs(self) -> Sequence[Tab]:
-        return [Tab(name, PANES[name].title, self._count(name), TAB_KEYS[name], self._is_empty(name)) for name in TABS]
+        offered = (
+            name
+            for name in TABS
+            if name == self.pane or (PANES[name].is_offered(self.trace) and (name != "range" or self.time_range))
+        )
+        return [
+            Tab(name, PANES[name].title, self._count(name), TAB_KEYS[name], self._is_empty(name)) for name in offered
+        ]
 
     def _is_empty(self, name: str) -> bool:
         table = self._tables.get(self._key(name))
@@ -459,8 +631,12 @@ class PaneList(TabbedList):
             # Of another tab it is not known how many rows fit until it is listed.
             return f"{count(len(self.view.order))}{by}" if name == self.pane else ""
         if name == "kernels" and not by:
-            in_step = counts(self.trace, self.step)
+            in_step = activity_counts(self.trace, self.part)
             kernels, others = in_step["kernels"], in_step["copies"]
             if others and kernels + others == len(table):
                 return f"{count(kernels)}+{count(others)}"
+        if name == "health" and not by:
+            # A check that is fine is listed, and nothing to look at.
+            found = int(np.sum(table["count"].values.astype(np.int64) > 0))
+            return count(found) if found else ""
         return f"{count(len(table))}{by}" if len(table) else ""

@@ -14,15 +14,18 @@ from tracetui.analysis.linking.first_view import (
     stretch_of_step,
 )
 from tracetui.analysis.linking.frames import is_own
+from tracetui.analysis.linking.graph_dependencies import dependencies, launch_of_node
 from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.step_kinds import kind_words
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64
-from tracetui.model.trace import GPU_WORK, Kind, LaneKind, Trace
+from tracetui.model.trace import GPU_WORK, GRAPH_NODES, Kind, LaneKind, Trace
 
 __all__ = [
     "busiest_stretch",
     "chain_of",
     "dur_of_step",
+    "kind_of_step",
     "first_of_step",
     "first_step",
     "has_gpu",
@@ -58,7 +61,9 @@ def lit_with(trace: Trace, row: int) -> frozenset[int]:
     linked = links(trace)
     kind = int(trace.slices.kind[row])
     if kind in GPU_WORK:
-        rows = [linked.launch_of(row), linked.owner_of(row)]
+        rows = [linked.launch_of(row), linked.owner_of(row), *_depending(trace, row)]
+    elif kind in GRAPH_NODES:
+        rows = [launch_of_node(trace, row), *_depending(trace, row)]
     elif kind == Kind.RUNTIME:
         rows = [linked.owner_of(row), *linked.kernels_of(row)[:MAX_LIT].tolist()]
     else:
@@ -67,6 +72,12 @@ def lit_with(trace: Trace, row: int) -> frozenset[int]:
         activities = linked.launched[linked.bounds[first] : linked.bounds[last]][:MAX_LIT]
         rows = [*below.tolist(), *activities.tolist()]
     return frozenset(rows) - {-1, row}
+
+
+def _depending(trace: Trace, row: int) -> list[int]:
+    """The nodes of a graph that a node waited for, and those that waited for it."""
+    edges = dependencies(trace)
+    return [*edges.needed_by(row)[:MAX_LIT].tolist(), *edges.waiting_for(row)[:MAX_LIT].tolist()]
 
 
 def chain_of(trace: Trace, row: int) -> list[int]:
@@ -119,6 +130,11 @@ def dur_of_step(trace: Trace, number: int) -> int:
     known = steps(trace)
     index = int(known.labelled(number)[0])
     return int(known.end[index] - known.start[index])
+
+
+def kind_of_step(trace: Trace, number: int) -> str:
+    """What the step of a server did, in words; empty for any other step."""
+    return kind_words(trace, int(steps(trace).labelled(number)[0]))
 
 
 def first_of_step(trace: Trace, number: int) -> int:

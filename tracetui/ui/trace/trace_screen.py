@@ -90,13 +90,6 @@ class TraceScreen(SizedScreen):
             return self.is_over_another or bool(getattr(self.app, "has_list", False))
         return self.is_over_another if action == "leave_below" else True
 
-    def action_leave(self) -> None:
-        """Back to the screen below, or to the list."""
-        if self.is_over_another:
-            self.app.pop_screen()
-        else:
-            self.app.call_later(self.app.run_action, "app.traces")
-
     def action_leave_below(self) -> None:
         """Back to the screen below."""
         self.app.pop_screen()
@@ -132,7 +125,9 @@ class TraceScreen(SizedScreen):
             self.view.notice(f"Marked {', '.join(names)}: {then}.")
 
     def _current_part(self) -> MarkedPart | None:
-        view = self.view
+        view, kept = self.view, self.view.ranges.kept
+        if kept is not None and (view.lanes.has_focus or view.panes.pane == "range"):
+            return MarkedPart(f"@{kept.text}", 1)
         if view.lanes.has_focus:
             return part_of_slice(self.trace, view.selected)
         return part_of_list(self.trace, view.panes)
@@ -155,7 +150,7 @@ class TraceScreen(SizedScreen):
         if self._compare_marked():
             return
         # The picker is needed only once it is asked for.
-        from tracetui.ui.trace.compare_picker import OTHER_TRACE, ComparePicker, offers_for
+        from tracetui.ui.trace.compare_picker import OTHER_TRACE, ComparePicker, offers_for, range_offers
 
         def take(choice: tuple[str, str] | None) -> None:
             if choice == OTHER_TRACE:
@@ -164,4 +159,5 @@ class TraceScreen(SizedScreen):
                 self.post_message(CompareAsked(SideName(self.path, choice[0]), SideName(self.path, choice[1])))
 
         view = self.view
-        self.app.push_screen(ComparePicker(offers_for(self.trace, view.step, view.selected)), take)
+        offers = range_offers(self.trace, view.ranges.kept) if view.ranges.kept is not None else []
+        self.app.push_screen(ComparePicker([*offers, *offers_for(self.trace, view.step, view.selected)]), take)

@@ -8,11 +8,11 @@ The commands of a trace view, each declared once; what they do is `TraceView.act
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
@@ -24,28 +24,34 @@ from tracetui.analysis.idle.gaps import doing, idle_part_blocks
 from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.linking.call_sites import SITES
 from tracetui.analysis.linking.chains import follow, follow_back
+from tracetui.analysis.linking.step_sources import low_coverage, steps_label
+from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.operators.captured_ops import CAPTURED_OP
 from tracetui.analysis.panes import PANES
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.table import Table
+from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.description.chain_lines import short_name
 from tracetui.ui.description.gap_description import describe_gap
-from tracetui.ui.trace.export_actions import export_pane, send_row, send_view
+from tracetui.ui.trace.export_actions import export_pane, send_row, send_view, write_range
 from tracetui.ui.trace.gap_selection import gap_beside, lit_with_gap, shaded_gap, stretch_around
 from tracetui.ui.trace.history import Marks
 from tracetui.ui.trace.navigator import Navigator
 from tracetui.ui.trace.pane_list import TAB_KEYS, PaneList
+from tracetui.ui.trace.range_selection import NO_RANGE, RangeSelection
 from tracetui.ui.trace.related_slices import (
     chain_of,
     dur_of_step,
     first_of_step,
     has_gpu,
     kernel_from,
+    kind_of_step,
     lit_with,
     numbers,
     step_of,
@@ -78,6 +84,10 @@ TRACE_COMMANDS: list[BindingType] = [
     *SEARCH_COMMANDS,
     command(keys.ALL_STEPS, "all_steps", "List all steps, or one", "Of all steps, or only of the selection's step."),
     command(keys.STEPS_BY, "steps_by", "What counts as a step", "Lists everything that repeats; enter chooses."),
+    command(keys.RANGE, "range", "Range of time", "Begins at the selection, and moving extends it.", "range"),
+    command(keys.ENTER, "keep_range", "Keep the range", "The panes then list what ran in it."),
+    command(keys.IN_RANGE, "in_range", "List only the range", "What ran in the range of time, or everything."),
+    command(keys.CUT, "cut_range", "Cut the range", "Writes what is open in it as a smaller trace."),
     command(keys.MARK, "mark", "Mark this view", "Or remove the mark of the selection."),
     command(keys.MARKS, "marks", "List of marks"),
     *(command(keys.tab_key(key), f"tab('{name}')", f"Pane {name}", PANES[name].help) for name, key in TAB_KEYS.items()),
@@ -179,6 +189,18 @@ class TraceView(SearchableView):
         if is_other_kind:
             self._show_selection()
 
+    @property
+    def ranges(self) -> RangeSelection:
+        """The range of time."""
+        return self.navigator.ranges
+
+    def show_sentence(self) -> None:
+        """Show at the top what holds back what is listed, or what is said about the range of time."""
+        sentence = self.ranges.sentence or self.panes.headline
+        if sentence != self.headline.sentence:
+            self.headline.sentence = sentence
+            self.call_after_refresh(self.share_height)
+
     def watch_selected(self, row: int) -> None:
         """Everything follows the selection."""
         if self.gap >= 0 and int(idleness(self.trace).after[self.gap]) != row:
@@ -202,8 +224,12 @@ class TraceView(SearchableView):
         if self.step is not None and number is not None:
             self.step = number
         near = [row, *sorted(lit)[:20], *reversed(chain)] if row >= 0 else []
-        near = [row] if gap >= 0 else near
-        self.panes.follow(near, [trace.name_of(each) for each in near], gap >= 0)
+        if gap >= 0:
+            # What the launch was in says nothing about the gap, but for the step.
+            near = [row, *(each for each in chain if each in steps(trace).row)]
+        names = near if gap < 0 else near[:1]
+        self.panes.follow(near, [trace.name_of(each) for each in names], gap >= 0)
+        self.ranges.follow_selection()
 
     def watch_window(self, window: Window | None) -> None:
         """Lanes and minimap show the window."""
@@ -231,6 +257,7 @@ class TraceView(SearchableView):
         """Fit lines and lanes to the new size."""
         self.share_height()
         self._show_header()
+        self._show_steps()
         self.hints.show_hints()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -243,6 +270,10 @@ class TraceView(SearchableView):
             return self.selected >= 0
         if action == "back":
             return bool(self.navigator.history.viewpoints)
+        if action == "keep_range":
+            return self.ranges.open_range is not None
+        if action in ("in_range", "cut_range"):
+            return self.ranges.kept is not None
         return super().check_action(action, parameters)
 
     @property
@@ -263,6 +294,10 @@ class TraceView(SearchableView):
             return "Nothing is selected that has a link to follow."
         if action == "back":
             return "There is no jump to undo."
+        if action in ("in_range", "cut_range"):
+            return NO_RANGE
+        if action == "keep_range":
+            return keys.where_it_works("enter", None, ("list", "details"))
         return super().reason(action)
 
     def action_kernel(self, direction: int) -> None:
@@ -271,7 +306,8 @@ class TraceView(SearchableView):
             self._walk_gaps(direction)
             return
         arrangement = self.panes.arrangement
-        is_part = bool(arrangement.filter or arrangement.group) and not self.panes.groups_names
+        is_part = bool(arrangement.filter or arrangement.group or self.ranges.is_listed)
+        is_part &= not self.panes.groups_names
         if self.panes.pane == "kernels" and is_part:
             self.panes.view.action_move(direction)
             return
@@ -319,8 +355,11 @@ class TraceView(SearchableView):
         self._point_at(first_of_step(self.trace, number))
 
     def action_all_steps(self) -> None:
-        """List all steps, or only that of the selection."""
-        if self.step is not None:
+        """List all steps, or only that of the selection; after a range of time all of them."""
+        if self.ranges.is_listed:
+            self.ranges.list_range(False)
+            self.step = None
+        elif self.step is not None:
             self.step = None
         else:
             self.step = step_of(self.trace, self.selected) or self.steps[0]
@@ -328,8 +367,7 @@ class TraceView(SearchableView):
     def action_steps_by(self) -> None:
         """List what can count as a step."""
         self.navigator.leave(to_part=True)
-        self.panes.open_tab("steps")
-        self.panes.arrange_by(replace(self.panes.arrangement, by="source", sort=None, filter=""))
+        self.panes.list_step_sources(int(steps(self.trace).row[0]) if self.steps else -1)
         self.give_keys(self.panes.view)
 
     def action_follow(self, direction: int) -> None:
@@ -350,6 +388,55 @@ class TraceView(SearchableView):
         if not self.navigator.back():
             # What was left is where the user is: a key was pressed that went nowhere.
             self.notice(self.reason("back"))
+
+    @property
+    def can_clear(self) -> bool:
+        """Whether there is a level to go back from, a range of time among them."""
+        return self.ranges.marked is not None or super().can_clear
+
+    def action_clear(self) -> None:
+        """Drop the range that is being drawn; else go back one level, the kept range being one."""
+        is_next = self.ranges.open_range is not None or not (self.is_covered or self.finder.is_set)
+        if not (is_next and self.ranges.drop()):
+            super().action_clear()
+
+    def action_range(self) -> None:
+        """Begin a range of time, or keep the one that is being drawn."""
+        if self.ranges.open_range is None:
+            self.ranges.begin()
+        else:
+            self.action_keep_range()
+
+    def action_keep_range(self) -> None:
+        """Keep the range of time and show what ran in it."""
+        self.navigator.leave(to_part=True)
+        self.ranges.keep()
+        self.action_tab("range")
+
+    def action_in_range(self) -> None:
+        """List only what ran in the range of time, or everything."""
+        self.ranges.list_range(not self.ranges.is_listed)
+
+    def action_cut_range(self) -> None:
+        """Write the range of time as a trace of its own."""
+        if self.ranges.kept is not None:
+            self.notice("Writing the range of time ...")
+            self._write_range(self.ranges.kept)
+
+    @work(thread=True, exclusive=True, group="cut")
+    def _write_range(self, time_range: TimeRange) -> None:
+        notice = write_range(self.trace, time_range)
+        self.app.call_from_thread(self.notice, *notice)
+
+    @on(LanesView.RangeMoved)
+    def _move_range(self) -> None:
+        self.ranges.move_end()
+
+    @on(LanesView.RangeDrawn)
+    def _draw_range(self, message: LanesView.RangeDrawn) -> None:
+        self.ranges.draw(message.start, message.end)
+        if message.is_done:
+            self.action_keep_range()
 
     def action_mark(self) -> None:
         """Mark this viewpoint, or unmark it."""
@@ -375,7 +462,7 @@ class TraceView(SearchableView):
 
     def action_export(self) -> None:
         """Write the pane to a file."""
-        self.notice(*export_pane(self.panes, self.trace, self.step))
+        self.notice(*export_pane(self.panes, self.trace))
 
     @on(LanesView.Selected)
     def _select_in_lanes(self, message: LanesView.Selected) -> None:
@@ -436,6 +523,9 @@ class TraceView(SearchableView):
 
     @on(TableView.RowChosen)
     def _go_into(self, message: TableView.RowChosen) -> None:
+        if self.ranges.open_range is not None:
+            self.action_keep_range()
+            return
         table = message.table
         if table is None or table is not message.view.table:
             # Another pane was opened in the same burst of keys.
@@ -445,7 +535,10 @@ class TraceView(SearchableView):
             return
         if self.panes.open_group(message.row) or self.panes.toggle_row(message.row):
             return
-        if self.panes.pane in ("ops", "views") and not {"input_shapes", *SITES}.intersection(table.column_names):
+        # What was captured into a graph is not in this trace: only its kernels are.
+        is_captured = "kind" in table and table["kind"].cell(message.row) == CAPTURED_OP
+        by_name = not is_captured and not {"input_shapes", *SITES}.intersection(table.column_names)
+        if self.panes.pane in ("ops", "views") and by_name:
             self.finder.go_into(str(table.columns[0].cell(message.row)))
         elif self.panes.pane == "steps":
             self.navigator.leave()
@@ -485,7 +578,7 @@ class TraceView(SearchableView):
 
     @on(PaneList.Judged)
     def _show_headline(self) -> None:
-        self.headline.sentence = self.panes.headline
+        self.headline.sentence = self.ranges.sentence or self.panes.headline
         self.call_after_refresh(self.share_height)
 
     @on(PaneList.Explained)
@@ -506,12 +599,24 @@ class TraceView(SearchableView):
             self.show_step(int(message.key))
 
     def _fit(self, row: int) -> None:
+        """Show a slice with as much before and behind it, but nothing outside the trace where that is long enough."""
         start, end = int(self.trace.slices.start[row]), int(self.trace.slices.end[row])
-        self.window = Window.fit(start, end, self.lanes.cells, 1.0)
+        cells = self.lanes.cells
+        self.window = Window.fit(start, end, cells, 1.0).without_void(*self.lanes.reach, cells)
 
     def _show_header(self) -> None:
         self.query_one("#header", Bar).parts = header_parts(self.trace, self._summary, self.size.width - 2)
 
     def _show_steps(self) -> None:
         took = dur_of_step(self.trace, self.step) if self.step is not None else 0
-        self.query_one("#steps", Bar).parts = step_parts(self.steps, self.step, took, self.trace.steps_by)
+        kind = kind_of_step(self.trace, self.step) if self.step is not None else ""
+        covered = low_coverage(self.trace)
+        self.query_one("#steps", Bar).parts = step_parts(
+            self.steps,
+            self.step,
+            took,
+            self.size.width - 2,
+            steps_label(self.trace),
+            kind,
+            f"covers only {covered}" if covered else "",
+        )

@@ -16,7 +16,9 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tracetui.ui.base.text_cutting import CUT, cut_line
+from tracetui.drawing.name_cutting import CUT
+from tracetui.ui.base.text_cutting import cut_line
+from tracetui.ui.widgets.cached_style import CachedStyle
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class BarPart:
     """Sent when it is clicked; nothing happens without one."""
 
 
-class Bar(Widget):
+class Bar(CachedStyle, Widget):
     """A line of parts; what does not fit is cut on the right, never within a number."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from textual.dom import DOMNode
 
 from tracetui.drawing.format import shorten
@@ -21,12 +22,23 @@ ALWAYS_SHOWN = ("parts", "back", "help", "quit")
 """Hints for which there is always room: how to get about, and away."""
 MIN_LABEL_LETTERS = 16
 """Letters of the file's name that are always in the header."""
+STEPS_BY = "   by "
+"""Stands before the words for what counts as a step."""
+MIN_SOURCE_CELLS = 12
+"""Cells of these words that there always are."""
+READABLE_SOURCE_CELLS = 24
+"""Cells of them for which numbers of steps give way."""
+MOST_NUMBERS = 7
+"""Maximum numbers of steps on the line of the steps."""
+FEWEST_NUMBERS = 3
+"""Numbers of steps on a line that is too short for what counts as one."""
 
 
 def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPart, ...]:
     """The header: file, marks of damage, device and runtime, and the sums of the summary once it is there.
 
-    Where the line is short the name of the file gives way, down to a few letters, then device and runtime.
+    Nothing is said before that which the sums would replace. Where the line is short the name of the file gives way,
+    down to a few letters, then device and runtime.
     """
     facts = {str(row["key"]): row["value"] for row in summary.rows()} if summary is not None else {}
     devices = facts.get("devices")
@@ -44,7 +56,7 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPa
     verdict = facts.get("verdict")
     if verdict:
         words.append(doubt + clean(str(verdict)))
-    if not words:
+    if not words and summary is not None:
         words = [clean(trace.format), f"{count(len(trace.slices))} slice{'' if len(trace.slices) == 1 else 's'}"]
     alone = _number(facts.get("without_launch"))
     doubts = [
@@ -84,8 +96,20 @@ def damage_marks(trace: Trace, doubts: float | None = None) -> list[str]:
     return [*marks, f"⚠{doubts:.0f} warning{'' if doubts == 1 else 's'}"] if doubts else marks
 
 
-def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int, steps_by: str = "") -> tuple[BarPart, ...]:
-    """The step switcher: `step ◂ 2 · [3] · 4 ▸`, how long the step took, and what was chosen to count as a step."""
+def step_parts(
+    numbers: Sequence[int],
+    step: int | None,
+    dur_ns: int,
+    width: int,
+    steps_by: str = "",
+    kind: str = "",
+    remark: str = "",
+) -> tuple[BarPart, ...]:
+    """The step switcher: `step ◂ 2 · [3] · 4 ▸`, how long the step took, what it did, what counts as one.
+
+    In `width` cells the words for what counts as a step give way first, then numbers of other steps, then requests and
+    tokens of this one.
+    """
     if not numbers:
         return (
             BarPart(
@@ -93,18 +117,33 @@ def step_parts(numbers: Sequence[int], step: int | None, dur_ns: int, steps_by: 
                 "dim",
             ),
         )
-    chosen = BarPart(f"   by {cut_name(clean(steps_by), 40)}" if steps_by else "", "dim")
+    words = clean(steps_by)
+    warning = [BarPart(f"   {remark}", "strong")] if remark else []
+    behind = [*warning, BarPart("   A one step" if step is None else "   A all steps", "dim", "all")]
+    room = width - len(STEPS_BY) * bool(words) - _cells(behind)
+    for limit, shown_kind in ((MOST_NUMBERS, kind), (FEWEST_NUMBERS, kind), (FEWEST_NUMBERS, kind.split(", ")[0])):
+        before = _numbers(numbers, step, limit)
+        if step is not None:
+            before.append(BarPart(f"   {duration(dur_ns)}{f' {shown_kind}' if shown_kind else ''}"))
+        if min(cell_len(words), READABLE_SOURCE_CELLS) <= room - _cells(before):
+            break
+    chosen = cut_name(words, max(room - _cells(before), MIN_SOURCE_CELLS))
+    return *before, BarPart(STEPS_BY + chosen if words else "", "dim"), *behind
+
+
+def _numbers(numbers: Sequence[int], step: int | None, limit: int) -> list[BarPart]:
+    """The numbers of the steps, at most `limit` of them around the current one."""
     if step is None:
-        parts = [
-            BarPart("all steps ", "strong"),
-            BarPart(f"{numbers[0]} … {numbers[-1]}" if len(numbers) > 1 else str(numbers[0]), "plain", str(numbers[0])),
-        ]
-        return *parts, chosen, BarPart("   A one step", "dim", "all")
-    switch = switch_parts(numbers, numbers.index(step) if step in numbers else 0)
-    return BarPart("step "), *switch, BarPart(f"   {duration(dur_ns)}"), chosen, BarPart("   A all steps", "dim", "all")
+        words = f"{numbers[0]} … {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
+        return [BarPart("all steps ", "strong"), BarPart(words, "plain", str(numbers[0]))]
+    return [BarPart("step "), *switch_parts(numbers, numbers.index(step) if step in numbers else 0, limit)]
 
 
-def switch_parts(numbers: Sequence[int], current: int, limit: int = 7) -> list[BarPart]:
+def _cells(parts: Iterable[BarPart]) -> int:
+    return sum(cell_len(part.text) for part in parts)
+
+
+def switch_parts(numbers: Sequence[int], current: int, limit: int = MOST_NUMBERS) -> list[BarPart]:
     """Up to `limit` numbers around the current one, which is in brackets, and arrows; each can be clicked."""
     parts = [BarPart("◂ ", "key" if current else "dim", str(numbers[max(current - 1, 0)]))]
     first = max(0, min(current - limit // 2, len(numbers) - limit))

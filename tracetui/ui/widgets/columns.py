@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,12 @@ ESSENTIAL = 6
 """So many columns are kept for as long as they fit at all."""
 
 
+MIN_BESIDE_PROSE = 4
+"""Minimum columns that stay where a verdict needs room."""
+
+MAX_NAMES = 4
+"""Maximum columns at the left that stay while the others are scrolled."""
+
 _KERNEL, _DECODED, _NAME = TextKind.KERNEL, TextKind.DECODED, TextKind.NAME
 # Looking a member of an enumeration up takes as long as writing a short cell.
 
@@ -37,6 +44,8 @@ class ShownColumn:
     """Cells; for a column that grows, the least that it needs."""
     comfort: int = 0
     """Cells that a column that grows would like to have: as its values need, within reason."""
+    is_text: bool = False
+    """Whether its values are texts rather than numbers."""
 
     @property
     def name(self) -> str:
@@ -61,9 +70,9 @@ def measured(column: Column, title: str) -> ShownColumn:
     spec = column.spec
     needed = max(_widest(column), cell_len(title) + 1)
     if spec.grow:
-        return ShownColumn(spec, title, spec.width, min(needed, 2 * spec.width))
+        return ShownColumn(spec, title, spec.width, min(needed, 2 * spec.width), column.is_text)
     # Part of a number is a wrong number.
-    return ShownColumn(spec, title, needed if column.is_number else min(spec.width, needed))
+    return ShownColumn(spec, title, needed if column.is_number else min(spec.width, needed), 0, column.is_text)
 
 
 def _widest(column: Column) -> int:
@@ -81,26 +90,69 @@ def _widest(column: Column) -> int:
     return max(cell_len(cell_text(column, row)) for row in rows) + is_marked
 
 
-def fitted(layout: list[ShownColumn], width: int) -> list[tuple[ShownColumn, int]]:
+def fitted(layout: list[ShownColumn], width: int, names: int = 1) -> list[tuple[ShownColumn, int]]:
     """Columns with widths that together take `width` cells; the last are dropped until the rest fits.
 
-    Beyond the first few, columns are dropped already where the growing ones could not have what they like.
+    Beyond the first few, columns are dropped already where the growing ones could not have what they like. A verdict at
+    the end is read in full before the number beside it is, unless that is the first behind the names: scrolling would
+    pass over it.
     """
     chosen = list(layout)
     while len(chosen) > ESSENTIAL and sum(max(shown.width, shown.comfort) + GAP for shown in chosen) > width:
         chosen.pop()
-    while len(chosen) > 1 and sum(shown.width + GAP for shown in chosen) > width:
+    while len(chosen) > 1 and _cells(chosen) > width:
         chosen.pop()
-    spare = max(width - sum(shown.width + GAP for shown in chosen), 0)
+    if len(chosen) > max(MIN_BESIDE_PROSE, names + 2) and _is_verdict(chosen[-1]):
+        others = _cells(chosen[:-1])
+        if others + chosen[-1].comfort + GAP > width:
+            del chosen[-2]
+    spare = max(width - _cells(chosen), 0)
     shares = sum(shown.grow for shown in chosen)
     widths = [shown.width + (spare * shown.grow // shares if shares else 0) for shown in chosen]
     return list(zip(chosen, widths, strict=True))
 
 
-def scrolled(layout: list[ShownColumn], columns: int) -> list[ShownColumn]:
-    """A layout without its first columns behind the names, which stay."""
-    names = next((place for place, shown in enumerate(layout) if shown.grow), 0) + 1
-    return layout[:names] + layout[names + columns :]
+def _is_verdict(shown: ShownColumn) -> bool:
+    """Whether a column holds sentences that say what a row is about."""
+    return shown.spec.is_key and shown.spec.text is TextKind.PROSE and shown.grow > 0
+
+
+def scrolled(layout: list[ShownColumn], columns: int, width: int) -> tuple[list[tuple[ShownColumn, int]], bool]:
+    """The columns on screen without the first ones behind the names, and whether there are more to the right.
+
+    The names stay for as long as the next column fits beside them, so that every column can be reached.
+    """
+    # One cell for the mark that says that there are more.
+    room = width - 1
+    names = _fitting(_names(layout), lambda count: layout[: count + 1], room)
+    rest = layout[names + columns :]
+    kept = names if not columns else _fitting(names, lambda count: [*layout[:count], *rest[:1]], room)
+    remaining = [*layout[:kept], *rest]
+    shown = fitted(remaining, width, kept)
+    return (shown, False) if len(shown) == len(remaining) else (fitted(remaining, room, kept), True)
+
+
+def _names(layout: list[ShownColumn]) -> int:
+    """Number of columns at the left that say which row it is: up to a growing name, or else the texts at the start.
+
+    A sentence is no name, and a name that stands behind many numbers leaves no room to scroll them.
+    """
+    start = layout[:MAX_NAMES]
+    for index, shown in enumerate(start):
+        if shown.grow and shown.spec.text is not TextKind.PROSE:
+            return index + 1
+    texts = next((index for index, shown in enumerate(start) if not shown.is_text), len(start))
+    return max(texts, 1)
+
+
+def _fitting(names: int, beside: Callable[[int], list[ShownColumn]], width: int) -> int:
+    """The most of some names that fit together with the column beside so many."""
+    return next((count for count in range(names, 0, -1) if _cells(beside(count)) <= width), 0)
+
+
+def _cells(layout: list[ShownColumn]) -> int:
+    """Cells that columns take at least, with the gaps behind them."""
+    return sum(shown.width + GAP for shown in layout)
 
 
 def placed(text: str, width: int, right: bool, middle: bool = False) -> str:

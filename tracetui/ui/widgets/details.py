@@ -15,8 +15,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
-from tracetui.drawing.text.roofline_plot import roofline_lines
-from tracetui.model.table import Table
+from tracetui.drawing.text.pictures import ListPicture
 from tracetui.model.trace import Trace
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
@@ -26,8 +25,10 @@ from tracetui.ui.widgets.scroller import Scroller
 
 MAX_LINES_TO_A_LINK = 3
 """Maximum lines beyond the screen at which a link is gone to at once; to one further away lines are scrolled."""
-ROOFLINE_LINES = 16
-"""Lines of the roofline."""
+WAITING_NOTE = "computing …"
+"""Stands in the place of what is still being worked out."""
+PICTURE_LINES = 16
+"""Height of the drawing of a list."""
 
 
 class Details(Scroller, can_focus=True):
@@ -80,7 +81,9 @@ class Details(Scroller, can_focus=True):
         self._width = -1
         self._make: Callable[[int], Sequence[DetailLine]] | None = None
         self._sentences: tuple[str, ...] = ()
-        self._pictured: Table | None = None
+        self._pictured: ListPicture | None = None
+        self.is_waiting = False
+        """Whether what descriptions are made of is still being worked out."""
 
     @property
     def text_width(self) -> int:
@@ -97,9 +100,16 @@ class Details(Scroller, can_focus=True):
         if self.display:
             self._describe()
 
-    def show_sentences(self, sentences: tuple[str, ...], pictured: Table | None = None) -> None:
-        """Put sentences about the current row of the list above the description, and the roofline of a table."""
-        if sentences != self._sentences or pictured is not self._pictured:
+    def end_waiting(self) -> None:
+        """Describe what is selected: what descriptions are made of is there."""
+        if self.is_waiting:
+            self.is_waiting = False
+            if self.display:
+                self._describe()
+
+    def show_sentences(self, sentences: tuple[str, ...], pictured: ListPicture | None = None) -> None:
+        """Put sentences about the current row of the list above the description, and the drawing of the list."""
+        if sentences != self._sentences or pictured != self._pictured:
             self._sentences, self._pictured = sentences, pictured
             if self.display:
                 self._describe()
@@ -171,8 +181,9 @@ class Details(Scroller, can_focus=True):
         width = max(self.text_width, 10)
         above = sentence_lines(self._sentences, width)
         if self._pictured is not None:
-            above += [DetailLine(text) for text in roofline_lines(self._pictured, width, ROOFLINE_LINES)]
-        before, self.lines = self.lines, [*above, *self._make(width)]
+            above += [DetailLine(text) for text in self._pictured.lines(width, PICTURE_LINES)]
+        lines = [DetailLine(WAITING_NOTE, "label")] if self.is_waiting else self._make(width)
+        before, self.lines = self.lines, [*above, *lines]
         here = [index for index, line in enumerate(self.lines) if line.style == "here"]
         self.set_reactive(Details.cursor, here[0] if here else -1)
         self.set_length(len(self.lines))

@@ -33,11 +33,6 @@ class HintsBar(Bar):
         self._focused_part = focused_part
         self._notice: Timer | None = None
 
-    @property
-    def has_notice(self) -> bool:
-        """Whether a notice stands in the place of the hints."""
-        return self._notice is not None
-
     def notice(self, text: str, warn: bool = False) -> None:
         """Show a notice in place of the key hints for a while."""
         self.parts = (BarPart(fitting_line(clean(text), self._width), "warn" if warn else "strong"),)

@@ -30,6 +30,7 @@ from tracetui.drawing.timeline.layout import Layout
 from tracetui.drawing.timeline.outside_shading import Stretch
 from tracetui.drawing.timeline.raster import Picture, Window
 from tracetui.drawing.timeline.scene import Scene, View, label_width
+from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import Trace
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
@@ -72,6 +73,8 @@ class LanesView(Surface, can_focus=True):
     """The lanes of one trace."""
 
     HELP_WHERE = "lanes"
+    DRAWS_RANGES: ClassVar[bool] = True
+    """Whether the mouse draws a range of time, with shift; else it pans."""
 
     DEFAULT_CSS = """
     LanesView { height: 1fr; min-height: 3; }
@@ -103,6 +106,8 @@ class LanesView(Surface, can_focus=True):
     """Row of the selected slice, -1 for none."""
     gap: reactive[ShadedGap | None] = reactive(None, repaint=False, init=False)
     """The gap that is selected, in which case `selected` is the slice that ends it."""
+    time_range: reactive[TimeRange | None] = reactive(None, repaint=False, init=False)
+    """The range of time that is marked."""
     lit: reactive[frozenset[int]] = reactive(frozenset(), repaint=False, init=False)
     """Rows of the slices that belong with the selected one."""
     mark_ns: reactive[int | None] = reactive(None, repaint=False, init=False)
@@ -141,6 +146,19 @@ class LanesView(Surface, can_focus=True):
 
         window: Window
 
+    class RangeMoved(Message):
+        """The end of the range that is being drawn moves, see `take_range_moves`."""
+
+    @dataclass
+    class RangeDrawn(Message):
+        """The user draws a range with the mouse."""
+
+        start: TimeRange | None
+        """Where it began, None for the range that is being drawn already."""
+        end: TimeRange
+        """The time of the cell under the mouse."""
+        is_done: bool = False
+
     class Folded(Message):
         """A lane was folded or unfolded, so that another height may suit the lanes."""
 
@@ -153,6 +171,11 @@ class LanesView(Surface, can_focus=True):
         self._inside: tuple[Stretch, Stretch] | None = None
         self._grip: tuple[int, int, Window] | None = None
         self._dragged = False
+        self._range_start: TimeRange | None = None
+        """Where the mouse began to draw a range."""
+        self.is_range_open = False
+        """Whether a range is being drawn, which panning and clicks extend."""
+        self._range_moves = 0
 
     @property
     def cells(self) -> int:
@@ -168,6 +191,7 @@ class LanesView(Surface, can_focus=True):
         """Show a trace as a scene arranges it."""
         self._scene = scene
         self.selected, self.lit, self.mark_ns, self.window, self.gap = -1, frozenset(), None, None, None
+        self.time_range = None
         self.changed()
 
     @property
@@ -191,7 +215,10 @@ class LanesView(Surface, can_focus=True):
             return
         slices = self._scene.picture.trace.slices
         begin, end = int(slices.start[row]), int(slices.end[row])
-        self._move(self._current().showing(begin, end, self.cells, zoom))
+        current = self._current()
+        window = current.showing(begin, end, self.cells, zoom)
+        # A window that is moved for the slice shows as much of the trace as it can.
+        self._move(window if window is current else window.without_void(*self.reach, self.cells))
         if self._scene.layout.reveal(row):
             self.changed()
 
@@ -206,7 +233,8 @@ class LanesView(Surface, can_focus=True):
             return None
         width, height = self.size
         view = View(self._current(), self.selected, self.lit, self.mark_ns, self.origin_ns, self.origin, self.has_focus)
-        view = replace(view, inside=self._inside, gap=self.gap)
+        marked = None if self.time_range is None else (self.time_range.start, self.time_range.end)
+        view = replace(view, inside=self._inside, gap=self.gap, time_range=marked)
         marks = self.lit | {self.selected} if self.selected >= 0 else self.lit
         # The one that was selected may be highlighted still, in another colour.
         turned = {self._drawn_selected, self.selected} if self._drawn_selected != self.selected else set()
@@ -214,9 +242,8 @@ class LanesView(Surface, can_focus=True):
             frame = self._scene.draw(view, width, height, self.colours)
         else:
             frame = last.copy()
-            self._scene.draw_lines(
-                frame, self._lines_of(((marks ^ self._drawn_marks) | turned) - {-1}), view, self.colours
-            )
+            changed = self._lines_of(((marks ^ self._drawn_marks) | turned) - {-1})
+            self._scene.draw_lines(frame, [*changed, *self._scene.lines_with_values()], view, self.colours)
             self._scene.draw_axis(frame, view, self.colours)
         self._drawn_marks, self._drawn_selected = marks, self.selected
         return frame
@@ -242,6 +269,10 @@ class LanesView(Surface, can_focus=True):
         """The shade crosses lanes."""
         self.changed()
 
+    def watch_time_range(self) -> None:
+        """The tint crosses every lane."""
+        self.changed()
+
     def watch_lit(self) -> None:
         """Scroll to the highlighted slices, as far as the selected one stays on screen."""
         self._keep_in_sight()
@@ -265,7 +296,11 @@ class LanesView(Surface, can_focus=True):
 
     def action_pan(self, direction: int) -> None:
         """Pan by a part of the width."""
-        self._move(self._current().pan(direction * max(self.cells // PANS_PER_WIDTH, 1)))
+        cells = direction * max(self.cells // PANS_PER_WIDTH, 1)
+        if self.is_range_open:
+            self._range_moves += round(cells * self._current().ns_per_cell)
+            self.post_before_redraw(self.RangeMoved())
+        self._move(self._current().pan(cells))
 
     def action_zoom(self, direction: int) -> None:
         """Magnify or shrink about the selection."""
@@ -343,20 +378,27 @@ class LanesView(Surface, can_focus=True):
         """Take hold of the lanes."""
         if event.button == 1 and self._scene is not None:
             self._grip, self._dragged = (event.x, event.y, self._current()), False
+            self._range_start = self._time_of(event.x) if event.shift and self.DRAWS_RANGES else None
             self.capture_mouse()
 
     def on_mouse_move(self, event: MouseMove) -> None:
         """Drag them along."""
         if self._grip is not None and (self._dragged or event.x != self._grip[0]):
             self._dragged = True
-            self._move(self._grip[2].pan(self._grip[0] - event.x))
+            if self._range_start is not None:
+                self.post_before_redraw(self.RangeDrawn(self._range_start, self._time_of(event.x)))
+            else:
+                self._move(self._grip[2].pan(self._grip[0] - event.x))
 
     def on_mouse_up(self, event: MouseUp) -> None:
         """Let go; without a drag it was a click."""
         grip, self._grip = self._grip, None
+        start, self._range_start = self._range_start, None
         self.release_mouse()
         if grip is not None and not self._dragged:
             self._click(event.x, event.y)
+        elif grip is not None and start is not None:
+            self.post_message(self.RangeDrawn(start, self._time_of(event.x), is_done=True))
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
         """Zoom in, pan with shift or ctrl, scroll over the lane names."""
@@ -402,8 +444,21 @@ class LanesView(Surface, can_focus=True):
         row = self._scene.picture.slice_at(lines[number].track, begin, end)
         if row >= 0 and self._scene.picture.is_idle_track(lines[number].track):
             self.post_message(self.Selected(row, self, is_gap=True))
+        elif row < 0 and self.is_range_open:
+            self.post_before_redraw(self.RangeDrawn(None, self._time_of(x)))
         else:
             self._select(row)
+
+    def take_range_moves(self) -> int:
+        """By how many ns the end of the range was moved since the last call, which may come before the message."""
+        moves, self._range_moves = self._range_moves, 0
+        return moves
+
+    def _time_of(self, x: int) -> TimeRange:
+        """The time of the cell in a column of the widget."""
+        cell = min(max(x - label_width(self.size.width), 0), self.cells - 1)
+        begin, end = self._current().pan(cell).edges(1).tolist()
+        return TimeRange(begin, max(end, begin + 1))
 
     def _fold(self, lane: int) -> None:
         if self._scene is not None and lane >= 0:

@@ -8,7 +8,14 @@ import numpy as np
 from textual.widget import Widget
 
 from tracetui.analysis.checking.mistake import Mistake
-from tracetui.analysis.checking.row_filter import completed, completions, ends_in_word, is_condition, kept_rows
+from tracetui.analysis.checking.row_filter import (
+    completed,
+    completions,
+    ends_in_word,
+    is_condition,
+    kept_rows,
+    texts_meant,
+)
 from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.search_line import Search, SearchLine
 from tracetui.ui.widgets.tabbed_list import TabbedList
@@ -134,9 +141,12 @@ class ListFinder:
         return text if self.panes.table is None else completed(self.panes.table, text)
 
     def _suggest(self, text: str) -> None:
-        """Show what the last word can become; with no text how a filter is written."""
+        """Show what the last word can become, or what the pattern at the end matches."""
         table = self.panes.table
         names = completions(table, text) if table is not None else []
+        if table is not None and not names and (texts := texts_meant(table, text)):
+            self.line.show_texts(texts)
+            return
         shown = set(self.panes.view.shown_columns)
         self.line.show_names(sorted(names, key=lambda name: name not in shown))
 

@@ -6,8 +6,10 @@ from textual.geometry import Size
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 
+from tracetui.ui.widgets.cached_style import CachedStyle
 
-class Scroller(ScrollView):
+
+class Scroller(CachedStyle, ScrollView):
     """As `ScrollView`, always with a vertical scroll bar, so that more or fewer lines move nothing else."""
 
     DEFAULT_CSS = """

@@ -16,10 +16,15 @@ from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input
 
+from tracetui.drawing.format import shorten
 from tracetui.model.quantities import count
+from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.bar import Bar, BarPart
+
+MAX_SHOWN_TEXTS, MAX_TEXT_CELLS = 12, 40
+"""Maximum texts that are listed below a pattern, and cells of each."""
 
 
 @dataclass
@@ -58,19 +63,26 @@ class TypedText(Input):
         self.cursor_blink = False
         self.complete: Callable[[str], str] | None = None
         """What tab makes of the text; None where tab is not for this line."""
-        self._ended = False
+        self._ended = self._is_closed = False
         self._early: list[Key] = []
 
     def begin(self) -> None:
         """Take keys again, those first that came early."""
-        self._ended = False
-        self.pass_on()
+        self._ended = self._is_closed = False
+        self._pass_on()
+
+    def close(self) -> None:
+        """Give the keys that came early, and those that are still on their way here, to what has the focus now."""
+        self._is_closed = True
+        self._pass_on()
 
     def on_key(self, event: Key) -> None:
         """Note the key that ends it and keep what follows: a binding is carried out later than a letter is typed."""
         if self._ended:
             # An escape right behind enter is one of them: it clears what enter accepts.
             self._early.append(Key(event.key, event.character))
+            if self._is_closed:
+                self._pass_on()
         elif event.key == "tab" and self.complete is not None:
             self.value = self.complete(self.value)
             self.cursor_position = len(self.value)
@@ -80,8 +92,7 @@ class TypedText(Input):
         event.prevent_default()
         event.stop()
 
-    def pass_on(self) -> None:
-        """Give the keys that came early to what has the focus now."""
+    def _pass_on(self) -> None:
         for key in self._early:
             self.app.post_message(key)
         self._early.clear()
@@ -161,7 +172,7 @@ class SearchLine(Vertical):
         """Hide the line; whoever closes it has moved the focus."""
         self.remove_class("-open")
         self.screen.remove_class("-searching")
-        self.query_one(TypedText).pass_on()
+        self.query_one(TypedText).close()
 
     def show_count(self, words: str) -> None:
         """Show the number of hits."""
@@ -176,6 +187,12 @@ class SearchLine(Vertical):
         first, others = "  ".join(names[:1]), "  ".join(names[1:])
         more = (BarPart(f"  {others}", "dim"),) if others else ()
         self.below.parts = (BarPart("tab ", "dim"), BarPart(first, "key"), *more) if names else ()
+
+    def show_texts(self, texts: Sequence[str]) -> None:
+        """Show below the text what its pattern matches."""
+        listed = ", ".join(shorten(clean(text), MAX_TEXT_CELLS) for text in texts[:MAX_SHOWN_TEXTS])
+        more = f" and {len(texts) - MAX_SHOWN_TEXTS:,} more" if len(texts) > MAX_SHOWN_TEXTS else ""
+        self.below.parts = (BarPart("matches ", "dim"), BarPart(listed), BarPart(more, "dim"))
 
     def show_mistake(self, sentence: str, at: int) -> None:
         """Show below the text what is wrong with it, with a caret under the position (characters before it)."""

@@ -92,8 +92,11 @@ class SizedScreen(Screen[None]):
         return self.is_over_another if action == "leave" else True
 
     def action_leave(self) -> None:
-        """Back to the screen below."""
-        self.app.pop_screen()
+        """Back to the screen below, or to the list of traces."""
+        if self.is_over_another:
+            self.app.pop_screen()
+        else:
+            self.app.call_later(self.app.run_action, "app.traces")
 
     def action_help(self) -> None:
         """Show the help for what has the focus."""

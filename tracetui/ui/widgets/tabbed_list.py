@@ -37,8 +37,6 @@ from tracetui.ui.widgets.table_view import TableView
 
 MAX_SHOWN_FILTER = 60
 """Maximum characters of a filter in a sentence about it."""
-WAITING_NOTE = "…"
-"""Stands in the list while its table is being made."""
 
 
 @dataclass(frozen=True)
@@ -171,6 +169,11 @@ class TabbedList(Widget):
         raise NotImplementedError
 
     @property
+    def tab_keys(self) -> list[str]:
+        """The keys of the tabs."""
+        return [tab.key for tab in self._tabs()]
+
+    @property
     def layout_name(self) -> str:
         """The name of the column layout of the current tab."""
         return self.pane
@@ -247,7 +250,7 @@ class TabbedList(Widget):
         """Sort by the next of the columns on screen, and after the last by none."""
         if self.table is None:
             return
-        names = [None, *(name for name in self.view.shown_columns if name != "index")]
+        names = [None, *(name for name in self.view.shown_columns if name != "index" and name in self.table)]
         current = self.arrangement.sort
         index = names.index(current) if current in names else 0
         name = names[(index + direction) % len(names)]

@@ -34,7 +34,6 @@ from tracetui.ui.widgets.columns import (
     GAP,
     ShownColumn,
     card_titles,
-    fitted,
     header_text,
     layout_of,
     placed,
@@ -43,7 +42,7 @@ from tracetui.ui.widgets.columns import (
 )
 from tracetui.ui.widgets.scroller import Scroller
 
-MAX_KEPT_LAYOUTS = 16
+MAX_KEPT_LAYOUTS = 64
 """Maximum tables whose columns are not measured again when they are shown again."""
 MAX_HEADLINE_LINES = 2
 """Maximum lines of the sentence above the rows."""
@@ -186,14 +185,18 @@ class TableView(Scroller, can_focus=True):
         self._reveal()
         self.refresh()
 
+    def keep_layout(self, pane: str, table: Table, by: str | None, layout: list[ShownColumn]) -> None:
+        """Keep the columns of a table that were measured elsewhere, before it is shown."""
+        while len(self._layouts) >= MAX_KEPT_LAYOUTS:
+            self._layouts.pop(next(iter(self._layouts)))
+        # The table is kept with its layout, so that no other gets its id.
+        self._layouts[id(table), pane, by] = table, layout
+
     def _layout_of(self, pane: str, table: Table, by: str | None) -> list[ShownColumn]:
         """The columns of a table; those of the tables shown last are kept, since measuring them takes a while."""
         key = (id(table), pane, by)
         if key not in self._layouts:
-            while len(self._layouts) >= MAX_KEPT_LAYOUTS:
-                self._layouts.pop(next(iter(self._layouts)))
-            # The table is kept with its layout, so that no other gets its id.
-            self._layouts[key] = table, layout_of(pane, table, by)
+            self.keep_layout(pane, table, by, layout_of(pane, table, by))
         return self._layouts[key][1]
 
     @property
@@ -379,12 +382,7 @@ class TableView(Scroller, can_focus=True):
             self._cards = CardRows(self.table, self.order, self._fitted - 2)
             self._columns, self._more_columns = [(shown, 0) for shown in self._layout], False
             return
-        layout = scrolled(self._layout, self._skipped)
-        self._columns = fitted(layout, self._fitted - 2)
-        self._more_columns = len(self._columns) < len(layout)
-        if self._more_columns:
-            # One cell for the mark that says so.
-            self._columns = fitted(layout, self._fitted - 3)
+        self._columns, self._more_columns = scrolled(self._layout, self._skipped, self._fitted - 2)
 
     def _place_rows(self) -> None:
         """Write the headline for the size that there is, and begin the rows below it."""

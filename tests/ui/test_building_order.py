@@ -1,0 +1,122 @@
+"""What is on screen is built first, the rest while no key is pressed, then the steps beside; nothing ends the app."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from tests.support.app import Shown, settle, shown, training
+from tests.support.waiting import PATIENCE, until
+from tracetui.analysis.panes import PANES
+from tracetui.ui.trace import pane_list, slice_preparation
+from tracetui.ui.widgets.details import WAITING_NOTE
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """The pane and step of every table, in the order in which they are asked for."""
+    order: list[tuple[str, object]] = []
+    build = type(PANES["kernels"]).build
+
+    def noted(self, trace, step=None, by=None):
+        order.append((self.name, step))
+        return build(self, trace, step, by)
+
+    monkeypatch.setattr(type(PANES["kernels"]), "build", noted)
+    return order
+
+
+async def test_the_pane_that_was_asked_for_is_built_first(built):
+    async with shown(training(), at="s3/memory"):
+        assert built[0] == ("memory", 3)
+        assert {name for name, _ in built[1:3]} == {"findings", "gaps"}
+        assert {step for _, step in built} == {3, None}
+
+
+async def test_a_tab_that_is_opened_comes_before_the_others(built, monkeypatch):
+    gate = threading.Event()
+    findings = PANES["findings"]
+    slow = replace(findings, make=lambda *asked: (gate.wait(PATIENCE), findings.make(*asked))[1])
+    monkeypatch.setitem(PANES, "findings", slow)
+    app = Shown(training())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: ("findings", 2) in built, "the findings are not begun")
+        await pilot.press("3")
+        await pilot.pause()
+        gate.set()
+        await until(pilot, lambda: app.view.panes.table is not None, "the pane is not built")
+        assert built[built.index(("findings", 2)) + 1] == ("views", 2)
+        await settle(pilot)
+
+
+async def test_steps_beside_are_there_before_they_are_asked_for(built, monkeypatch):
+    monkeypatch.setattr(pane_list, "STEPS_AHEAD", (1, -1))
+    async with shown(training()) as (app, pilot):
+        assert [step for name, step in built if name == "kernels"] == [2, 3, 1]
+        built.clear()
+        await pilot.press("]")
+        await settle(pilot)
+        assert app.view.step == 3
+        assert app.view.panes.table is PANES["kernels"].build(app.trace, 3)
+        assert built == [("kernels", 3)]
+
+
+async def test_a_defect_of_an_analysis_is_a_sentence_in_its_pane(monkeypatch):
+    def fail(*_: object):
+        raise ZeroDivisionError("of [bold]\x1b[0mnothing")
+
+    monkeypatch.setitem(PANES, "ops", replace(PANES["ops"], make=fail))
+    async with shown(training()) as (app, pilot):
+        assert len(app.list.order)
+        await pilot.press("2")
+        await settle(pilot)
+        assert "failed with ZeroDivisionError" in app.list.note and "\x1b" not in app.list.note
+        await pilot.press("1")
+        await settle(pilot)
+        assert len(app.list.order) and app.crash == ""
+        assert app.view.panes.headline
+
+
+async def test_quitting_does_not_wait_for_an_analysis(monkeypatch):
+    """It asks for its parts as all do, and ends at the next one."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def endless(trace, *_: object):
+        begun.set()
+        try:
+            for number in itertools.count():
+                trace.remember(f"part {number}", lambda: time.sleep(0.01))
+        finally:
+            ended.set()
+
+    monkeypatch.setitem(PANES, "findings", replace(PANES["findings"], make=endless))
+    app = Shown(training())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, begun.is_set, "the findings are not begun")
+        await pilot.press("q")
+    assert ended.wait(PATIENCE)
+    assert app.crash == "" and app.return_code == 0
+
+
+async def test_details_say_that_they_are_being_computed(monkeypatch):
+    gate = threading.Event()
+    prepare = slice_preparation.prepare_descriptions
+
+    def late(trace):
+        gate.wait(PATIENCE)
+        prepare(trace)
+
+    monkeypatch.setattr(pane_list, "prepare_descriptions", late)
+    app = Shown(training())
+    async with app.run_test(size=(200, 50)) as pilot:
+        await until(pilot, lambda: len(app.list.order), "no kernels are listed")
+        assert [line.text for line in app.view.panes.details.lines] == [WAITING_NOTE]
+        await pilot.press(".", "]")
+        assert [line.text for line in app.view.panes.details.lines] == [WAITING_NOTE]
+        gate.set()
+        await settle(pilot)
+        assert app.view.panes.details.lines[0].text == "gemm"

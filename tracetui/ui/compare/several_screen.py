@@ -1,0 +1,194 @@
+"""The screen of three sides or more: what is said first of each beside A, and their measures in one table.
+
+The table is that of `tracetui compare A B C`; two of the sides are compared in full from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from tracetui.analysis.comparing.several import SIDE_NAMES, Several
+from tracetui.analysis.comparing.sides.traits import traits
+from tracetui.drawing.text.comparison_text import in_words
+from tracetui.drawing.text.several_text import SIGNS, key_rows, readable
+from tracetui.drawing.text.summary_words import words
+from tracetui.model.table import ColumnSpec, Table, texts
+from tracetui.model.trace import Trace
+from tracetui.opening import SideName
+from tracetui.safe_text import clean
+from tracetui.ui.base import keys
+from tracetui.ui.base.commands import command
+from tracetui.ui.base.messages import CompareAsked
+from tracetui.ui.compare.statement_view import StatementView
+from tracetui.ui.widgets.bar import Bar, BarPart
+from tracetui.ui.widgets.hints_bar import HintsBar
+from tracetui.ui.widgets.picker import Picker
+from tracetui.ui.widgets.table_view import TableView
+
+TITLE = "Several, each beside A"
+_MEASURE = ColumnSpec("measure", "measure", width=24)
+_PAIR = ColumnSpec("pair", "compare", width=30, grow=1)
+
+
+class SeveralScreen(Screen[None]):
+    """Sides and first sentences above the table of their measures."""
+
+    HELP_WHERE = "everywhere"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        command(
+            keys.COMPARE, "compare", "Compare two of them", "A with another one, on one screen.", "A with one of them"
+        ),
+        command(keys.STATEMENT, "statement", "All that is said", "In place of the table, and back.", "statement"),
+        command(keys.ESCAPE, "leave", "Back", "To the table, then to the list of traces.", "back"),
+        command(keys.BACK, "leave", "Back to where you were", "To the list of traces."),
+        command(keys.HELP, "help", "Help", "Keys, and the signs of the table.", "help"),
+    ]
+
+    def __init__(self, several: Several, names: Sequence[SideName], totals: Table) -> None:
+        """`totals` is `several.totals`, which takes a while to make."""
+        super().__init__()
+        self.several, self.names, self._totals = several, names, totals
+        self.statement, self.table, self.hints = StatementView(), TableView(), HintsBar()
+
+    def compose(self) -> ComposeResult:
+        """What the sides are and what is said of them, the table, the key hints."""
+        yield Bar(id="title")
+        yield self.statement
+        yield self.table
+        yield Bar(id="meaning")
+        yield self.hints
+
+    def on_mount(self) -> None:
+        """Show the table, the measures that say most on top."""
+        self.query_one("#title", Bar).parts = (BarPart(TITLE, "strong"), BarPart(f"   {SIGNS}", "dim"))
+        self.statement.whole = True
+        self.statement.sentences = (*side_lines(self.several), *opening_lines(self.several))
+        self._totals = ordered(self._totals)
+        shown = worded(readable(self._totals, self.several.others))
+        self.table.show("several", shown, np.arange(len(shown)))
+        self.table.focus()
+        self._explain(0)
+        self.call_after_refresh(self.hints.show_hints)
+
+    def on_resize(self) -> None:
+        """Fit the parts to the new size."""
+        self._share_height()
+        self.hints.show_hints()
+
+    def _share_height(self) -> None:
+        """Give the sentences the lines that they need, less than half of the screen where the table is shown."""
+        lines = self.size.height - 3 if not self.table.display else self.size.height // 2 - 2
+        self.statement.styles.height = self.statement.wanted(self.size.width, max(lines, 1))
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """What is shown."""
+        return tuple(side.trace for side in self.several.sides)
+
+    def action_compare(self) -> None:
+        """Pick one to compare A with in full."""
+        self.app.push_screen(PairPicker([name.path for name in self.names]), self._compare)
+
+    def _compare(self, index: int | None) -> None:
+        if index is not None:
+            self.post_message(CompareAsked(self.names[0], self.names[index]))
+
+    def action_statement(self) -> None:
+        """Show all sentences in place of the table, or the table again."""
+        self.table.display = not self.table.display
+        if self.table.display:
+            self.table.focus()
+        self._share_height()
+
+    @on(StatementView.Clicked)
+    def _click_statement(self) -> None:
+        self.action_statement()
+
+    def action_leave(self) -> None:
+        """Back to the table, then to the list of traces."""
+        if not self.table.display:
+            self.action_statement()
+            return
+        self.app.call_later(self.app.run_action, "app.traces")
+
+    def action_help(self) -> None:
+        """Show what the keys do."""
+        # The help is needed only once it is asked for.
+        from tracetui.ui.widgets.help_screen import HelpScreen, help_rows
+
+        self.app.push_screen(HelpScreen(help_rows(self, None), "Help: keys"))
+
+    @on(TableView.RowChosen)
+    def _choose(self) -> None:
+        self.action_compare()
+
+    @on(TableView.RowHighlighted)
+    def _move(self, message: TableView.RowHighlighted) -> None:
+        self._explain(message.row)
+
+    def _explain(self, row: int) -> None:
+        """Say what the measure of a row is, and what stands in the way of saying more about it."""
+        if not 0 <= row < len(self._totals):
+            return
+        cells = self._totals.row(row)
+        remarks = [
+            f"{name}: {cells[f'{name.lower()}_remark']}."
+            for name in SIDE_NAMES[1 : len(self.names)]
+            if cells[f"{name.lower()}_remark"]
+        ]
+        said = clean(" ".join([str(cells["about"] or ""), *remarks]))
+        self.query_one("#meaning", Bar).parts = (BarPart(said, "dim"),)
+
+
+class PairPicker(Picker[int]):
+    """Dismissed with the index of the side to compare A with, or None."""
+
+    TITLE_TEXT = "Compare"
+    PANE = "pairs"
+    BINDINGS: ClassVar = []
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__()
+        self._paths = paths
+
+    def on_mount(self) -> None:
+        """List the pairs."""
+        super().on_mount()
+        titles = [f"A with {SIDE_NAMES[index]}, {clean(path)}" for index, path in enumerate(self._paths) if index]
+        self.offer(range(1, len(self._paths)), Table((texts(_PAIR, titles),)), "")
+
+
+def side_lines(several: Several) -> tuple[str, ...]:
+    """What each side is, a line each."""
+    named = zip(SIDE_NAMES, several.sides, strict=False)
+    return tuple(f"{mark}  {clean(side.name)}: {in_words(traits(side))}" for mark, side in named)
+
+
+def opening_lines(several: Several) -> tuple[str, ...]:
+    """What is said first of each side after the first."""
+    named = zip(SIDE_NAMES[1:], several.openings, strict=False)
+    return tuple(f"{mark} beside A: {clean(' '.join(said))}" for mark, said in named)
+
+
+def ordered(totals: Table) -> Table:
+    """The rows that any side has a value in, the measures of a short table first."""
+    names = [str(row["measure"]) for row in totals.rows()]
+    first = [names.index(str(row["measure"])) for row in key_rows(totals).rows()]
+    sides = [column for column in totals.columns if len(column.name) == 1]
+    held = [row for row in range(len(totals)) if any(column.cell(row) for column in sides)]
+    return totals.take(np.array([*first, *(row for row in held if row not in first)], np.int64))
+
+
+def worded(table: Table) -> Table:
+    """The table with its measures in words."""
+    measures = texts(_MEASURE, [words(str(row["measure"])) for row in table.rows()])
+    return replace(table, columns=(measures, *table.columns[1:]))

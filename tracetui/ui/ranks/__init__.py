@@ -1,0 +1,1 @@
+"""The screens of a set of ranks: its tables, and a late rank beside a median one."""

@@ -1,0 +1,103 @@
+"""Reads a set of ranks in a thread, and tells its screen what has come; it can be stopped at any time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from threading import Event
+
+from textual.message import Message
+from textual.widget import Widget
+
+from tracetui.analysis.ranks.rank_runs import RankRun
+from tracetui.analysis.ranks.rank_set import RankSet
+from tracetui.analysis.ranks.rank_summary import RankSummary
+from tracetui.analysis.ranks.rank_tables import TABLES
+from tracetui.errors import TracetuiError
+from tracetui.model.table import Table
+from tracetui.rank_folder import RankSetName, open_rank_set
+from tracetui.rank_reading.summaries import Outcome, SummaryWork
+from tracetui.ui.ranks.rank_messages import SetFailed
+
+TELL_SECONDS = 0.2
+"""Seconds between two reports of what has come, at least."""
+
+
+class RankReader:
+    """One reading of a set."""
+
+    @dataclass
+    class Came(Message):
+        """More files are done."""
+
+        done: int
+        total: int
+
+        def can_replace(self, message: Message) -> bool:
+            """Only the newest counts."""
+            return isinstance(message, RankReader.Came)
+
+    @dataclass
+    class Read(Message):
+        """All files are read, or those that the user waited for."""
+
+        ranks: RankSet
+
+    @dataclass
+    class Made(Message):
+        """One of the tables is there."""
+
+        ranks: RankSet
+        name: str
+        table: Table
+
+    def __init__(self, owner: Widget, name: RankSetName, work: SummaryWork | None = None) -> None:
+        """`owner` runs the thread and gets the messages."""
+        self._owner, self._name = owner, name
+        self._stop = Event()
+        self._work = (work or SummaryWork())._replace(came=self._take, stopped=self._stop.is_set)
+        self._told = 0.0
+        self.run: RankRun | None = None
+        """The run whose files are read, None before that is known."""
+        self.summaries: dict[str, RankSummary] = {}
+        """What has been read so far, by path."""
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._owner.run_worker(self._read, thread=True, group="ranks", exclusive=True, description="ranks")
+
+    def stop(self) -> None:
+        """Read no more files; what has come is shown."""
+        self._stop.set()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether reading was stopped."""
+        return self._stop.is_set()
+
+    def _take(self, path: str, outcome: Outcome) -> None:
+        if isinstance(outcome, RankSummary):
+            self.summaries[path] = outcome
+
+    def _tell(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._told >= TELL_SECONDS or done == total:
+            self._told = now
+            self._owner.post_message(self.Came(done, total))
+
+    def _pick(self, run: RankRun) -> None:
+        self.run = run
+
+    def _read(self) -> None:
+        name = self._name
+        try:
+            ranks = open_rank_set(name.paths, name.options, self._tell, self._work, self._pick)
+            first = TABLES["ranks"](ranks)
+        except TracetuiError as error:
+            self._owner.post_message(SetFailed(error))
+            return
+        self._owner.post_message(self.Read(ranks))
+        self._owner.post_message(self.Made(ranks, "ranks", first))
+        for each, make in TABLES.items():
+            if each != "ranks":
+                self._owner.post_message(self.Made(ranks, each, make(ranks)))

@@ -1,0 +1,417 @@
+"""The controller of a set of ranks: header, sentence, tabs with a table, details, key hints."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.widget import Widget
+
+from tracetui.analysis.ranks.moments import late_moment, range_of, worst_instance
+from tracetui.analysis.ranks.rank_set import RankSet
+from tracetui.analysis.ranks.rank_tables import collectives_order
+from tracetui.analysis.ranks.sentences import headline, remarks, title
+from tracetui.drawing.rank_rows import BAR_LEGEND
+from tracetui.model.table import NULL
+from tracetui.model.viewpoint import Viewpoint
+from tracetui.opening import SideName
+from tracetui.rank_folder import RankSetName
+from tracetui.rank_reading.summaries import SummaryWork
+from tracetui.safe_text import clean
+from tracetui.ui.base import keys
+from tracetui.ui.base.commands import command
+from tracetui.ui.base.messages import CompareAsked
+from tracetui.ui.compare.statement_view import StatementView
+from tracetui.ui.description.styled_lines import DetailLine
+from tracetui.ui.ranks.export_actions import export_ranks, send_ranks, send_ranks_command
+from tracetui.ui.ranks.rank_details import group_lines, instance_lines, rank_lines, step_worst
+from tracetui.ui.ranks.rank_list import (
+    COLLECTIVES,
+    FILES,
+    GROUPS,
+    MATRIX,
+    RANK_KEYS,
+    RANK_TAB_HELP,
+    RANKS,
+    STEPS,
+    RankList,
+    reading_table,
+)
+from tracetui.ui.ranks.rank_messages import MomentAsked, RankLanesAsked, RankTraceAsked
+from tracetui.ui.ranks.rank_reader import RankReader
+from tracetui.ui.widgets.bar import Bar, BarPart
+from tracetui.ui.widgets.hints_bar import FocusedPart
+from tracetui.ui.widgets.lanes import LanesView
+from tracetui.ui.widgets.searchable_view import SEARCH_COMMANDS, SearchableView, too_small
+from tracetui.ui.widgets.tabbed_list import ListArrangement
+from tracetui.ui.widgets.table_view import TableView
+
+MAX_MARKED = 8
+"""Maximum ranks that are marked, and whose lanes are drawn together: each is opened in full."""
+SENTENCE_SHARE = 0.3
+"""Maximum share of the lines of the screen that the sentences have."""
+
+RANK_COMMANDS: list[BindingType] = [
+    command(
+        keys.FOLLOW, "open_rank", "Open the rank alone", "Its trace, at the collective that it came late to.", "open"
+    ),
+    command(keys.SPACE, "mark", "Mark the rank", "Up to 8: c compares two, D draws their lanes.", "mark"),
+    command(
+        keys.COMPARE, "compare", "Compare two ranks", "The two that are marked, or the marked and this one.", "compare"
+    ),
+    command(keys.LANES, "lanes", "Lanes of ranks", "Of the marked ranks, or of the first, on one axis.", "lanes"),
+    command(keys.STATEMENT, "statement", "All that is said", "Every sentence about the set, and back.", "all"),
+    command(keys.DETAILS, "details", "Details of the row", "On a narrow screen: in place of the list.", "details"),
+    *SEARCH_COMMANDS,
+    *(
+        command(keys.tab_key(key), f"tab('{name}')", f"Tab {name}", RANK_TAB_HELP[name])
+        for name, key in RANK_KEYS.items()
+    ),
+    command(keys.COPY_ROW, "copy_row", "Copy the row", "As Markdown: to the clipboard and a file."),
+    command(keys.COPY_VIEW, "copy_command", "Copy the command", "The command line that prints this table."),
+    command(keys.EXPORT, "export", "Export the table", "The listed rows, to a CSV file and as Markdown."),
+    command(keys.MAXIMISE, "maximise", "Maximise the part", "The part with the focus alone; again brings all back."),
+    command(keys.NEXT_PART, "part(1)", "Next part of the screen", "List, details.", "parts"),
+    command(keys.PREVIOUS_PART, "part(-1)", "Previous part of the screen", "List, details."),
+]
+"""In the order of the help."""
+
+
+class RankView(SearchableView):
+    """A set of ranks on screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = RANK_COMMANDS
+
+    panes: RankList
+
+    def __init__(self, name: RankSetName, work: SummaryWork | None = None) -> None:
+        super().__init__(RankList())
+        self.set_name = name
+        self.reader = RankReader(self, name, work)
+        self.statement = StatementView()
+        self.ranks: RankSet | None = None
+        """The set, None until all files are read."""
+
+    def compose(self) -> ComposeResult:
+        """The parts, from top to bottom."""
+        yield Bar(id="header")
+        yield self.statement
+        yield self.panes
+        yield Bar(id="meaning")
+        yield self.search_line
+        yield self.hints
+
+    def on_mount(self) -> None:
+        """Begin to read."""
+        self.panes.view.focus()
+        self.statement.sentences = ("Looking for the traces of ranks …",)
+        self._show_header(self.where, "")
+        self.reader.start()
+
+    def on_unmount(self) -> None:
+        """Nobody waits for the ranks any more."""
+        self.reader.stop()
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether files are still being read."""
+        return self.ranks is None
+
+    @property
+    def where(self) -> str:
+        """The folder, or what else was named."""
+        return " ".join(self.set_name.paths)
+
+    def focused_part(self) -> FocusedPart:
+        """The part of the screen that the keys go to, and its name."""
+        return self, "details" if self.panes.details.has_focus else "list"
+
+    def on_resize(self) -> None:
+        """Fit the lines to the new size."""
+        self.share_height()
+        self.hints.show_hints()
+
+    # What comes from the reader
+
+    @on(RankReader.Came)
+    def _show_progress(self, message: RankReader.Came) -> None:
+        message.stop()
+        if self.ranks is not None:
+            return
+        words = "stopping …" if self.reader.is_stopped else "esc shows what came"
+        self._show_header(self.where, f"{message.done:,} of {message.total:,} files")
+        self.statement.sentences = (f"Reading: {message.done:,} of {message.total:,} files; {words}.",)
+        if self.reader.run is not None:
+            self.panes.take(RANKS, reading_table(self.reader.run, dict(self.reader.summaries), self._folder))
+
+    @property
+    def _folder(self) -> str:
+        return self.set_name.paths[0] if len(self.set_name.paths) == 1 else ""
+
+    @on(RankReader.Read)
+    def _take_set(self, message: RankReader.Read) -> None:
+        message.stop()
+        ranks = self.ranks = message.ranks
+        self._show_header(self.where, title(ranks))
+        self.statement.sentences = tuple(clean(each) for each in (headline(ranks), *remarks(ranks)))
+        self.query_one("#meaning", Bar).parts = (BarPart(BAR_LEGEND, "dim"),)
+        self.share_height()
+        self.hints.show_hints()
+
+    @on(RankReader.Made)
+    def _take_table(self, message: RankReader.Made) -> None:
+        message.stop()
+        self.panes.take(message.name, message.table)
+        if message.name == self.panes.pane:
+            self.panes.view.announce_row()
+
+    def _show_header(self, name: str, words: str) -> None:
+        name, words = clean(name), clean(words)
+        if len(name) + len(words) > self.app.size.width - 6:
+            name = Path(name).resolve().name
+        self.query_one("#header", Bar).parts = (BarPart(name, "strong"), BarPart(f"   {words}"))
+
+    # What a row stands for
+
+    def _index_of(self, rank: int | None) -> int:
+        """Index of the rank with a number, -1 for none."""
+        ranks = self.ranks
+        return -1 if ranks is None or rank is None or rank not in ranks.ranks else ranks.ranks.index(rank)
+
+    def _cell(self, name: str, row: int | None = None) -> int | None:
+        """A number of the current row, None for none."""
+        table, row = self.panes.table, self.panes.view.row if row is None else row
+        value = table[name].cell(row) if table is not None and name in table and 0 <= row < len(table) else None
+        return value if isinstance(value, int) else None
+
+    @property
+    def rank(self) -> int:
+        """Index of the rank that the current row is about, -1 for none."""
+        if self.panes.pane == RANKS and self.panes.arrangement.by:
+            return self._index_of(self._cell("worst_rank"))
+        names = {RANKS: "rank", COLLECTIVES: "last", MATRIX: "late_rank", STEPS: "late_rank", FILES: "", GROUPS: ""}
+        return self._index_of(self._cell(names[self.panes.pane]))
+
+    def _late_at(self) -> tuple[int, int, int | None]:
+        """The operation, the rank that is late in it and the one beside it that the current row stands for."""
+        ranks, late = self.ranks, self.rank
+        if ranks is None or late < 0:
+            return -1, -1, None
+        pane = self.panes.pane
+        if pane == COLLECTIVES:
+            return int(collectives_order(ranks)[self.panes.view.row]), late, None
+        if pane == MATRIX:
+            waiting = self._index_of(self._cell("rank"))
+            return worst_instance(ranks, late, waiting), late, waiting
+        if pane == STEPS:
+            step = self._cell("step")
+            return step_worst(ranks, NULL if step is None else step, late), late, None
+        return worst_instance(ranks, late), late, None
+
+    @on(TableView.RowChosen)
+    def _go_into(self, message: TableView.RowChosen) -> None:
+        """Open what the row stands for: a group, the moment of a late rank, the collectives of a group."""
+        if self.panes.pane == RANKS and self.panes.open_group(message.row):
+            return
+        if self.panes.pane == GROUPS and self.panes.view.text is not None:
+            self._list_collectives(self.panes.view.text)
+            return
+        instance, late, beside = self._late_at()
+        if self.ranks is None:
+            self.notice("The ranks are still being read; esc shows what came.")
+            return
+        moment = late_moment(self.ranks, instance, late, beside) if instance >= 0 else None
+        if moment is None:
+            self.notice(self._no_moment())
+        else:
+            self.post_message(MomentAsked(self.ranks, moment))
+
+    def _no_moment(self) -> str:
+        """Why there is no moment to open."""
+        if self.panes.pane == FILES:
+            return "What is not here, or was left out, cannot be opened."
+        if self.panes.pane == COLLECTIVES:
+            return "All ranks were in step at this collective, as far as their clocks tell."
+        return "Nobody waited for this rank: g opens its trace alone."
+
+    def _list_collectives(self, words: str) -> None:
+        """List the collectives of a group."""
+        self.panes.arrangements[COLLECTIVES] = ListArrangement(filter=words)
+        self.panes.open_tab(COLLECTIVES)
+        self.panes.view.announce_row()
+
+    @on(TableView.RowHighlighted)
+    def _explain(self) -> None:
+        """Describe the current row in the details."""
+        ranks = self.ranks
+        if ranks is None:
+            self.panes.details.explain(lambda width: [])
+            return
+        instance, late, _ = self._late_at()
+        if self.panes.pane == RANKS and self.panes.arrangement.by:
+            self.panes.details.explain(partial(group_lines, ranks, self._members()))
+        elif self.panes.pane == RANKS and late >= 0:
+            self.panes.details.explain(partial(rank_lines, ranks, late))
+        elif self.panes.pane == COLLECTIVES and self.panes.view.row >= 0:
+            order = collectives_order(ranks)
+            self.panes.details.explain(partial(instance_lines, ranks, int(order[self.panes.view.row]), None))
+        elif instance >= 0:
+            self.panes.details.explain(partial(instance_lines, ranks, instance, late))
+        else:
+            self.panes.details.explain(self._nothing)
+
+    def _nothing(self, width: int) -> list[DetailLine]:
+        return []
+
+    def _members(self) -> list[int]:
+        """Indices of the ranks of the group at the current row."""
+        whole, table, by = self.panes.whole(RANKS), self.panes.table, self.panes.arrangement.by
+        if whole is None or table is None or by is None or self.panes.view.row < 0:
+            return []
+        held = whole[by].equal(table[by].cell(self.panes.view.row))
+        return [self._index_of(int(rank)) for rank in whole["rank"].values[held].tolist()]
+
+    # Commands
+
+    def action_open_rank(self) -> None:
+        """Open the trace of the rank alone, at the collective that it came late to."""
+        ranks, index = self.ranks, self.rank
+        if ranks is None or index < 0:
+            self.notice("This row is about no rank that could be opened.")
+            return
+        instance = self._late_at()[0]
+        viewpoint = Viewpoint()
+        moment = late_moment(ranks, instance, index) if instance >= 0 else None
+        if moment is not None:
+            window = range_of(ranks, index, moment.window)
+            viewpoint = Viewpoint(start_ns=window.start, length_ns=window.length)
+        self.post_message(RankTraceAsked(ranks.summaries[index].header.path, viewpoint))
+
+    def action_mark(self) -> None:
+        """Mark the rank of the row, or take its mark away."""
+        index, marked = self.rank, self.panes.marked
+        if self.ranks is None or index < 0:
+            self.notice("This row is about no rank that could be marked.")
+            return
+        rank = self.ranks.ranks[index]
+        if rank in marked:
+            marked.remove(rank)
+        elif len(marked) < MAX_MARKED:
+            marked.append(rank)
+        else:
+            self.notice(f"{MAX_MARKED} ranks are marked already; more are not opened at a time.", warn=True)
+            return
+        self.panes.show_marks()
+        names = ", ".join(map(str, marked))
+        then = "c compares, D draws their lanes" if len(marked) > 1 else "c compares it with the rank under the cursor"
+        self.notice(f"Marked: {names}; {then}." if marked else "No rank is marked any more.")
+
+    def action_compare(self) -> None:
+        """Compare the two marked ranks, or the marked one with that of the row."""
+        ranks, marked = self.ranks, [self._index_of(each) for each in self.panes.marked[:2]]
+        if len(marked) == 1 and self.rank not in (-1, marked[0]):
+            marked.append(self.rank)
+        if ranks is None or len(marked) < 2:
+            self.notice("Mark a rank with space, then press c on another one.")
+            return
+        a, b = (SideName(ranks.summaries[each].header.path) for each in marked)
+        self.post_message(CompareAsked(a, b))
+
+    def action_lanes(self) -> None:
+        """Draw the lanes of the marked ranks, or of the first in the list, on one axis."""
+        ranks = self.ranks
+        if ranks is None:
+            return
+        members = [self._index_of(each) for each in self.panes.marked]
+        table = self.panes.whole(RANKS)
+        if not members and table is not None:
+            order = self.panes.view.order if self.panes.pane == RANKS and not self.panes.arrangement.by else None
+            rows = np.arange(len(table)) if order is None else order
+            members = [self._index_of(int(each)) for each in table["rank"].values[rows[: MAX_MARKED // 2]].tolist()]
+        instance, late, _ = self._late_at()
+        moment = late_moment(ranks, instance, late) if instance >= 0 else None
+        window = moment.window if moment is not None else ranks.window
+        self.post_message(RankLanesAsked(ranks, tuple(each for each in members if each >= 0), window))
+
+    @on(StatementView.Clicked)
+    def action_statement(self) -> None:
+        """Show every sentence in place of the table, or the table again."""
+        self.toggle_class("-statement")
+        self.statement.whole = self.has_class("-statement")
+        self.share_height()
+        if not self.has_class("-statement"):
+            self.give_keys(self.panes.view)
+
+    def action_copy_row(self) -> None:
+        """Copy the current row as Markdown."""
+        self.notice(*send_ranks(self.app, self.panes, self.ranks))
+
+    def action_copy_command(self) -> None:
+        """Copy the command line that prints this table."""
+        self.notice(*send_ranks_command(self.app, self.panes, self.set_name))
+
+    def action_export(self) -> None:
+        """Write the listed rows to a file."""
+        self.notice(*export_ranks(self.panes, self.ranks, self.where))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Ranks can be marked and opened once they are read."""
+        if action in ("open_rank", "mark", "compare", "lanes", "export", "copy_row"):
+            return self.ranks is not None and not too_small(self.screen)
+        return super().check_action(action, parameters)
+
+    def reason(self, action: str) -> str:
+        """Why a command makes no sense right now."""
+        if self.ranks is None and action in ("open_rank", "mark", "compare", "lanes", "export", "copy_row"):
+            return "The ranks are still being read; esc shows what came."
+        return super().reason(action)
+
+    # Parts
+
+    @property
+    def timeline(self) -> LanesView:
+        """There is none here."""
+        raise NotImplementedError
+
+    @property
+    def parts(self) -> list[Widget]:
+        """List and details."""
+        return [self.panes.view, self.panes.details]
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether something stands in the place of the list."""
+        return super().is_covered or self.has_class("-statement")
+
+    def close_cover(self) -> bool:
+        """Show the list again in place of the statement, then what else was covered."""
+        if self.has_class("-statement"):
+            self.action_statement()
+            return True
+        return super().close_cover()
+
+    def action_split(self, lines: int) -> None:
+        """There is nothing above the list that could be made larger."""
+
+    @property
+    def split_lines(self) -> tuple[int, int]:
+        """No timeline."""
+        return 0, self.size.height
+
+    def share_width(self) -> None:
+        """The details stand below the list, and are as wide."""
+
+    def share_height(self) -> None:
+        """Lines for the sentences: the headline in full; the list has the rest."""
+        width, height = self.size
+        if self.has_class("-statement"):
+            limit = height - 3
+        else:
+            limit = max(self.statement.verdict_lines(width), int(height * SENTENCE_SHARE) if height > 30 else 3)
+        self.statement.styles.height = self.statement.wanted(width, max(min(limit, height - 6), 1))
+        self.share_width()
