@@ -193,7 +193,7 @@ def test_a_mistake_in_an_expression_is_found_before_the_trace_is_read(capsys):
 def test_the_document_names_everything():
     trace = load(EAGER)
     named = set(re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", DOCUMENT, flags=re.DOTALL)))
-    words = {word for text in named for word in re.findall(r"[A-Za-zµ_/%]+", text)}
+    words = {word for text in named for word in re.findall(r"[A-Za-zµ_/%0-9]+", text)}
     wanted = [
         *FUNCTIONS,
         *LISTS,

@@ -17,11 +17,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT, SAMPLES
+from tests.support.pins import written
 from tests.support.processes import COMMAND, tracetui
 from tests.support.waiting import PATIENCE
 from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
 from tracetui.cli.show import PANE_NAMES
+from tracetui.tried_torch import RECORDED, TRIED
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
 
@@ -48,6 +50,43 @@ def test_every_pane_in_every_format(pane, form, capsys):
     output = capsys.readouterr()
     assert output.out.endswith("\n")
     assert output.err == "" or form == "csv"
+
+
+def test_a_range_of_time(shown):
+    """Every pane takes one, and the pane of ranges has the same one in each notation."""
+    rows = shown("range", EAGER, "--range", "300us+20us")["rows"]
+    assert [rows[0][name] for name in ("what", "name", "total_us")] == ["range", "300us+20us", 20.0]
+    assert rows == shown("range", EAGER, "--range", "@0.3ms+20000ns")["rows"]
+    every, part = (shown("ops", EAGER, *words)["rows"] for words in ((), ("--range", "300us+20us")))
+    assert 0 < sum(row["self_cpu_us"] for row in part) <= 20 < sum(row["self_cpu_us"] for row in every)
+
+
+@pytest.mark.parametrize(
+    "words", [("--range", "12us"), ("--range", "1us+2us", "--step", "3"), ("--range", "9s+1s"), ("--range=-9ms+3ms",)]
+)
+def test_what_is_no_range_of_time(words, capsys):
+    try:
+        assert main(["show", "kernels", str(EAGER), *words]) == 2
+    except SystemExit as error:
+        assert error.code == 2
+    said = capsys.readouterr().err
+    assert "12.5us+250us" in said or "not allowed with" in said or "is outside the trace, which lasts" in said
+
+
+def test_the_app_opens_at_a_range_of_time(monkeypatch, capsys):
+    begun = []
+
+    def start(paths, step, at, options):
+        begun.append(at)
+        return 0
+
+    monkeypatch.setattr("tracetui.cli.open.require_terminal", lambda: None)
+    monkeypatch.setattr("tracetui.cli.open._keep_keyboard", lambda: None)
+    monkeypatch.setattr("tracetui.ui.app.run", start)
+    assert main(["open", str(EAGER), "--range", "0.1s+50ms"]) == 0
+    assert begun == ["range=100000us+50000us"]
+    assert main(["open", str(EAGER), "--range", "100"]) == 2
+    assert "12.5us+250us" in capsys.readouterr().err
 
 
 def test_a_pane_as_json():
@@ -170,7 +209,18 @@ def test_the_app_is_refused_without_a_terminal():
 def test_help_and_version():
     assert "examples:" in tracetui("--help").stdout
     assert "kernels" in tracetui("show", "--help").stdout
-    assert tracetui("--version").stdout.startswith("tracetui ")
+    said = tracetui("--version").stdout
+    assert said.startswith("tracetui ")
+    assert TRIED in said
+    assert said.splitlines()[-3].startswith("Events are read ")
+    assert said.splitlines()[-2].startswith("gzip is inflated by zlib")
+    assert said.splitlines()[-1] == "Only cells of the screen that change are written."
+    pure = tracetui("--version", env={**os.environ, "TRACETUI_PURE": "1"}).stdout
+    assert "Events are read in Python, as TRACETUI_PURE is set." in pure
+    textual = tracetui("--version", env={**os.environ, "TRACETUI_NO_DIFFER": "1"}).stdout
+    assert "Textual writes the screen, as TRACETUI_NO_DIFFER is set." in textual
+    assert written()["torch"] == RECORDED[0]
+    assert TRIED in " ".join((ROOT / "README.md").read_text().split())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
@@ -249,6 +299,25 @@ def test_a_filter_that_is_not_understood_is_pointed_at(text, caret, said, capsys
     sentence, line, mark = capsys.readouterr().err.splitlines()
     assert said in sentence
     assert (line, mark) == (f"  {text}", " " * (caret + 2) + "^")
+
+
+def test_a_filter_with_groups_is_about_the_groups(shown, capsys):
+    rows = shown("ops", EAGER, "--by", "shape", "--where", "calls > 8")["rows"]
+    assert rows and all(row["calls"] > 8 for row in rows)
+    assert main(["show", "launches", str(EAGER), "--by", "op", "--where", "delay > 1us"]) == 2
+    assert "With --by op a filter is about the groups." in capsys.readouterr().err
+    assert main(["show", "ops", str(EAGER), "--where", "colour == red"]) == 2
+    assert "With --by" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("columns", "width"), [("70", 70), ("150", 150), ("12", 110), ("wide", 110), (None, 110)])
+def test_findings_in_a_pipe_are_as_wide_as_columns_says(columns, width, capsys, monkeypatch, shared_trace):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", columns)
+    assert main(["show", "findings", str(shared_trace("d16_b300_tiny.json.gz"))]) == 0
+    titles = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("major ", "minor "))]
+    assert titles and {len(line) for line in titles} == {width}
 
 
 def test_no_row_that_fits_is_said(capsys):

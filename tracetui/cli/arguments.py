@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from tracetui.cli.completion import FILES
 from tracetui.opening import OpenOptions
+from tracetui.ui.base.differ_switch import VARIABLE
+
+MAX_JOBS = 1000
+"""Maximum number of processes that a user may ask for."""
 
 
 def completes_files(action: argparse.Action) -> None:
@@ -23,19 +28,63 @@ def add_steps_by(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps-by",
         metavar="NAME",
-        help="what counts as a step: an annotation, a function, a module, or `graph 1` (see `show steps --by source`)",
+        help="what counts as a step: an annotation or how its names begin, a function (`frame:NAME`), a module, "
+        "`graph 1`, `graphs` or `kernels` that repeat, `auto` (what is found), `none`; see `show steps --by source`",
     )
+
+
+def add_range(
+    parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup,
+    help: str = "only what ran in a range of time: its start and length, as 12.5us+250us",
+) -> None:
+    """Declare the option that chooses a range of time."""
+    parser.add_argument("--range", metavar="START+LENGTH", help=help)
 
 
 def add_opening(parser: argparse.ArgumentParser) -> None:
     """Declare what the user may say about a trace, see `OpenOptions`."""
     add_steps_by(parser)
     parser.add_argument("--device", metavar="NAME", help="what the GPU is, such as H100, whatever the trace says")
+    capture = parser.add_argument(
+        "--capture",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a trace of the capture of the graphs that are replayed, or a folder of such traces; may be given more "
+        "than once. Without it capture_traces/ beside the trace is looked at; none: no file",
+    )
+    completes_files(capture)
+    add_no_cache(parser)
+
+
+def add_no_cache(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that has traces read from their files."""
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="read the file, also where the cache has it (see `tracetui cache`), and keep nothing of it there",
+    )
 
 
 def opening(options: argparse.Namespace) -> OpenOptions:
     """What the command line says about the traces that it opens."""
-    return OpenOptions(options.steps_by, getattr(options, "device", None))
+    captures = tuple(getattr(options, "capture", ()))
+    return OpenOptions(options.steps_by, getattr(options, "device", None), captures, not options.no_cache)
+
+
+def add_differ(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Declare the option that has the app write screens as Textual does."""
+    parser.add_argument(
+        "--no-differ",
+        action="store_true",
+        help="have Textual write the screen, in place of only the cells that changed, as many as the terminal takes",
+    )
+
+
+def switch_differ(options: argparse.Namespace) -> None:
+    """Pass that option on to the app."""
+    if options.no_differ:
+        os.environ[VARIABLE] = "1"
 
 
 def add_output(
@@ -65,16 +114,29 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--where",
         metavar="FILTER",
-        help="only rows with this text, or for which a condition on columns holds: 'dur > 100us & op ~ mm'",
+        help="only rows with this text, or for which a condition on columns holds: 'dur > 100us & op ~ mm'; "
+        "of groups (--by) the groups",
     )
 
 
 def row_count(text: str) -> int:
     """An argument that is a number of rows, 0 being fine."""
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}") from None
+    number = _whole_number(text)
     if number < 0:
         raise argparse.ArgumentTypeError("must not be negative")
     return number
+
+
+def job_count(text: str) -> int:
+    """An argument that is a number of processes."""
+    number = _whole_number(text)
+    if not 1 <= number <= MAX_JOBS:
+        raise argparse.ArgumentTypeError(f"must be 1 to {MAX_JOBS}")
+    return number
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, not {text!r}") from None

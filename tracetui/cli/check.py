@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.checking.report import CheckReport
     from tracetui.analysis.checking.verdict import Assertion
     from tracetui.analysis.comparing.sides.side import Side
+    from tracetui.analysis.ranks.rank_set import RankSet
 
 HELP = "check assertions about a trace, for a CI"
 
@@ -51,6 +52,7 @@ examples:
   tracetui check new.json.gz --baseline main.json.gz                  nothing slower than before
   tracetui check new.json.gz 'dur_us <= baseline.dur_us + 5%' --baseline main.json.gz
   tracetui check --names trace.json.gz                                what can be asked
+  tracetui check run/ 'ranks.wait_caused_us.max < 2ms' 'ranks.missing == 0'   the ranks of a run
 
 exit codes:
   0 all hold; 1 one does not, or the trace does not hold what it asks for, or a result cannot be written;
@@ -63,7 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.allow_abbrev = False
     # Words behind an option are no positional argument of argparse any more.
     parser.set_defaults(parameters=[])
-    trace = parser.add_argument("trace", metavar="TRACE", help="a trace, PATH#SCOPE, or - for standard input")
+    trace = parser.add_argument(
+        "trace", metavar="TRACE", help="a trace, PATH#SCOPE, a folder of ranks, or - for standard input"
+    )
     completes_files(trace)
     parser.add_argument("expressions", nargs="*", metavar="EXPR", help="an assertion, in quotes")
     source = parser.add_argument(
@@ -129,12 +133,32 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace, assertions: list[Assertion]) -> CheckReport:
+    if os.path.isdir(options.trace):
+        from tracetui.analysis.checking.rank_check import rank_report
+
+        return rank_report(_ranks(options), assertions)
     from tracetui.analysis.checking.report import report, usual
 
     side, baseline = _sides(options)
     if baseline is not None and not assertions:
         assertions = usual(side, baseline)
     return report(side, assertions, baseline, options.tolerance, options.strict)
+
+
+def _ranks(options: argparse.Namespace) -> RankSet:
+    """The set of ranks in the folder that is checked.
+
+    Raises: UsageError for options that are those of one trace.
+    """
+    from tracetui.cli.progress import CountProgress
+    from tracetui.rank_folder import open_rank_set
+    from tracetui.rank_reading.summaries import SummaryWork
+
+    if options.baseline is not None:
+        raise UsageError("A set of ranks has no baseline: --baseline is for one trace.")
+    with CountProgress("ranks") as progress:
+        work = SummaryWork(uses_cache=opening(options).uses_cache)
+        return open_rank_set([options.trace], None, progress.update, work)
 
 
 def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) -> int:
@@ -160,6 +184,13 @@ def _names(options: argparse.Namespace) -> int:
     if options.format == "junit":
         raise UsageError("--names has no JUnit form: choose text, json or md.")
     _require_writable(options)
+    if os.path.isdir(options.trace):
+        from tracetui.analysis.checking.rank_check import rank_names
+
+        if options.format != "text":
+            raise UsageError("The names of a set of ranks are printed as text alone.")
+        _write_results(names_text(rank_names(_ranks(options))), None, options)
+        return 0
     side, _ = _sides(options)
     table = names(side)
     if options.format == "text":

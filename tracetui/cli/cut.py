@@ -9,7 +9,9 @@ steps that the numbers of these rest on: work that held up a stream, calls that 
 while the GPU waited for the first kernel. So `tracetui show PANE OUT --step N` prints what it printed of the whole;
 only what compares with the rest of the trace (`partial`, medians over all steps) can differ.
 
---window keeps what is open within a stretch of time, by its own time, on the GPU as well.
+A part of a .pftrace is a .pftrace, packet by packet with the clocks, tracks and names that they need.
+
+--window and --range keep what is open within a stretch of time, by its own time, on the GPU as well.
 --lanes and --without keep and leave out whole threads and streams, by their names; both ends of an arrow, or none.
 
 --hash-names replaces what is a user's own by stand-ins such as anon_kpxwzbtqcrvd, the same for the same name: names
@@ -27,7 +29,7 @@ import secrets
 import sys
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_output, add_steps_by, add_trace, opening
+from tracetui.cli.arguments import add_no_cache, add_output, add_range, add_steps_by, add_trace, opening
 from tracetui.cli.traces import read_trace, write_trace
 from tracetui.errors import UsageError
 
@@ -58,7 +60,9 @@ def add_part(parser: argparse.ArgumentParser) -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--steps", metavar="N[:M]", help="the step with this number, or these and all between")
     choice.add_argument("--window", metavar="A:B", help="from A to B, as 1.2ms:3.4ms; either may be left out")
+    add_range(choice, "what is open within a range of time: its start and length, as 12.5us+250us")
     add_steps_by(parser)
+    add_no_cache(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -67,14 +71,15 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError when nothing is left or OUT is there; TraceError for the file; CannotWrite for OUT.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.writing.cut import Cut
+    from tracetui.writing.formats import part_of, require_fitting_name
     from tracetui.writing.output import refuse_terminal, require_writable
 
     wanted, anonymizer = wanted_part(options), _anonymizer(options)
     refuse_terminal(options.output)
     require_writable(options.output, [(options.trace, "the trace")], options.force)
     trace = read_trace(options.trace, opening(options))
-    kept, size = write_trace(options.output, trace, Cut(trace, wanted, anonymizer).write, options.force)
+    require_fitting_name(options.output, trace)
+    kept, size = write_trace(options.output, trace, part_of(trace, wanted, anonymizer).write, options.force)
     print(f"tracetui: {_summary(trace, kept, size)}", file=sys.stderr)
     return 0 if not trace.quality.is_part else 1
 
@@ -88,12 +93,21 @@ def wanted_part(options: argparse.Namespace) -> Wanted:
 
     return Wanted(
         steps=_steps(options.steps) if options.steps is not None else None,
-        window=_window(options.window) if options.window is not None else None,
+        window=_wanted_window(options),
         lanes=tuple(getattr(options, "lanes", ())),
         without=tuple(getattr(options, "without", ())),
         stacks=not getattr(options, "no_stacks", False),
         memory=not getattr(options, "no_memory", False),
     )
+
+
+def _wanted_window(options: argparse.Namespace) -> tuple[float | None, float | None] | None:
+    from tracetui.model.time_range import read_time_range
+
+    if options.range is not None:
+        time_range = read_time_range(options.range)
+        return float(time_range.start), float(time_range.end)
+    return _window(options.window) if getattr(options, "window", None) is not None else None
 
 
 def _summary(trace: Trace, kept: Kept, size: int) -> str:

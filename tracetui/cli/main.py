@@ -12,12 +12,15 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from tracetui import __version__
+from tracetui.cli import attach as attach_command
+from tracetui.cli import cache as cache_command
 from tracetui.cli import check as check_command
 from tracetui.cli import compare as compare_command
 from tracetui.cli import cut as cut_command
+from tracetui.cli import merge as merge_command
 from tracetui.cli import open as open_command
 from tracetui.cli import perfetto as perfetto_command
+from tracetui.cli import ranks as ranks_command
 from tracetui.cli import repair as repair_command
 from tracetui.cli import report as report_command
 from tracetui.cli import run as run_command
@@ -26,6 +29,8 @@ from tracetui.cli import workloads as workloads_command
 from tracetui.cli.completion import PrintCompletion
 from tracetui.cli.signals import ending_in_order
 from tracetui.cli.streams import drop_output, safe_streams
+from tracetui.cli.traces import forget_read_traces, keep_read_traces
+from tracetui.cli.version import PrintVersion
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.safe_text import clean
 
@@ -37,9 +42,13 @@ COMMANDS: dict[str, ModuleType] = {
     "cut": cut_command,
     "repair": repair_command,
     "perfetto": perfetto_command,
+    "ranks": ranks_command,
+    "merge": merge_command,
     "report": report_command,
     "run": run_command,
+    "attach": attach_command,
     "workloads": workloads_command,
+    "cache": cache_command,
 }
 """Every command by name; a first argument that is none of them is a trace to open."""
 
@@ -63,10 +72,14 @@ examples:
   tracetui perfetto trace.json                           serve it, and print a link to ui.perfetto.dev
   tracetui compare eager.json compiled.json              what differs by more than noise, and why
   tracetui compare trace.json '#3' '#4'                  two steps of one trace
+  tracetui ranks FOLDER                                  one trace per rank: who is late, and why
+  tracetui merge FOLDER -o merged.json.gz                all ranks as one trace, on one clock
   tracetui check trace.json 'kernels == 5' 'dur_us < 2ms'   assertions for a CI
   tracetui run mlp --compile                             record a trace here, and open it
   tracetui run mlp --compare eager,compile               record both, and compare them
+  tracetui attach 4242 --seconds 2                       a trace of a job that already runs
   tracetui workloads                                     what can be recorded here
+  tracetui cache                                         large traces that were read, for opening them again at once
 
 exit codes:
   0 done; 1 the trace holds nothing usable, is cut off, or not what check or --verify asks; the output cannot be
@@ -87,6 +100,7 @@ def _run(words: list[str]) -> int:
         with ending_in_order():
             code = int(options.run(options))
             sys.stdout.flush()
+            keep_read_traces()
             return code
     except TracetuiError as error:
         print("\n".join([f"tracetui: {clean(str(error))}", *map(clean, error.lines_below)]), file=sys.stderr)
@@ -107,6 +121,8 @@ def _run(words: list[str]) -> int:
 
         print(crash_message(error), file=sys.stderr)
         return 1
+    finally:
+        forget_read_traces()
 
 
 def parsed(words: list[str]) -> argparse.Namespace:
@@ -128,7 +144,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"tracetui {__version__}")
+    parser.add_argument("--version", action=PrintVersion)
     parser.add_argument("--print-completion", action=PrintCompletion)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, module in COMMANDS.items():

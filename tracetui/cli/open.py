@@ -1,7 +1,8 @@
 """Open traces in the app: lanes, steps, kernels and the details of what is selected.
 
-A folder, or nothing, offers the traces in it; `-` is standard input. Two traces are compared, and so are two
-parts of one: `A.json#3 B.json#3`, `A.json '#3' '#4'` (see `tracetui compare --help` for what can stand behind #)."""
+A trace is JSON or Perfetto's .pftrace, plain or packed (gzip, zstd), and known by its content. A folder, or nothing,
+offers the traces in it; `-` is standard input. Two traces are compared, and so are two parts of one: `A.json#3
+B.json#3`, `A.json '#3' '#4'` (see `tracetui compare --help` for what can stand behind #)."""
 
 from __future__ import annotations
 
@@ -10,10 +11,11 @@ import codecs
 import os
 import sys
 
-from tracetui.cli.arguments import add_opening, completes_files, opening
+from tracetui.cli.arguments import add_differ, add_opening, add_range, completes_files, opening, switch_differ
 from tracetui.cli.progress import label_of
 from tracetui.cli.sides import named_pair, split
 from tracetui.errors import NotFound, UsageError
+from tracetui.importers.garbage import collector_off
 from tracetui.opening import SideName
 from tracetui.safe_text import clean
 
@@ -26,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     completes_files(traces)
     parser.add_argument("--step", type=int, metavar="N", help="start at the step with this number")
     add_opening(parser)
-    parser.add_argument("--at", metavar="VIEW", help="start at a view string, as `Y` in the app copies it")
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--at", metavar="VIEW", help="start at a view string, as `Y` in the app copies it")
+    add_range(place, "start with lists of what ran in a range of time: its start and length, as 12.5us+250us")
+    add_differ(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -34,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
     Raises: NotFound for a missing file; UsageError without a terminal.
     """
+    switch_differ(options)
     traces: list[str] = options.traces
     sides = _sides(traces, options)
     for path in traces if sides is None else [side.path for side in sides]:
@@ -45,11 +51,25 @@ def run(options: argparse.Namespace) -> int:
     _keep_keyboard()
     print(f"tracetui: opening {clean(', '.join(map(label_of, traces))) or 'this folder'}", file=sys.stderr)
     # Textual takes a third of a second to import; the line above is on the screen by then.
-    from tracetui.ui.app import compare, run
+    with collector_off():
+        from tracetui.ui.app import compare, run
 
     if sides is None:
-        return run(traces, options.step, options.at, opening(options))
+        return run(traces, options.step, _view(options), opening(options))
     return compare(*sides, options=opening(options))
+
+
+def _view(options: argparse.Namespace) -> str:
+    """The view string at which the app starts.
+
+    Raises: UsageError for what is no range of time.
+    """
+    if options.range is None:
+        return str(options.at or "")
+    # It loads numpy, which `--help` must not wait for.
+    from tracetui.model.time_range import read_time_range
+
+    return f"range={read_time_range(options.range).text}"
 
 
 def _sides(traces: list[str], options: argparse.Namespace) -> tuple[SideName, SideName] | None:
@@ -60,7 +80,7 @@ def _sides(traces: list[str], options: argparse.Namespace) -> tuple[SideName, Si
     scoped = any(word.startswith("#") or split(word).scope for word in traces)
     if not scoped and (len(traces) != 2 or any(map(os.path.isdir, traces))):
         return None
-    if options.step is not None or options.at:
+    if options.step is not None or options.at or options.range:
         raise UsageError("Two traces are compared: write the step behind the path, as in `A.json#3 B.json#3`.")
     if len(traces) == 1:
         raise UsageError(f"{traces[0]} names a part of a trace to compare, but with nothing: --step N opens at a step.")

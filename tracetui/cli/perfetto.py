@@ -7,7 +7,8 @@ machine and no other, so a different --port is of use only behind such a forward
 
 It serves until ctrl+c, so that the page can be reloaded; --once ends when the trace has been sent once. Chrome asks
 whether the page may reach this device: allow it. Safari does not let the page load from http.
---steps and --window serve a part, as `tracetui cut` makes it: Perfetto opens about 2 GB."""
+--steps and --window serve a part, as `tracetui cut` makes it: Perfetto opens about 2 GB. Of a folder all ranks of its
+run are served as one trace, as `tracetui merge` writes it; --ranks 0,3-5 names some of them."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from tracetui.cli.arguments import add_trace, opening
 from tracetui.cli.cut import add_part, wanted_part
+from tracetui.cli.progress import CountProgress
 from tracetui.cli.traces import read_trace, write_trace
 from tracetui.errors import UsageError
 
@@ -28,8 +30,9 @@ HELP = "serve a trace for ui.perfetto.dev"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui perfetto`."""
-    add_trace(parser, "a trace; with --steps or --window also -")
+    add_trace(parser, "a trace, or a folder with one of each rank; with --steps or --window also -")
     add_part(parser)
+    parser.add_argument("--ranks", metavar="LIST", help="of a folder: only these ranks, as 0,3-5")
     parser.add_argument("--once", action="store_true", help="end when the trace has been sent")
     parser.add_argument("--port", type=int, metavar="N", help="the port to serve at, to be forwarded to 9001")
 
@@ -39,7 +42,13 @@ def run(options: argparse.Namespace) -> int:
 
     Raises: CannotRun when the port is taken; TraceError when the file cannot be served.
     """
-    if options.steps is None and options.window is None:
+    is_part = not (options.steps is None and options.window is None and options.range is None)
+    if os.path.isdir(options.trace):
+        with tempfile.TemporaryDirectory(prefix="tracetui-") as folder:
+            return _serve(_merged(options, folder), options)
+    if options.ranks is not None:
+        raise UsageError("--ranks chooses among the traces of a folder: name a folder.")
+    if not is_part:
         if options.steps_by is not None:
             raise UsageError("--steps-by says what the steps are: name some with --steps.")
         return _serve(options.trace, options)
@@ -50,14 +59,37 @@ def run(options: argparse.Namespace) -> int:
 def _part(options: argparse.Namespace, folder: str) -> str:
     """The path of a file with the part that was asked for."""
     # These load numpy, which serving a whole file does not need.
-    from tracetui.writing.cut import Cut
+    from tracetui.writing.formats import part_of, suffix_of
 
     wanted = wanted_part(options)
     trace = read_trace(options.trace, opening(options))
     stem = Path("trace" if options.trace == "-" else options.trace).name.partition(".")[0] or "trace"
-    path = os.path.join(folder, f"{stem}.cut.json.gz")
-    kept, _ = write_trace(path, trace, Cut(trace, wanted).write)
+    path = os.path.join(folder, f"{stem}.cut{suffix_of(trace)}.gz")
+    kept, _ = write_trace(path, trace, part_of(trace, wanted).write)
     print(f"tracetui: serving {kept.events:,} of {trace.events:,} events", file=sys.stderr)
+    return path
+
+
+def _merged(options: argparse.Namespace, folder: str) -> str:
+    """The path of a file with the ranks of a folder."""
+    from tracetui.cli.merge import tell
+    from tracetui.cli.rank_sets import rank_numbers
+    from tracetui.rank_folder import open_rank_set
+    from tracetui.rank_reading.summaries import SummaryWork
+    from tracetui.writing.merge import Merge
+    from tracetui.writing.output import output
+
+    if options.steps_by is not None:
+        raise UsageError("--steps-by is for one trace: the steps of a folder are those that its files record.")
+    numbers = None if options.ranks is None else rank_numbers(options.ranks)
+    work = SummaryWork(uses_cache=not options.no_cache)
+    with CountProgress("ranks") as progress:
+        merge = Merge(open_rank_set([options.trace], None, progress.update, work), wanted_part(options), numbers)
+        path = os.path.join(folder, f"{os.path.basename(os.path.abspath(options.trace)) or 'ranks'}.json.gz")
+        with output(path) as sink:
+            events = merge.write(sink, progress.update)
+    tell(merge)
+    print(f"tracetui: serving {events:,} events of {len(merge.indices):,} ranks", file=sys.stderr)
     return path
 
 

@@ -75,6 +75,41 @@ class TraceProgress(_Progress):
         )
 
 
+class CountProgress(_Progress):
+    """How many of a number of files have been read, once that takes longer than a moment."""
+
+    def __init__(self, things: str, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._things = things
+        self._started = time.monotonic()
+
+    def __enter__(self) -> CountProgress:
+        return self
+
+    def update(self, done: int, total: int) -> None:
+        """Show how many are done."""
+        if not self._is_terminal or time.monotonic() - self._started < DELAY:
+            return
+        self._show(f"reading {self._things}", total)
+        self._update(completed=done, total=total, remark=f"{done:,} of {total:,}")
+
+
+class AttachProgress(_Progress):
+    """How far the traces of processes that run are."""
+
+    def __init__(self, words: str, stream: TextIO | None = None) -> None:
+        super().__init__(stream)
+        self._words = words
+
+    def __enter__(self) -> AttachProgress:
+        return self
+
+    def update(self, states: str) -> None:
+        """Show how many processes have come how far."""
+        self._show(f"a trace of {self._words}", None)
+        self._update(remark=states)
+
+
 class RecordingProgress(_Progress):
     """How far a recording is: its stage, and the last line that was printed in it."""
 

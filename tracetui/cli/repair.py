@@ -1,7 +1,8 @@
 """Write a damaged trace anew, as one that Perfetto, chrome://tracing and tracetui open.
 
 Standard output lists what was done, with the byte in the unpacked file at which it was done. Events that are valid
-are copied as they stand; what cannot be read is left out and listed. A file that is whole is copied."""
+are copied as they stand; what cannot be read is left out and listed. A file that is whole is copied. A .pftrace is
+written as that, without the packets that cannot be read."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
+    from tracetui.writing.packet_repair import PacketRepair
     from tracetui.writing.repair import Mend, Repair
 
 HELP = "write a damaged trace anew, and list what was done"
@@ -35,12 +37,13 @@ def run(options: argparse.Namespace) -> int:
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui.importers.load import load
+    from tracetui.writing.formats import repair_of, require_fitting_name
     from tracetui.writing.output import refuse_terminal, require_writable
-    from tracetui.writing.repair import Repair
 
     refuse_terminal(options.output)
     require_writable(options.output, [(options.trace, "the trace")], options.force)
-    repair = Repair(load(options.trace))
+    repair = repair_of(load(options.trace))
+    require_fitting_name(options.output, repair.trace)
     count, size = write_trace(options.output, repair.trace, repair.write, options.force)
     # With the trace on standard output the list goes elsewhere.
     stream = sys.stderr if options.output == "-" else sys.stdout
@@ -59,7 +62,7 @@ def _line(mend: Mend) -> str:
     return f"{where}: {clean(mend.what)}{shown}"
 
 
-def _document(repair: Repair, count: int) -> str:
+def _document(repair: Repair | PacketRepair, count: int) -> str:
     import orjson
 
     done = [{"offset": mend.offset, "done": mend.what, "shown": clean(mend.shown)} for mend in repair.done]

@@ -107,4 +107,4 @@ def _stem(trace: str) -> str:
     """The name of a trace without folder and suffixes, and its scope, for a file in the current folder."""
     name, _, scope = os.path.basename(trace.rstrip("/")).partition("#")
     kept = re.sub(r"\W+", "_", scope).strip("_")
-    return "-".join(filter(None, (name.split(".json")[0], kept))) or "trace"
+    return "-".join(filter(None, (re.split(r"\.(?:json|pftrace|perfetto-trace)", name)[0], kept))) or "trace"

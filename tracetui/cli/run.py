@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tracetui.cli import workloads as list_command
-from tracetui.cli.arguments import add_force, completes_files
+from tracetui.cli.arguments import add_differ, add_force, completes_files, switch_differ
 from tracetui.cli.open import require_terminal
 from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
 from tracetui.safe_text import clean
@@ -73,6 +73,7 @@ def run(options: argparse.Namespace) -> int:
 
     Raises: UsageError, CannotRun or RunFailed when there is no trace.
     """
+    switch_differ(options)
     if options.workload is None:
         return list_command.run(argparse.Namespace(name=None, json=options.json))
     if options.compare is not None:
@@ -313,3 +314,4 @@ def _add_what_becomes_of_it(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--json", action="store_true", help="print the outcome as JSON, and do not open the trace")
     group.add_argument("--details", action="store_true", help="when it fails, also print the traceback")
+    add_differ(group)

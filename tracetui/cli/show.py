@@ -12,12 +12,14 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_opening, add_sort, add_trace, add_where, opening, row_count
+from tracetui.cli.arguments import add_opening, add_range, add_sort, add_trace, add_where, opening, row_count
 from tracetui.cli.streams import console
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tracetui.drawing.text.origin import Extent
     from tracetui.model.table import Table
     from tracetui.model.trace import Trace
@@ -34,24 +36,34 @@ PANE_NAMES = (
     "launches",
     "gaps",
     "roofline",
+    "serving",
+    "layers",
     "modules",
     "memory",
+    "counters",
     "findings",
+    "range",
     "health",
 )
 """The keys of `analysis.panes.PANES`, which needs numpy and which help and completion cannot wait for."""
 FORMATS = ("table", "json", "csv", "md")
 INCAPABLE = ("dumb", "unknown")
 """Types of terminals that can do nothing but print."""
+PICTURE_LINES = 20
+"""Height of a drawing above a list."""
 SCREENFUL = 200
 """Rows of a table on a terminal where no limit is given."""
+MIN_WIDTH = 40
+"""Minimum width in COLUMNS that is followed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui show`."""
     parser.add_argument("pane", metavar="PANE", choices=PANE_NAMES, help="one of " + ", ".join(PANE_NAMES))
     add_trace(parser)
-    parser.add_argument("--step", type=int, metavar="N", help="only the step with this number")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--step", type=int, metavar="N", help="only the step with this number")
+    add_range(part)
     add_sort(parser)
     parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows")
     add_where(parser)
@@ -66,17 +78,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the pane; the exit code is 1 for a file that is cut off, of which what could be read is printed.
 
-    Raises: UsageError for a step, column or grouping that does not exist; TraceError for the file.
+    Raises: UsageError for a step, range, column or grouping that does not exist; TraceError for the file.
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui.analysis.panes import pane_named
     from tracetui.drawing.text.origin import Extent
+    from tracetui.model.quantities import duration
+    from tracetui.model.time_range import TimeRange, read_time_range
 
     form = "plain" if wants_plain(options) else options.format
     trace = read_trace(options.trace, opening(options))
-    table = pane_named(options.pane).build(trace, step=options.step, by=options.by)
-    table = narrowed(table, options.where, options.sort)
-    extent = Extent(options.step, options.by, options.where or "")
+    part = read_time_range(options.range) if options.range is not None else options.step
+    if isinstance(part, TimeRange) and (part.end <= trace.window[0] or part.start >= trace.window[1]):
+        lasts = duration(trace.window[1] - trace.window[0])
+        raise UsageError(f"The range {part.text} is outside the trace, which lasts {lasts} from its start at 0.")
+    table = pane_named(options.pane).build(trace, step=part, by=options.by)
+    table = narrowed(table, options.where, options.sort, options.by)
+    extent = Extent(part, options.by, options.where or "")
     write(table, trace, options.pane, form, options.limit, extent)
     # A script must notice that the numbers are those of a part.
     return 0 if not trace.quality.is_part else 1
@@ -94,17 +112,29 @@ def wants_plain(options: argparse.Namespace) -> bool:
     )
 
 
-def narrowed(table: Table, where: str | None, sort: str | None) -> Table:
-    """The rows that a filter keeps, in the order that was asked for.
+def asked_width(environment: Mapping[str, str]) -> int | None:
+    """The width that the variable COLUMNS asks for, None where it holds no width that text can be wrapped to."""
+    words = environment.get("COLUMNS", "")
+    return int(words) if words.isdecimal() and int(words[:6]) >= MIN_WIDTH else None
+
+
+def narrowed(table: Table, where: str | None, sort: str | None, by: str | None = None) -> Table:
+    """The rows that a filter keeps, in the order that was asked for; grouped rows (`by`) are filtered as groups.
 
     Raises: UsageError for an unknown column, Mistake for a filter that is not understood.
     """
     import numpy as np
 
+    from tracetui.analysis.checking.mistake import Mistake
     from tracetui.analysis.checking.row_filter import is_condition, kept_rows
 
     if where is not None:
-        kept = np.flatnonzero(kept_rows(table, where))
+        try:
+            kept = np.flatnonzero(kept_rows(table, where))
+        except Mistake as mistake:
+            if by is not None:
+                mistake.args = (f"{mistake} With --by {by} a filter is about the groups.",)
+            raise
         if len(kept) == 0 and len(table):
             verb = "fits" if is_condition(table, where) else "contains"
             table = replace(table, note=f"No row {verb} {where!r} (of {len(table):,}).")
@@ -128,8 +158,8 @@ def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None, e
 
     from tracetui.drawing.group_names import named_groups
     from tracetui.drawing.text import export, markdown, plain
-    from tracetui.drawing.text import roofline_plot as scatter
     from tracetui.drawing.text.origin import WHOLE
+    from tracetui.drawing.text.pictures import picture_lines
 
     if form not in ("json", "csv") and extent is not None:
         table = named_groups(table, extent.by)
@@ -141,7 +171,8 @@ def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None, e
     if form == "plain":
         sys.stdout.write(plain.plain_text(shown, trace, pane, replace(extent or WHOLE, rows=len(table))))
     elif not on_screen:
-        text = export.render(shown, trace, pane, form, replace(extent or WHOLE, rows=len(table)))
+        cells = asked_width(os.environ) or export.CARD_CELLS
+        text = export.render(shown, trace, pane, form, replace(extent or WHOLE, rows=len(table)), cells)
         sys.stdout.write(text)
         if form == "md" and len(text) > markdown.COMMENT_LIMIT:
             print(
@@ -151,9 +182,9 @@ def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None, e
             )
     else:
         width = shutil.get_terminal_size().columns
-        if pane == "roofline":
-            sys.stdout.writelines(f"{line}\n" for line in scatter.roofline_lines(table, min(width, 100)))
-        console(sys.stdout, width=width).print(export.rich_table(shown, trace, pane, width))
+        by = None if extent is None else extent.by
+        sys.stdout.writelines(f"{line}\n" for line in picture_lines(pane, by, table, min(width, 100), PICTURE_LINES))
+        console(sys.stdout, width=width).print(export.rich_table(shown, trace, pane, width, by))
     if cut:
         print(f"tracetui: {len(shown)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
     if form == "csv":

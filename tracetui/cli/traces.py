@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from tracetui.cli.progress import TraceProgress
-from tracetui.opening import AS_RECORDED, OpenOptions, open_trace
+from tracetui.opening import AS_RECORDED, OpenOptions, keep_opened, open_trace
 
 if TYPE_CHECKING:
     from tracetui.model.trace import Trace
     from tracetui.writing.container import Sink
 
 Result = TypeVar("Result")
+
+MAX_KEEPING_SECONDS = 3.0
+"""Maximum seconds that a command goes on for after its output, to write what it read to the cache."""
+_to_keep: list[Trace] = []
+"""The traces that were read and that the cache may take."""
 
 
 def read_trace(path: str, options: OpenOptions = AS_RECORDED) -> Trace:
@@ -23,9 +29,23 @@ def read_trace(path: str, options: OpenOptions = AS_RECORDED) -> Trace:
     """
     with TraceProgress(path) as progress:
         trace = open_trace(path, options, progress.update)
+    if options.uses_cache:
+        _to_keep.append(trace)
     for note in trace.quality.notes:
         print(f"tracetui: {note}", file=sys.stderr)
     return trace
+
+
+def keep_read_traces() -> None:
+    """Write the traces that were read to the cache; a command does that when all else is done."""
+    end = time.monotonic() + MAX_KEEPING_SECONDS
+    while _to_keep:
+        keep_opened(_to_keep.pop(), lambda: time.monotonic() > end)
+
+
+def forget_read_traces() -> None:
+    """Let go of the traces that were read."""
+    _to_keep.clear()
 
 
 def write_trace(

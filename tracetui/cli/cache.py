@@ -1,0 +1,130 @@
+"""List the large traces that are kept in the cache, so that they open again at once, or clear it.
+
+A trace of 20 MB or more, unpacked, is kept when it is read. It is read anew when its file has changed, and after an
+update of tracetui. The cache holds at most 10 GiB, or what the environment variable TRACETUI_CACHE_SIZE says (`20GB`,
+`500MB`; `0` for no cache); what was not opened for the longest goes first. What `tracetui ranks` keeps of the traces of
+ranks, at most 2 GiB more, is counted below the list."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tracetui.cli.arguments import completes_files
+from tracetui.safe_text import clean
+
+if TYPE_CHECKING:
+    from tracetui.trace_cache.kept_traces import KeptTrace
+
+HELP = "list the traces that open again at once, and clear the cache"
+FORMATS = ("text", "json")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tracetui cache`."""
+    clear = parser.add_argument("--clear", nargs="*", metavar="TRACE", help="remove these traces from it, or all")
+    completes_files(clear)
+    parser.add_argument("--format", choices=FORMATS, default="text", help="how the list is printed (default: text)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the list, or clear the cache."""
+    # These load numpy, which `--help` must not wait for.
+    from tracetui.model.quantities import size
+    from tracetui.rank_reading.summary_cache import clear_summaries
+    from tracetui.trace_cache.cache_folder import max_cache_bytes, misread_size
+    from tracetui.trace_cache.kept_traces import clear_cache, kept_entries
+
+    if misread := misread_size():
+        print(f"tracetui: {clean(misread)}: the cache holds at most {size(max_cache_bytes())}.", file=sys.stderr)
+    if options.clear is not None:
+        entries, removed = clear_cache(options.clear)
+        summaries, more = clear_summaries(options.clear)
+        also = f" and {_summaries(summaries)}" if summaries else ""
+        print(f"tracetui: removed {_traces(entries)}{also}, {size(removed + more)}", file=sys.stderr)
+        if options.clear and not entries + summaries:
+            print(f"tracetui: the cache holds nothing of {clean(', '.join(options.clear))}.", file=sys.stderr)
+    if options.clear is None or options.format == "json":
+        kept = kept_entries()
+        if options.format == "json":
+            print(_document(kept))
+        else:
+            print("\n".join(_lines(kept)))
+    return 0
+
+
+def _lines(kept: list[KeptTrace]) -> list[str]:
+    """One line per trace, then the total and the folder."""
+    from tracetui.model.quantities import size
+    from tracetui.rank_reading.summary_cache import summaries_kept
+    from tracetui.trace_cache.cache_folder import SUMMARIES, cache_path, max_cache_bytes
+
+    now = time.time()
+    cells = [(size(each.bytes), f"{age(now - each.used)} ago", _named(each)) for each in kept]
+    widths = [max((len(row[column]) for row in cells), default=0) for column in (0, 1)]
+    lines = [f"{bytes_:>{widths[0]}}  {used:<{widths[1]}}  {name}" for bytes_, used, name in cells]
+    total = sum(each.bytes for each in kept)
+    limit = max_cache_bytes()
+    room = f"{size(total)} of {size(limit)}" if limit else "the cache is off (TRACETUI_CACHE_SIZE)"
+    lines.append(f"{_traces(len(kept))}, {room}, in {clean(str(cache_path()))}")
+    summaries, used = summaries_kept()
+    if summaries:
+        room = f"{size(used)} of {size(max_cache_bytes(SUMMARIES))}"
+        lines.append(f"{_summaries(summaries)}, {room}, in {clean(str(cache_path(SUMMARIES)))}")
+    return lines
+
+
+def _document(kept: list[KeptTrace]) -> str:
+    """The list for a script."""
+    from tracetui.rank_reading.summary_cache import summaries_kept
+    from tracetui.trace_cache.cache_folder import SUMMARIES, cache_path, max_cache_bytes
+
+    now = time.time()
+    summaries, used = summaries_kept()
+    traces = [
+        {
+            "path": None if each.path is None else clean(each.path),
+            "bytes": each.bytes,
+            "age_s": round(max(now - each.used, 0.0), 3),
+            "current": each.is_current,
+        }
+        for each in kept
+    ]
+    document = {
+        "folder": clean(str(cache_path())),
+        "bytes": sum(each.bytes for each in kept),
+        "max_bytes": max_cache_bytes(),
+        "traces": traces,
+        "rank_summaries": {
+            "folder": clean(str(cache_path(SUMMARIES))),
+            "count": summaries,
+            "bytes": used,
+            "max_bytes": max_cache_bytes(SUMMARIES),
+        },
+    }
+    return json.dumps(document, indent=2)
+
+
+def _named(kept: KeptTrace) -> str:
+    if kept.path is None:
+        return "(damaged)"
+    return clean(kept.path) + ("" if kept.is_current else "  (changed or gone since, or read by another release)")
+
+
+def _traces(number: int) -> str:
+    return f"{number:,} trace{'' if number == 1 else 's'}"
+
+
+def _summaries(number: int) -> str:
+    return f"{number:,} {'summary' if number == 1 else 'summaries'} of ranks"
+
+
+def age(seconds: float) -> str:
+    """A time in the one unit that suits it: `5 min`."""
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"

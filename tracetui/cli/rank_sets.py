@@ -1,0 +1,73 @@
+"""The arguments that name a set of ranks, shared by the commands that read one, and reading it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tracetui.cli.arguments import add_no_cache, job_count
+from tracetui.cli.progress import CountProgress
+from tracetui.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracetui.analysis.ranks.rank_set import RankSet
+
+MAX_RANK = 10**6
+"""Numbers of ranks beyond this are a mistake."""
+_RANKS = re.compile(r"\d{1,7}(-\d{1,7})?")
+
+
+def add_rank_set(parser: argparse.ArgumentParser) -> None:
+    """Declare what says which ranks are read and how."""
+    parser.add_argument(
+        "--rank-pattern", metavar="RE", help="regular expression with the rank in its first group, for names of files"
+    )
+    parser.add_argument(
+        "--run",
+        dest="run_number",
+        type=int,
+        default=1,
+        metavar="N",
+        help="which run, where there are several (default: 1)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=job_count,
+        metavar="N",
+        help="read with N processes (default: one per core, fewer where memory is short)",
+    )
+    add_no_cache(parser)
+
+
+def read_rank_set(paths: Sequence[str], options: argparse.Namespace) -> RankSet:
+    """The set of ranks that the options of a command ask for.
+
+    Raises: UsageError for a pattern or run that does not exist; TraceError where there is no rank.
+    """
+    # These load numpy, which `--help` must not wait for.
+    from tracetui.rank_folder import RankOptions, open_rank_set
+    from tracetui.rank_reading.summaries import SummaryWork
+
+    asked = RankOptions(options.rank_pattern, options.run_number)
+    work = SummaryWork(options.jobs, uses_cache=not options.no_cache)
+    with CountProgress("ranks") as progress:
+        return open_rank_set(paths, asked, progress.update, work)
+
+
+def rank_numbers(text: str) -> list[int]:
+    """Numbers of ranks written as `0,3-5`.
+
+    Raises: UsageError for another text.
+    """
+    numbers: list[int] = []
+    for part in text.split(","):
+        if not _RANKS.fullmatch(part.strip()):
+            raise UsageError(f"--ranks {text} is no list of ranks: write 3, 0,3 or 0,3-5.")
+        first, _, last = part.strip().partition("-")
+        low, high = int(first), int(last or first)
+        if not low <= high <= MAX_RANK:
+            raise UsageError(f"--ranks {text}: {part.strip()} is no range of ranks.")
+        numbers += range(low, high + 1)
+    return sorted(set(numbers))

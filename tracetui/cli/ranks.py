@@ -1,0 +1,81 @@
+"""Say which rank of a run is late, where and why, from one trace per rank.
+
+FOLDER is searched for traces of ranks; several folders, files and patterns may be named. What is missing, left out or
+not certain is said below the table. Waits are in microseconds; a value that the traces do not tell is null (– as text).
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from tracetui.cli.arguments import add_sort, add_where, completes_files, row_count
+from tracetui.cli.rank_sets import add_rank_set, read_rank_set
+from tracetui.cli.show import FORMATS, SCREENFUL, narrowed
+from tracetui.cli.streams import console
+
+if TYPE_CHECKING:
+    from tracetui.analysis.ranks.rank_set import RankSet
+    from tracetui.model.table import Table
+
+HELP = "one trace per rank: who is late, where, and why"
+
+SHOWN = ("ranks", "collectives", "matrix", "groups", "steps", "files")
+"""The keys of `analysis.ranks.rank_tables.TABLES`, which needs numpy and which help cannot wait for."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `tracetui ranks`."""
+    completes_files(
+        parser.add_argument(
+            "paths", metavar="FOLDER", nargs="+", help="folder, files or patterns with a trace of each rank"
+        )
+    )
+    parser.add_argument("--show", choices=SHOWN, default="ranks", help="which table (default: ranks)")
+    add_rank_set(parser)
+    add_sort(parser)
+    parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows")
+    add_where(parser)
+    parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a table of a set of ranks; the exit code is 1 where a file is cut off, of which what could be read counts.
+
+    Raises: UsageError for a pattern, run or column that does not exist; TraceError where there is no rank.
+    """
+    # These load numpy, which `--help` must not wait for.
+    from tracetui.analysis.ranks.rank_tables import TABLES
+
+    ranks = read_rank_set(options.paths, options)
+    table = narrowed(TABLES[options.show](ranks), options.where, options.sort)
+    _write(ranks, table, options)
+    return 0 if not any(each.loss for each in ranks.summaries) else 1
+
+
+def _write(ranks: RankSet, table: Table, options: argparse.Namespace) -> None:
+    import numpy as np
+
+    from tracetui.drawing.text import rank_text
+
+    name, form = options.show, options.format
+    on_screen = form == "table" and sys.stdout.isatty()
+    limit = SCREENFUL if options.limit is None and on_screen else options.limit
+    shown = table if limit is None else table.take(np.arange(min(limit, len(table))))
+    if form == "json":
+        sys.stdout.write(rank_text.as_json(ranks, shown, name))
+    elif form == "csv":
+        sys.stdout.write(rank_text.as_csv(shown))
+    elif form == "md":
+        sys.stdout.write(rank_text.as_markdown(ranks, shown, name))
+    elif on_screen:
+        width = shutil.get_terminal_size().columns
+        console(sys.stdout, width=width).print(rank_text.as_rich(ranks, shown, name, width))
+    else:
+        sys.stdout.write(rank_text.as_plain(ranks, shown, name))
+    if len(shown) < len(table):
+        print(f"tracetui: {len(shown)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
+    if form == "csv":
+        print(f"tracetui: {rank_text.said(ranks)}", file=sys.stderr)
