@@ -1,6 +1,8 @@
-"""Makes the pictures of the screen in this folder, by running the app on sample traces and pressing `ctrl+s`.
+"""Makes the pictures of the screen in this folder, by running the app and pressing `ctrl+s`.
 
-`make pictures` runs it, in an environment in which tracetui is installed. It needs a Unix pseudo-terminal.
+`make pictures` runs it, in an environment in which tracetui is installed. It needs a Unix pseudo-terminal. Pictures
+without a GPU show the sample traces, those with one the trace that `example_trace.py` writes. Names on the command line
+choose some of the pictures.
 """
 
 from __future__ import annotations
@@ -11,49 +13,94 @@ import pty
 import select
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 import termios
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 SAMPLES = HERE.parent / "sample_traces"
-COLUMNS, ROWS = 120, 40
+EXAMPLE = "train.json.gz"
+"""Name of the trace with a GPU."""
+COLUMNS, ROWS = 120, 36
 QUIET, LONGEST = 1.0, 60.0
 """Seconds without output after which the screen is complete, and seconds after which waiting is given up."""
-SAVE, QUIT = "\x13", "q"
+HINTS = b"help"
+"""Stands in the key hints, which come with the first view."""
+SAVE, QUIT = "\x13", "\x03"
+TAB, ENTER, PAGE_DOWN = "\t", "\r", "\x04"
 
-PICTURES: dict[str, tuple[Sequence[str], Sequence[str]]] = {
-    "screen.svg": (["mlp_train_cpu.json.gz", "--step", "3"], ["2", "jjjj"]),
-    "comparison.svg": (["mlp_eager_cpu.json.gz", "mlp_compile_cpu.json.gz"], []),
+
+class Screen(NamedTuple):
+    """What a picture shows."""
+
+    words: Sequence[str]
+    """The arguments of `tracetui`."""
+    keys: Sequence[str] = ()
+    """The keys to press, in groups between which the screen comes to rest."""
+    settle: float = 3.0
+    """Seconds before the first key, at least."""
+
+
+PICTURES = {
+    "screen.svg": Screen(["mlp_train_cpu.json.gz", "--step", "3"], ["2", "jjjj"]),
+    "comparison.svg": Screen(["mlp_eager_cpu.json.gz", "mlp_compile_cpu.json.gz"]),
+    "kernels.svg": Screen([EXAMPLE], [".."]),
+    "details.svg": Screen([EXAMPLE], ["..", TAB, TAB, "Z"]),
+    "gaps.svg": Screen([EXAMPLE], ["6", ENTER]),
+    "findings.svg": Screen([EXAMPLE], ["7"]),
+    "modules.svg": Screen([EXAMPLE], ["C", "jjjl"]),
+    "occupancy.svg": Screen([EXAMPLE], ["4", PAGE_DOWN]),
+    "steps.svg": Screen([EXAMPLE], ["B"]),
+    "traces.svg": Screen(["."], [" j j"], 20.0),
+    "recording.svg": Screen(["."], ["r", "jj", ENTER], 20.0),
+    "help.svg": Screen([EXAMPLE], ["?"]),
 }
-"""File in this folder: the arguments of `tracetui`, with sample traces, and the keys to press, in groups."""
+"""The pictures by file in this folder."""
+LISTED = ("mlp_eager_cpu.json.gz", "mlp_compile_cpu.json.gz", "attention_naive_cpu.json.gz", "mlp_train_cpu.json.gz")
+"""The sample traces in the folder in which the app runs; with the example they are the list of traces."""
 
 
 def main() -> None:
-    """Make every picture anew."""
-    for name, (words, keys) in PICTURES.items():
-        with tempfile.TemporaryDirectory() as folder:
-            take_picture(words, keys, Path(folder))
-            (picture,) = Path(folder).rglob("*.svg")
-            shutil.copyfile(picture, HERE / name)
-        print(f"docs/{name}: {(HERE / name).stat().st_size / 1000:.0f} kB")
+    """Make the pictures that are named on the command line, or every one."""
+    with tempfile.TemporaryDirectory() as folder:
+        make_traces(Path(folder))
+        for name in sys.argv[1:] or PICTURES:
+            with tempfile.TemporaryDirectory() as out:
+                take_picture(PICTURES[name], Path(folder), Path(out))
+                (picture,) = Path(out).rglob("*.svg")
+                shutil.copyfile(picture, HERE / name)
+            print(f"docs/{name}: {(HERE / name).stat().st_size / 1000:.0f} kB")
 
 
-def take_picture(words: Sequence[str], keys: Sequence[str], folder: Path) -> None:
-    """Run the app in a pseudo-terminal, press the keys, and save the screen below `folder`."""
+def make_traces(folder: Path) -> None:
+    """Put the traces into a folder, each some hours older than the one before."""
+    subprocess.run([sys.executable, HERE / "example_trace.py", folder / EXAMPLE], check=True)
+    for name in LISTED:
+        shutil.copyfile(SAMPLES / name, folder / name)
+    now = time.time()
+    for hours, name in enumerate((EXAMPLE, *LISTED), 2):
+        os.utime(folder / name, (now, now - 3600 * hours))
+
+
+def take_picture(screen: Screen, traces: Path, folder: Path) -> None:
+    """Run the app in a pseudo-terminal among the traces, press the keys, and save the screen below `folder`."""
     child, terminal = pty.fork()
     if child == 0:
-        os.chdir(SAMPLES)
-        os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "XDG_DATA_HOME": str(folder)}
+        os.chdir(traces)
+        data, cache = str(folder), str(traces / ".cache")
+        os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "XDG_DATA_HOME": data}
+        os.environ |= {"XDG_CACHE_HOME": cache, "TRACETUI_THEME": "dark"}
         os.environ.pop("NO_COLOR", None)
-        os.execv(sys.executable, [sys.executable, "-m", "tracetui", *words])
+        os.execv(sys.executable, [sys.executable, "-m", "tracetui", *screen.words])
     try:
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        wait_until_quiet(terminal, at_least=3.0)
-        for group in [*keys, SAVE, QUIT]:
+        wait_until_quiet(terminal, screen.settle, HINTS)
+        for group in [*screen.keys, SAVE, QUIT]:
             os.write(terminal, group.encode())
             wait_until_quiet(terminal)
     finally:
@@ -61,14 +108,15 @@ def take_picture(words: Sequence[str], keys: Sequence[str], folder: Path) -> Non
         os.waitpid(child, 0)
 
 
-def wait_until_quiet(terminal: int, at_least: float = 0.0) -> None:
-    """Read what the app draws until nothing comes for a while."""
+def wait_until_quiet(terminal: int, at_least: float = 0.0, text: bytes = b"") -> None:
+    """Read what the app draws until a text was there and then nothing comes for a while."""
     began = time.monotonic()
+    drawn = b""
     while time.monotonic() - began < LONGEST:
         try:
             if select.select([terminal], [], [], QUIET)[0]:
-                os.read(terminal, 1 << 16)
-            elif time.monotonic() - began >= at_least:
+                drawn += os.read(terminal, 1 << 16)
+            elif text in drawn and time.monotonic() - began >= at_least:
                 return
         except OSError:  # the app has ended
             return
