@@ -17,6 +17,9 @@ from tests.support.paths import SHARED
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# What a test reads is read from its file, and no test leaves anything with the user. Tests of the cache have one each.
+os.environ["TRACETUI_CACHE_SIZE"] = "0"
+
 # How long an example takes, to make or to try, says more of what else the machine does.
 settings.register_profile("tracetui", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(

@@ -1,34 +1,75 @@
-"""Runs the benchmarks that are named, or all of them, on one large trace."""
+"""Runs the benchmarks that are named, or all of them, and prints the table of figures.
+
+`--page docs/performance.md` writes the table into that page. What was measured is kept in the user's cache, so that the
+table has the last figures of the benchmarks that did not run this time.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
+from datetime import date
 from pathlib import Path
+from typing import Any
 
-from tests.benchmarks import keys, loading, panes
-from tests.benchmarks.large_trace import COPIES, large_trace
+from tests.benchmarks import keys, loading, opening, panes, sizes
+from tests.benchmarks.context import Context
+from tests.benchmarks.large_trace import benchmark_folder
+from tests.benchmarks.page import figure_rows, machine, write_page
+from tests.benchmarks.peers import ready_peers
 
-BENCHMARKS = {"loading": loading.run, "panes": panes.run, "keys": keys.run}
+BENCHMARKS = {
+    "loading": loading.run,
+    "gzip": sizes.run_gzip,
+    "sizes": sizes.run_sizes,
+    "opening": opening.run,
+    "keys": keys.run,
+    "panes": panes.run,
+}
+KEPT_RESULTS = "results.json"
 
 
 def main() -> None:
     """Parse the command line and run."""
+    options = parsed()
+    context = Context(options.rounds, options.trace, options.huge)
+    names = options.benchmarks or list(BENCHMARKS)
+    if "loading" in names and not options.no_peers:
+        print("looking for peers", flush=True)
+        context.peers, context.missing = ready_peers()
+    kept = benchmark_folder() / KEPT_RESULTS
+    results: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() and options.trace is None else {}
+    for name in names:
+        print(f"\n{name}", flush=True)
+        occasion = {"day": date.today().isoformat(), "rounds": options.rounds, "machine": machine()}
+        results[name] = {**BENCHMARKS[name](context), "occasion": occasion}
+        if options.trace is None:
+            kept.write_text(json.dumps(results))
+    print()
+    for row in figure_rows(results) if options.trace is None else []:
+        print("  " + " | ".join(row))
+    if options.page is not None:
+        write_page(options.page, results)
+
+
+def parsed() -> argparse.Namespace:
+    """The options, checked."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("benchmarks", nargs="*", metavar="BENCHMARK", help=f"of {', '.join(BENCHMARKS)} (default: all)")
-    parser.add_argument("--trace", type=Path, help="an uncompressed trace, in place of the made one")
-    parser.add_argument(
-        "--copies", type=int, default=COPIES, help=f"how often to repeat the real trace (default: {COPIES}, 1.2 GB)"
-    )
+    parser.add_argument("--trace", type=Path, help="an uncompressed trace, in place of the made ones; prints only")
     parser.add_argument("--rounds", type=int, default=3, help="how often to measure each side (default: 3)")
+    parser.add_argument("--page", type=Path, help="write the table into this page")
+    parser.add_argument("--huge", action="store_true", help="also make, measure and delete a trace of 4 GB")
+    parser.add_argument("--no-peers", action="store_true", help="measure beside orjson only, install nothing")
     options = parser.parse_args()
     unknown = set(options.benchmarks) - set(BENCHMARKS)
     if unknown:
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
-    trace = options.trace or large_trace(options.copies)
-    print(f"{trace.name}: {trace.stat().st_size / 1e6:,.0f} MB")
-    for name in options.benchmarks or BENCHMARKS:
-        print(f"\n{name}")
-        BENCHMARKS[name](trace, options.rounds)
+    if options.trace is not None and options.page is not None:
+        parser.error("the page has the figures of the made traces, not of --trace")
+    if options.rounds < 1:
+        parser.error("--rounds is 1 or more")
+    return options
 
 
 if __name__ == "__main__":

@@ -10,15 +10,24 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tracetui.model.trace import Trace
 
 Figures = dict[str, Any]
+GPU_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
 
 
 def peak_bytes() -> int:
-    """The largest resident size of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    """The largest resident size of this process so far; that of `getrusage` begins with the size of its parent."""
+    try:
+        with open("/proc/self/status") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def measured(work: Callable[[], Figures]) -> Figures:
@@ -39,6 +48,8 @@ def load_with_tracetui(path: str) -> Figures:
     from tracetui.analysis.linking.steps import steps
     from tracetui.importers.load import LoadProgress, load
 
+    kept: list[Trace] = []
+
     def work() -> Figures:
         read_at: list[float] = []
 
@@ -51,15 +62,45 @@ def load_with_tracetui(path: str) -> Figures:
         loaded = time.process_time()
         links(trace)
         steps(trace)
-        return {
-            "events": trace.events,
-            "slices": len(trace.slices),
-            "read_cpu": read_at[0] - started,
-            "load_cpu": loaded - started,
-            "kept": trace.slices.nbytes,
-        }
+        kept.append(trace)
+        return {"read_cpu": (read_at or [loaded])[0] - started, "load_cpu": loaded - started}
 
-    return measured(work)
+    figures = measured(work)
+    return {**figures, **_contents(kept[0])}
+
+
+def _contents(trace: Trace) -> Figures:
+    import numpy as np
+
+    from tracetui.model.trace import GPU_WORK
+
+    return {
+        "events": trace.events,
+        "slices": len(trace.slices),
+        "activities": int(np.isin(trace.slices.kind, [int(kind) for kind in GPU_WORK]).sum()),
+        "kept": sum(column_bytes(getattr(trace, part.name)) for part in fields(trace) if part.name != "cache"),
+    }
+
+
+def column_bytes(value: Any) -> int:
+    """Bytes of the columns in a part of a trace; strings and what is read from the file later have none."""
+    import numpy as np
+
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if is_dataclass(value):
+        return sum(column_bytes(getattr(value, part.name)) for part in fields(value))
+    if isinstance(value, Mapping):
+        return sum(map(column_bytes, value.values()))
+    if isinstance(value, (list, tuple)) and not (value and isinstance(value[0], str)):
+        return sum(map(column_bytes, value))
+    return 0
+
+
+def load_within_limit(path: str, limit: str) -> Figures:
+    """The same with a limit in bytes to the memory that the process may take for data (RLIMIT_DATA)."""
+    resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
+    return load_with_tracetui(path)
 
 
 def load_with_orjson(path: str) -> Figures:
@@ -67,13 +108,18 @@ def load_with_orjson(path: str) -> Figures:
     import orjson
 
     gc.disable()
+    documents: list[Any] = []
 
     def work() -> Figures:
         with open(path, "rb") as file:
-            document = orjson.loads(file.read())
-        return {"events": len(document["traceEvents"] if isinstance(document, dict) else document)}
+            documents.append(orjson.loads(file.read()))
+        return {}
 
-    return measured(work)
+    figures = measured(work)
+    document = documents[0]
+    events = document["traceEvents"] if isinstance(document, dict) else document
+    activities = sum(event.get("ph") == "X" and event.get("cat") in GPU_CATEGORIES for event in events)
+    return {**figures, "events": len(events), "activities": activities}
 
 
 def build_panes(path: str) -> Figures:
@@ -94,7 +140,26 @@ def build_panes(path: str) -> Figures:
     return figures
 
 
-MEASUREMENTS = {"tracetui": load_with_tracetui, "orjson": load_with_orjson, "panes": build_panes}
+def build_pane(path: str, name: str) -> Figures:
+    """One pane of a trace that is ready for use, and of which nothing else has been asked."""
+    from tracetui.analysis.linking.links import links
+    from tracetui.analysis.linking.steps import steps
+    from tracetui.analysis.panes import PANES
+    from tracetui.importers.load import load
+
+    trace = load(path)
+    links(trace)
+    steps(trace)
+    return measured(lambda: {"rows": len(PANES[name].build(trace))})
+
+
+MEASUREMENTS: dict[str, Callable[..., Figures]] = {
+    "tracetui": load_with_tracetui,
+    "limited": load_within_limit,
+    "orjson": load_with_orjson,
+    "panes": build_panes,
+    "pane": build_pane,
+}
 
 if __name__ == "__main__":
-    print(json.dumps(MEASUREMENTS[sys.argv[1]](sys.argv[2])))
+    print(json.dumps(MEASUREMENTS[sys.argv[1]](*sys.argv[2:])))

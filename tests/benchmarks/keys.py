@@ -2,50 +2,89 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import tempfile
+from typing import Any, NamedTuple
 
+from tests.benchmarks.context import Context
+from tests.benchmarks.large_trace import benchmark_folder
 from tests.benchmarks.pty_app import Answer, PtyApp
+from tests.benchmarks.runs import percentile
 
 PRESSES = 40
 """Of every action, in one round."""
-IDLE = 5.0
+IDLE = 10.0
 """Seconds in which nothing is pressed."""
 
+
+class Action(NamedTuple):
+    """What to do again and again."""
+
+    first: str
+    """Pressed once: a number opens a pane, the click is on the lanes."""
+    keys: str
+    """Pressed in turn."""
+    is_warmed: bool = True
+    """Whether each key is pressed once before; what is computed when a pane is first seen is measured by `panes`."""
+
+
 ACTIONS = {
-    "next kernel": ("1", "."),
-    "next step": (
-        "1",
-        "][",
-    ),
-    "switch pane": ("1", "2345"),
-    "pan": ("\x1b[<0;90;9M\x1b[<0;90;9m", "ddddaaaa"),
-    "zoom": ("", "wwwwssss"),
+    "next kernel": Action("1", "."),
+    # Steps that have not been seen yet, then back to them.
+    "next step": Action("1", "]" * 40 + "[" * 40, is_warmed=False),
+    "switch pane": Action("1", "2345"),
+    "pan": Action("\x1b[<0;90;9M\x1b[<0;90;9m", "ddddaaaa"),
+    "zoom": Action("", "wwwwssss"),
 }
-"""What to press first (a number opens a pane, the click is on the lanes), then the keys, pressed in turn."""
 
 
-def run(trace: Path, rounds: int) -> None:
-    """Open the trace once, press every key many times, and print medians and the 99th percentile."""
-    with PtyApp(trace) as app:
-        print(f"  first picture after {app.wait_for('Kernels'):.1f} s")
-        for action, (first, keys) in ACTIONS.items():
+def run(context: Context) -> dict[str, Any]:
+    """Open the trace once, press every key many times, and measure medians and the 99th percentile."""
+    results: dict[str, Any] = {}
+    with (
+        tempfile.TemporaryDirectory(dir=benchmark_folder()) as cache,
+        PtyApp(context.large, cache=cache) as app,
+    ):
+        app.wait_until_pictured()
+        app.wait_until_idle()
+        for action, (first, keys, is_warmed) in ACTIONS.items():
             app.press(first, quiet=0.5)
-            answers = [app.press(keys[i % len(keys)]) for i in range(PRESSES * rounds)]
-            print(f"  {action:<12} {words([answer for answer in answers if answer])}")
+            for key in dict.fromkeys(keys) if is_warmed else "":
+                app.press(key, quiet=1.0, patience=10.0)
+            cpu = app.cpu_seconds()
+            answers = [app.press(keys[i % len(keys)]) for i in range(PRESSES * context.rounds)]
+            used = (app.cpu_seconds() - cpu) / len(answers)
+            results[action] = {**summary([answer for answer in answers if answer], len(answers)), "cpu": used * 1000}
+            print(f"  {action:<12} {words(results[action])}", flush=True)
+        app.wait_until_idle()
         cpu = app.cpu_seconds()
-        idle = app.watch(quiet=IDLE, patience=IDLE)
-        used = (app.cpu_seconds() - cpu) / IDLE
-        print(f"  {'idle':<12} {idle.bytes if idle else 0} bytes, {used:.1%} CPU in {IDLE:.0f} s")
+        painted = app.watch(quiet=IDLE, patience=IDLE)
+        results["idle"] = {"bytes": painted.bytes if painted else 0, "cpu": (app.cpu_seconds() - cpu) / IDLE}
+        print(f"  {'idle':<12} {results['idle']['bytes']} bytes, {results['idle']['cpu']:.1%} CPU in {IDLE:.0f} s")
+    return results
 
 
-def words(answers: list[Answer]) -> str:
-    """Medians and 99th percentiles in words."""
+def summary(answers: list[Answer], presses: int) -> dict[str, Any]:
+    """Percentiles of milliseconds and bytes; `answers` of `presses` painted something."""
     if not answers:
+        return {"answers": 0, "presses": presses}
+    times = [answer.seconds * 1000 for answer in answers]
+    sizes = [answer.bytes for answer in answers]
+    return {
+        "answers": len(answers),
+        "presses": presses,
+        "p50": percentile(times, 0.5),
+        "p99": percentile(times, 0.99),
+        "bytes": percentile(sizes, 0.5),
+        "most_bytes": max(sizes),
+    }
+
+
+def words(figures: dict[str, Any]) -> str:
+    """Medians and 99th percentiles in words."""
+    if not figures["answers"]:
         return "nothing was painted"
-    times = sorted(answer.seconds * 1000 for answer in answers)
-    sizes = sorted(answer.bytes for answer in answers)
-    middle, late = len(times) // 2, min(len(times) - 1, round(len(times) * 0.99))
+    answers = f"{figures['answers']} answers to {figures['presses']} keys"
     return (
-        f"{times[middle]:6.1f} ms, p99 {times[late]:6.1f}; {sizes[middle]:7,} bytes, most {sizes[-1]:,}"
-        f"  ({len(answers)} answers)"
+        f"{figures['p50']:6.1f} ms, p99 {figures['p99']:6.1f}; {figures['bytes']:7,} bytes, most "
+        f"{figures['most_bytes']:,}; {figures['cpu']:.1f} CPU ms  ({answers})"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -14,10 +15,27 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-SYNC_QUESTION, SYNC_ANSWER = b"\x1b[?2026$p", b"\x1b[?2026;2$y"
-"""Textual asks whether the terminal paints whole frames; one that stays silent is treated as slow."""
+from tests.support.terminal.painted import Painter
+
+ANSWERS = {b"\x1b[?2026$p": b"\x1b[?2026;2$y", b"\x1b[6n": b"\x1b[1;1R"}
+"""What a terminal is asked, and what one says: that it paints whole frames, and where the cursor is, which is asked
+behind a frame to know when it was taken. One that stays silent is treated as slow."""
+_QUESTION = re.compile(b"|".join(map(re.escape, ANSWERS)))
+_LONGEST_QUESTION = max(map(len, ANSWERS))
 KEPT = 1 << 20
 """Bytes of output that are remembered."""
+_NOT_PASSED_ON = {"NO_COLOR", "TMUX", "COLORTERM", "PYTHONDONTWRITEBYTECODE"}
+"""Variables that the app does not get. An installed app has its bytecode beside it; without, half of the start would be
+compiling.
+"""
+PATIENCE = 180.0
+"""Seconds until a picture must be there."""
+IDLE_SHARE = 0.1
+"""Share of a CPU below which the app has computed everything that was asked for."""
+_LISTED = re.compile(r"^\W*\d+ +\S.* \d[\d.,]* (?:ns|µs|ms|s) ")
+"""A row of the list of kernels: its number, its name, its duration."""
+_LANE = re.compile(r"^.?(?:GPU|stream)\b.*[▁-▉▊▋▌▍▎▏▐]")
+"""A lane of a GPU with at least one slice."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +50,19 @@ class Answer:
 class PtyApp:
     """`tracetui open TRACE` on a terminal of a given size; a context manager that ends it."""
 
-    def __init__(self, trace: Path, columns: int = 200, rows: int = 50) -> None:
+    def __init__(self, trace: Path, cache: str, columns: int = 200, rows: int = 50) -> None:
         environment = {
-            **{key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "TMUX", "COLORTERM"}},
+            **{key: value for key, value in os.environ.items() if key not in _NOT_PASSED_ON},
             "TERM": "xterm-256color",
+            # A cache of its own: what other runs left there would be opened from it.
+            "XDG_CACHE_HOME": cache,
         }
         self._is_over = False
+        self._size = columns, rows
+        self._arrivals: list[tuple[float, bytes]] = []
+        self._is_pictured = False
+        self._asked = b""
+        self._started = time.perf_counter()
         self.painted = b""
         """The last of what the app wrote."""
         self._process, self._terminal = pty.fork()
@@ -55,25 +80,59 @@ class PtyApp:
             os.waitpid(self._process, 0)
         os.close(self._terminal)
 
-    def wait_for(self, text: str, patience: float = 120.0) -> float:
-        """Seconds until a text is painted and the app has gone quiet.
+    def wait_until_pictured(self) -> None:
+        """Read until the tabs are there, which are painted with the lists.
 
         Raises: SystemExit when the app ends, or the patience does.
         """
-        started = time.perf_counter()
-        while text.encode() not in self.painted:
+        while b"Kernels" not in self.painted:
             if self.watch(quiet=0.05, patience=1.0) is None and self._ended():
                 raise SystemExit(f"the app ended:\n{self.painted.decode(errors='replace')[-2000:]}")
-            if time.perf_counter() - started > patience:
-                raise SystemExit(f"no {text!r} within {patience:.0f} s")
-        seen = time.perf_counter() - started
-        self.watch(quiet=1.0, patience=1.0)
-        return seen
+            if time.perf_counter() - self._started > PATIENCE:
+                raise SystemExit(f"no picture within {PATIENCE:.0f} s")
 
-    def press(self, key: str, quiet: float = 0.06) -> Answer | None:
+    def wait_until_idle(self) -> None:
+        """Read until the app has neither painted nor computed for a second.
+
+        Raises: SystemExit when the patience ends.
+        """
+        until = time.perf_counter() + PATIENCE
+        while time.perf_counter() < until:
+            before, started = self.cpu_seconds(), time.perf_counter()
+            painted = self.watch(quiet=1.0, patience=1.0)
+            share = (self.cpu_seconds() - before) / (time.perf_counter() - started)
+            # No answer to compare with where there is no /proc.
+            if painted is None and not share > IDLE_SHARE:
+                self._is_pictured = True
+                return
+        raise SystemExit(f"the app was not idle within {PATIENCE:.0f} s")
+
+    def seconds_to_picture(self) -> tuple[float, float]:
+        """Seconds from the command until lanes had been painted, and until the list of kernels had been too.
+
+        Raises: SystemExit when they never were.
+        """
+        painter = Painter(*self._size)
+        lanes: float | None = None
+        for moment, data in self._arrivals:
+            painter.paint(data)
+            if lanes is None and has_lanes(painter.lines):
+                lanes = moment - self._started
+            if lanes is not None and is_picture(painter.lines):
+                return lanes, moment - self._started
+        raise SystemExit("lanes and kernels were never painted:\n" + "\n".join(painter.lines))
+
+    def quit(self) -> None:
+        """End the app with its key, so that it leaves behind what it wants to keep, and wait for that."""
+        os.write(self._terminal, b"q")
+        until = time.perf_counter() + PATIENCE
+        while not self._ended() and time.perf_counter() < until:
+            self.watch(quiet=0.05, patience=0.2)
+
+    def press(self, key: str, quiet: float = 0.06, patience: float = 2.0) -> Answer | None:
         """Write a key and wait until nothing has come for `quiet` seconds; None when nothing came at all."""
         os.write(self._terminal, key.encode())
-        return self.watch(quiet, patience=0.5)
+        return self.watch(quiet, patience)
 
     def watch(self, quiet: float, patience: float) -> Answer | None:
         """Read until a silence of `quiet` seconds, giving up after `patience` without a first byte."""
@@ -89,11 +148,13 @@ class PtyApp:
                 data = os.read(self._terminal, 1 << 20)
             except OSError:
                 break
-            if SYNC_QUESTION in data:
-                os.write(self._terminal, SYNC_ANSWER)
             last = time.perf_counter()
+            answers, self._asked = answers_to(self._asked + data)
+            os.write(self._terminal, answers)
             count += len(data)
             self.painted = (self.painted + data)[-KEPT:]
+            if not self._is_pictured:
+                self._arrivals.append((last, data))
         return None if last is None else Answer(last - started, count)
 
     def _ended(self) -> bool:
@@ -108,3 +169,20 @@ class PtyApp:
         except OSError:
             return float("nan")
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def answers_to(written: bytes) -> tuple[bytes, bytes]:
+    """What a terminal answers to what was written, and the end of that, in which a question may have begun."""
+    questions = list(_QUESTION.finditer(written))
+    rest = written[questions[-1].end() if questions else 0 :]
+    return b"".join(ANSWERS[question[0]] for question in questions), rest[-_LONGEST_QUESTION + 1 :]
+
+
+def has_lanes(lines: list[str]) -> bool:
+    """Whether a screen shows slices on a lane of a GPU."""
+    return any(map(_LANE.search, lines))
+
+
+def is_picture(lines: list[str]) -> bool:
+    """Whether a screen shows slices on a lane of a GPU and a row of the list of kernels."""
+    return has_lanes(lines) and any(map(_LISTED.search, lines))

@@ -46,10 +46,12 @@ MODULES = {
             "behind, low = 1, 0",
             # By which way the last two blocks are read.
             "if rest is not None or ",
-            # How many commas are tried, and where first: a cut verifies itself.
-            "3 if self._separator else 0",
-            "for low in (max(start, ",
-            "reversed(matches[-8:])",
+            # From where on threads scan ahead.
+            "pause, alone = ",
+            "pause -= 1",
+            "if pause < 0 and ",
+            "2 * len(self._window.data)",
+            "threads = self._threads if ",
             # Which of two ends of a block is taken: the next block begins behind it.
             "or parsed.events or parsed.dropped:",
             # No event ends at the bracket or in front of it.

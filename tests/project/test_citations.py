@@ -19,7 +19,7 @@ SEMANTICS = (ROOT / "docs" / "semantics.md").read_text()
 SOURCES = sorted(path for folder in ("tracetui", "tests", "workloads") for path in (ROOT / folder).rglob("*.py"))
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 
-RULE = re.compile(r"\bR\d\.\d+[ab]?\b|(?<![\w.])3\([a-l]\)(?:\.\d+)?")
+RULE = re.compile(r"\bR\d\.\d+[ab]?\b|(?<![\w.])3\([a-z]\)(?:\.\d+)?")
 """`R3.50`, a section `3(d)`, or a rule `3(d).5` of one."""
 FAMILY = re.compile(r"\bF(?:1[0-6]|[1-9])\b")
 """A family of kernel names."""
@@ -28,8 +28,8 @@ OLD_FORMS = re.compile(r"\brules? \d|\bsemantics \d")
 """Citations that name a number and not the id of a rule."""
 
 DEFINITIONS = (
-    re.compile(r"^ *\* \*\*(R\d\.\d+[ab]?|3\([a-l]\)\.\d+)\*\*", re.MULTILINE),
-    re.compile(r"^## (3\([a-l]\)) ", re.MULTILINE),
+    re.compile(r"^ *\* \*\*(R\d\.\d+[ab]?|3\([a-z]\)\.\d+)\*\*", re.MULTILINE),
+    re.compile(r"^## (3\([a-z]\)) ", re.MULTILINE),
     re.compile(r"^\| (F\d+) \|", re.MULTILINE),
     re.compile(r"^##? (\d(?:\.\d)?) ", re.MULTILINE),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -12,14 +14,17 @@ from urllib.parse import unquote
 import pytest
 
 from tests.support.paths import ROOT, SAMPLES
+from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.steps import steps
 from tracetui.cli.main import COMMANDS, build_parser, main
+from tracetui.importers.load import load
 from tracetui.opening import SideName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import all_commands
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), SAMPLES / "README.md"])
 TEXTS = {path: path.read_text() for path in DOCUMENTS}
-LARGEST_PICTURE = 300_000
+LARGEST_PICTURE = 150_000
 """Bytes."""
 
 
@@ -177,10 +182,30 @@ async def test_every_key_is_described(words, known):
 # Pictures and size
 
 
-@pytest.mark.parametrize("name", ["screen.svg", "comparison.svg"])
+PICTURE_SCRIPT = (ROOT / "docs" / "pictures.py").read_text()
+PICTURES = re.findall(r'^    "(\w+\.svg)": Screen\(', PICTURE_SCRIPT, re.MULTILINE)
+
+
+def test_every_picture_is_made_and_stands_in_a_document():
+    assert sorted(PICTURES) == sorted(path.name for path in (ROOT / "docs").glob("*.svg")) and len(PICTURES) >= 12
+    shown = {name for text in TEXTS.values() for name in re.findall(r"!\[[^\]]+\]\((?:docs/)?(\w+\.svg)\)", text)}
+    assert sorted(shown) == sorted(PICTURES)
+
+
+def test_the_example_trace_is_the_same_each_time(tmp_path):
+    """Pictures differ only where the screen does."""
+    for name in ("a", "b"):
+        subprocess.run([sys.executable, ROOT / "docs" / "example_trace.py", tmp_path / name], check=True)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    trace = load(str(tmp_path / "a"))
+    assert len(steps(trace)) == 4 and len(links(trace).launched) > 300
+
+
+@pytest.mark.parametrize("name", PICTURES)
 def test_pictures_are_small_and_fetch_nothing(name):
     picture = (ROOT / "docs" / name).read_text()
     assert len(picture) < LARGEST_PICTURE
+    assert not re.search(r"/tmp/|/home/|/root/|/work/", picture)
     assert re.findall(r"https?://(?!www\.w3\.org/)|url\((?!#)|@import|<script|file:", picture) == []
 
 

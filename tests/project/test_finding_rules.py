@@ -12,6 +12,7 @@ import tracetui.analysis.findings
 from tests.support.paths import ROOT
 from tracetui.analysis.findings import (
     autograd,
+    clock,
     collectives,
     communication,
     compilation,
@@ -136,6 +137,10 @@ def _millis(nanoseconds: int) -> str:
         ("uneven-kernels", f"more than {uneven.MIN_UNEVEN_RATIO:g} times the median"),
         ("uneven-kernels", f"at least {uneven.MIN_CALLS} equal calls"),
         ("uneven-kernels", f"an excess of {_percent(uneven.MIN_EXCESS)}"),
+        ("lower-clock", f"at least {clock.MIN_CALLS} calls at {_percent(clock.MAX_CLOCK_SHARE)} of the high clock"),
+        ("lower-clock", f"(the {clock.HIGH_PERCENTILE}th percentile on that GPU)"),
+        ("lower-clock", f"between {clock.IN_STEP[0]:g} and {clock.IN_STEP[1]:g} times that of the clock"),
+        ("lower-clock", f"within {_percent(clock.MAX_SPREAD)} of their median"),
         ("tiny-kernels", f"At least {small_kernels.MIN_RUN_KERNELS} elementwise kernels"),
         ("tiny-kernels", f"below {_micros(small_kernels.MAX_TINY_NS)}"),
         ("optimizer-loop", f"at least {optimizer.MIN_PARAMETERS} parameters"),

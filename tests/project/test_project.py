@@ -26,7 +26,8 @@ def test_the_version_is_one():
 def test_every_dependency_has_its_reason():
     table = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Dependencies")[2]
     reasons = re.findall(r"^\| ([\w-]+) ?(?:\(.*?\) )?\|", table, re.MULTILINE)
-    wanted = {package(each) for each in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["workloads"]]}
+    extras = PROJECT["optional-dependencies"]
+    wanted = {package(each) for each in [*PROJECT["dependencies"], *extras["workloads"], *extras["fast"]]}
     assert wanted == set(reasons) - {"package"}
 
 

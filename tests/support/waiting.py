@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from textual.pilot import Pilot
+from textual.pilot import Pilot, WaitForScreenTimeout
 
-PATIENCE = 120.0
+PATIENCE = 300.0
 """Seconds after which something does not come any more; a test that passes never waits so long, on no machine."""
 SOON = 60.0
 """Seconds within which what was stopped has gone: mostly at once. What is stopped in tests would last 600 seconds."""
@@ -36,8 +37,12 @@ async def until(pilot: Pilot[Any], holds: Callable[[], T], missing: str = "it di
     Raises: AssertionError when there is none for `PATIENCE` seconds.
     """
     end = time.monotonic() + PATIENCE
-    await pilot.pause()
-    while not (value := holds()):
+    delay = None
+    while True:
+        # Textual's own patience is shorter than what a busy machine may need.
+        with suppress(WaitForScreenTimeout):
+            await pilot.pause(delay)
+        if value := holds():
+            return value
         assert time.monotonic() < end, missing
-        await pilot.pause(LOOK)
-    return value
+        delay = LOOK

@@ -137,6 +137,11 @@ def test_the_line_of_the_palette_is_seen_without_colours(start):
     left(tmux)
 
 
+def without_blank_end(painted: str) -> str:
+    """The first line without what is blank at its end: tmux leaves out cells that were erased, and keeps blanks."""
+    return re.sub(r"(\s|\x1b\[39m)+$", "", painted.splitlines()[0])
+
+
 @pytest.mark.full
 def test_ctrl_t_goes_through_the_themes_and_comes_back(start):
     tmux = start(100, 30)
@@ -150,7 +155,7 @@ def test_ctrl_t_goes_through_the_themes_and_comes_back(start):
     # What was only counted later has changed by now; the colours of the first line have not.
     tmux.wait_for("Ops 14")
     tmux.settled(looks[-1], looks=True)
-    assert tmux.painted().splitlines()[0] == looks[0].splitlines()[0]
+    assert without_blank_end(tmux.painted()) == without_blank_end(looks[0])
     left(tmux)
 
 

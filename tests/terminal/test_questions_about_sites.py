@@ -40,13 +40,30 @@ def test_the_line_of_python_of_a_kernel(start, size, shared_trace):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_gpu_time_of_each_module(start, size, shared_trace):
-    """Two keys: the tree of modules, and its second level."""
+    """One key: the tree of modules."""
     tmux = opened(start, size, shared_trace("d06_h100_stack_mem.json.gz"))
     tmux.press("C")
     screen = tmux.wait_for("Owlv2Model_0", "total GPU", "(outside)")
     for module, time in (("Owlv2Model_0", "550.84 ms"), ("LayerNorm_49", "75.8 µs"), ("(outside)", "14.54 ms")):
         (row,) = [line for line in screen.splitlines() if module in line and "nn.Module" not in line]
         assert time in row
+    left(tmux)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_which_gemm_an_occupancy_query_was_for(start, size, shared_trace):
+    """Two keys: the pane of the queries, where the operator and the product of each are listed, and one of them."""
+    tmux = opened(start, size, shared_trace("d04_a100_8rank_6steps_occ_nccl.json.gz"))
+    tmux.press("4")
+    screen = tmux.wait_for("Occupancy 823", "GEMM tf32 64x64x32 TN", "aten::addmm", "limiter")
+    tmux.press("C-d")
+    screen = tmux.wait_for("cudaOccupancyMaxActiveBlocks", "query for", "▸")
+    (row,) = [line for line in screen.splitlines() if line.startswith("▸")]
+    lines = screen.splitlines()
+    line = next(index for index, text in enumerate(lines) if "query for" in text)
+    asked = re.search(r"GEMM tf32 (\S+ [NT]{2})", " ".join(text.split("▏")[-1] for text in lines[line : line + 2]))
+    listed = re.search(r"GEMM tf32 (\w*)…?(\S* [NT]{2})", row)
+    assert asked and listed and asked[1].startswith(listed[1]) and asked[1].endswith(listed[2])
     left(tmux)
 
 

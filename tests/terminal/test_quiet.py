@@ -13,8 +13,10 @@ from tests.support.terminal.raw import Raw
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 SSH = {"SSH_CONNECTION": "10.0.0.1 50000 10.0.0.2 22"}
-IDLE = 3.0
+IDLE = 5.0
 """Seconds in which nobody presses a key."""
+MOST = 0.01
+"""Share of a processor that is used at most meanwhile."""
 
 
 @pytest.mark.full
@@ -31,7 +33,8 @@ def test_nothing_is_written_while_nothing_happens():
         time.sleep(IDLE)
         for raw, (length, used) in zip(apps, before, strict=True):
             assert raw.length == length
-            assert seconds_used(raw) - used < 0.05 * IDLE
+            # The system counts in hundredths of a second.
+            assert seconds_used(raw) - used <= MOST * IDLE
     finally:
         for raw in apps:
             raw.close()

@@ -40,7 +40,8 @@ def test_the_screen_fits(start):
 
 def test_below_the_least_size_there_is_a_sentence_and_a_storm_of_sizes_passes(start):
     tmux = opened(start, (120, 40), EAGER)
-    tmux.wait_for("aten::linear", "Ops 14")
+    # The header is whole once the sums of the summary are there.
+    tmux.wait_for("aten::linear", "Ops 14", "mlp_eager_cpu.json.gz  3 steps")
     before = fits(tmux, 120, 40)
     for columns, rows in ((80, 24), (60, 12)):
         tmux.resize(columns, rows)

@@ -26,10 +26,10 @@ PAYLOADS = {
 """What a text may hold, by what it is meant to do."""
 
 _FORBIDDEN = re.compile(
-    "\x1b\\](?!52;|22;)|\x1b\\[31;5m|\x1b\\[6n|\x1b\\[c|\x1bP|[\x07\x08\x7f\x80-\x9f]"
+    "\x1b\\](?!52;|22;)|\x1b\\[31;5m|(?<!\\dH)\x1b\\[6n|\x1b\\[c|\x1bP|[\x07\x08\x7f\x80-\x9f]"
     "|[\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\u00ad\ue000-\uf8ff\ufff9]|\U000e0001"
 )
-"""What the app itself never writes."""
+"""What the app itself never writes; where the cursor is it asks behind a move of the cursor alone."""
 _COPIED = re.compile(rb"\x1b\](?:52;c;[A-Za-z0-9+/=]*|22;\w+)\x07")
 _OF_THE_SCREEN = "\x1b[?1049l"
 
