@@ -90,6 +90,17 @@ def test_cells_are_those_that_textual_writes(walk, colours, can_erase_colour):
     assert differ.difference() == ""
 
 
+def test_a_blank_rest_is_erased_from_behind_a_wide_character():
+    """The place of its second cell is the number of the pen of blanks."""
+    differ, terminal = CellDiffer(Console(color_system="256"), True), Terminal(COLUMNS, 1)
+    parts = [Strip([Segment("漢")]), Strip([Segment(" " * (COLUMNS - 2))])]
+    differ.apply(LayoutUpdate([parts], Region(0, 0, COLUMNS, 1)), COLUMNS, 1)
+    written = differ.difference()
+    assert written.endswith("\x1b[1;3H\x1b[K"), written
+    terminal.write(written)
+    assert [cell[0] for cell in terminal.cells()[0][:3]] == ["漢", "", " "]
+
+
 def strip(text, style=None):
     """A row in one style, or of segments."""
     segments = [Segment(text, style)] if isinstance(text, str) else text

@@ -369,6 +369,8 @@ class CellDiffer:
             first -= 1
         differs = differs.copy()
         differs[first:] = chars[first:] != UNKNOWN
+        # Of a cell within a stretch the pen is its place there, which may be the number of the pen beside it.
+        own_pens = np.where(chars < UNKNOWN, UNKNOWN, pens)
         for begin, end in self._pieces(chars, pens):
             if chars[begin] < UNKNOWN and differs[begin]:
                 cells = self._written_whole[int(chars[begin])].crop(int(pens[begin]), int(pens[end - 1]) + 1)
@@ -376,7 +378,7 @@ class CellDiffer:
             elif chars[begin] > UNKNOWN:
                 part = np.zeros_like(differs)
                 part[begin:end] = differs[begin:end]
-                writer.write(y, _Pieces(self._pens, chars[None], pens[None], part[None]), 0)
+                writer.write(y, _Pieces(self._pens, chars[None], own_pens[None], part[None]), 0)
 
     @staticmethod
     def _pieces(chars: Cells, pens: Cells) -> Iterator[tuple[int, int]]:
