@@ -23,6 +23,9 @@ WORK_TEXTS = ("grid", "block")
 MEMORY_NUMBERS = ("Addr", "Bytes", "Total Allocated", "Total Reserved", "Device Type", "Device Id")
 """Of the allocator's instants."""
 
+_FEW = 32
+"""So many times fewer events than there are entries are looked up without touching all of these."""
+
 
 def _none() -> Int32:
     return np.empty(0, np.int32)
@@ -55,7 +58,10 @@ class Arguments:
     def _looked_up(self, values: NDArray[np.integer] | None, events: NDArray[np.integer], absent: int) -> Int64:
         if values is None or len(values) == 0:
             return np.full(len(events), absent, np.int64)
-        # The events of a lane mostly ascend.
-        index = insertion_index(self.event.astype(np.int64), events.astype(np.int64))
+        if len(events) * _FEW < len(self.event):
+            index = np.searchsorted(self.event, events.astype(self.event.dtype))
+        else:
+            # The events of a lane mostly ascend, and looking up ascending ones takes columns as wide as this.
+            index = insertion_index(self.event.astype(np.int64), events.astype(np.int64))
         np.minimum(index, len(self.event) - 1, out=index)
         return np.where(self.event[index] == events, values[index], absent).astype(np.int64)

@@ -219,7 +219,8 @@ def test_there_is_advice_only_for_kernels_of_which_all_is_known():
     def told(kind: Kind = Kind.KERNEL, devices: tuple[Device, ...] = (H100,), without: str = "") -> str:
         given = {name: value for name, value in args.items() if name != without}
         first = Event("first", 0, 10, kind, ("0", "stream 7"), args=given)
-        return advice_of(make_trace([first], devices=devices), 0)
+        trace = make_trace([first], devices=devices)
+        return advice_of(trace, 0, configuration(trace, np.array([0])))
 
     assert told() == "1,003 more blocks would fill the GPU once: 8 per SM on 132 SMs, now 53"
     assert (told(Kind.MEMSET), told(devices=()), told(devices=(MI300X,))) == ("", "", "")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import Combinations, combinations
-from tracetui.analysis.devices.configuration import Configuration, configuration
+from tracetui.analysis.devices.configuration import Configuration
 from tracetui.analysis.devices.descriptions import device_index, device_note
 from tracetui.analysis.devices.limits import Limits, is_amd, limits_of, units_of
 from tracetui.analysis.names import decode
@@ -31,12 +31,14 @@ MAX_BLOCK_THREADS = 1024
 """Maximum threads of a block."""
 
 
-def advice_of(trace: Trace, row: int) -> str:
-    """The advice for a kernel of a trace; empty where its configuration is unknown or nothing can be raised."""
+def advice_of(trace: Trace, row: int, setup: Configuration) -> str:
+    """The advice for a kernel of a trace with its configuration, which is the only one of `setup`.
+
+    Empty where the configuration is unknown or nothing can be raised.
+    """
     if trace.slices.kind[row] != Kind.KERNEL:
         return ""
-    rows = np.array([row], np.int64)
-    setup, device = configuration(trace, rows), int(device_index(trace, rows)[0])
+    device = int(device_index(trace, np.array([row], np.int64))[0])
     limits = limits_of(trace.devices[device]) if device >= 0 else None
     if limits is None or setup.grid[0] < 0 or setup.block[0] < 0 or setup.registers[0] < 0 or setup.shared[0] < 0:
         return ""

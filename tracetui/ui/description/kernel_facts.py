@@ -56,7 +56,8 @@ def _counters(trace: Trace, row: int) -> Iterator[DetailFact]:
 
 def _occupancy(trace: Trace, row: int) -> Iterator[DetailFact]:
     rows = np.array([row], np.int64)
-    resident = residency(trace, rows, configuration(trace, rows))
+    setup = configuration(trace, rows)
+    resident = residency(trace, rows, setup)
     if np.isnan(resident.active[0]):
         return
     limiter = resident.limiters[int(resident.limiter[0])]
@@ -74,7 +75,7 @@ def _occupancy(trace: Trace, row: int) -> Iterator[DetailFact]:
     if resident.mark[0] >= 0:
         yield DetailFact("note", resident.marks[int(resident.mark[0])])
     # Collectives take few multiprocessors on purpose.
-    more = "" if family == Family.COMMUNICATION else advice_of(trace, row)
+    more = "" if family == Family.COMMUNICATION else advice_of(trace, row, setup)
     if more:
         yield DetailFact("to raise it", more)
 

@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
+from tracetui.ui.base.row_compositor import RowCompositor
 from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.searchable_view import SearchableView, too_small
 
@@ -39,6 +40,10 @@ class SizedScreen(Screen[None]):
         (12, "-short"),
         (36, "-tall"),
     ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = RowCompositor()
 
     @property
     def view(self) -> SearchableView:
