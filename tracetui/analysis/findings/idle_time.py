@@ -35,10 +35,22 @@ LAUNCHING = (*OVERHEAD, Cause.SLOW_LAUNCH)
 
 def parts_of(scope: Scope, *causes: Cause) -> IdleParts:
     """The parts of the gaps in scope that have one of the causes."""
-    parts = idle_parts(scope.trace)
-    held = np.zeros(len(idleness(scope.trace)), bool)
-    held[scope.gaps] = True
-    return parts.take(held[parts.gap] & np.isin(parts.cause, causes))
+    parts = _parts_in_scope(scope)
+    return parts.take(np.isin(parts.cause, causes))
+
+
+def _parts_in_scope(scope: Scope) -> IdleParts:
+    """The parts of the gaps in scope, of which nearly every rule asks some."""
+
+    def find() -> IdleParts:
+        parts = idle_parts(scope.trace)
+        if len(scope.gaps) == len(idleness(scope.trace)):
+            return parts
+        held = np.zeros(len(idleness(scope.trace)), bool)
+        held[scope.gaps] = True
+        return parts.take(held[parts.gap])
+
+    return scope.trace.remember(("idle parts in scope", scope.step), find)
 
 
 def launching_parts(scope: Scope) -> IdleParts:

@@ -118,22 +118,30 @@ def other_accelerator(scope: Scope) -> Iterator[Finding]:
 
 def _device_rows(trace: Trace) -> Int64:
     """Slices of unknown categories in processes that run no operators: the lanes of a device."""
-    slices = trace.slices
-    process = lane_numbers(trace).process[slices.lane]
-    rows = slices.of_kind(Kind.OTHER)
-    own = [number for number, text in enumerate(trace.categories) if text.casefold() == "trace"]
-    rows = rows[~np.isin(slices.category[rows], own)]
-    host = process[slices.of_kind(Kind.CPU_OP, Kind.PYTHON)]
-    return rows[~np.isin(process[rows], host)] if len(host) else rows[:0]
+
+    def find() -> Int64:
+        slices = trace.slices
+        process = lane_numbers(trace).process[slices.lane]
+        rows = slices.of_kind(Kind.OTHER)
+        own = [number for number, text in enumerate(trace.categories) if text.casefold() == "trace"]
+        rows = rows[~np.isin(slices.category[rows], own)]
+        host = process[slices.of_kind(Kind.CPU_OP, Kind.PYTHON)]
+        return rows[~np.isin(process[rows], host)] if len(host) else rows[:0]
+
+    return trace.remember("rows of unknown devices", find)
 
 
 def _accelerator(trace: Trace) -> str:
     """The accelerator that categories or events of the allocator name, such as `MTIA`; empty for none."""
-    used = np.unique(trace.slices.category).tolist()
-    names = (match[1] for number in used if (match := _ACCELERATOR.match(trace.categories[number])))
-    labels = [label for label in allocator(trace).devices if not label.startswith((CPU, "GPU"))]
-    memory = ["a custom device" if label.startswith("device") else label.split()[0] for label in labels]
-    return next(names, "").upper() or next(iter(memory), "")
+
+    def find() -> str:
+        used = np.unique(trace.slices.category).tolist()
+        names = (match[1] for number in used if (match := _ACCELERATOR.match(trace.categories[number])))
+        labels = [label for label in allocator(trace).devices if not label.startswith((CPU, "GPU"))]
+        memory = ["a custom device" if label.startswith("device") else label.split()[0] for label in labels]
+        return next(names, "").upper() or next(iter(memory), "")
+
+    return trace.remember("accelerator", find)
 
 
 @dataclass(frozen=True)

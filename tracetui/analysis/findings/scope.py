@@ -98,7 +98,9 @@ class Scope:
     @cached_property
     def gaps(self) -> Int64:
         """Indices in `idleness(trace)` of the gaps before the activities."""
-        return np.flatnonzero(np.isin(idleness(self.trace).after, self.activities))
+        is_inside = np.zeros(len(self.trace.slices), bool)
+        is_inside[self.activities] = True
+        return np.flatnonzero(is_inside[idleness(self.trace).after])
 
     @cached_property
     def idle(self) -> int:
@@ -183,11 +185,14 @@ class Scope:
         wanted[rows] = True
         order = device_order(self.trace).row
         mine = wanted[order]
-        others = order[~mine]
-        beside = union(slices.start[others], slices.end[others])
         begin, end = _limiting(self.trace, order)
         keep = np.append(np.flatnonzero(mine), np.flatnonzero(mine) + len(order))
         begin, end = union(begin[keep], end[keep])
+        if len(begin) == 0:
+            return 0
+        # What ran before all of these times or after them hides nothing.
+        others = order[~mine & (slices.end[order] > begin[0]) & (slices.start[order] < end[-1])]
+        beside = union(slices.start[others], slices.end[others])
         hidden = np.concatenate([beside[0], begin]), np.concatenate([beside[1], end])
         return covered(*hidden) - int((beside[1] - beside[0]).sum())
 

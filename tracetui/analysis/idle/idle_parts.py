@@ -347,6 +347,10 @@ def told_to_wait(trace: Trace) -> Bool:
 
     The call does not name the stream: that it was this one is a guess.
     """
+    return trace.remember("told to wait", lambda: _told_to_wait(trace))
+
+
+def _told_to_wait(trace: Trace) -> Bool:
     idle = idleness(trace)
     trace_links, slices = links(trace), trace.slices
     waits, work = stream_waits(trace), trace_links.launched
