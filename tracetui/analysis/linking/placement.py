@@ -74,6 +74,9 @@ def within(trace: Trace, rows: Int64, part: Part | None) -> Int64:
     if isinstance(part, TimeRange):
         return rows[part.touched(trace.slices.start[rows], trace.slices.end[rows])]
     wanted = chosen(trace, part)
+    if rows is links(trace).gpu and len(wanted) == 1:
+        # Asked for at every change of the step.
+        return activities_of_step(trace, int(wanted[0]))
     rows = _around(trace, rows, wanted)
     return rows[np.isin(step_index(trace, rows), wanted)]
 
