@@ -25,8 +25,6 @@ from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Counter, Trace
 from tracetui.safe_text import clean
 
-GROUPS = ("step", "kernel")
-"""Groupings of the counters: a row per step, or per name of a kernel."""
 NO_COUNTERS = (
     "The trace has no counters: torch 2.15 records those of the GPU, with a PerformanceMetricsConfig or "
     "CuspyConfig(enable_environment_counters=True)."

@@ -11,8 +11,9 @@ from tracetui.analysis.common.groups import distinct, group
 from tracetui.analysis.common.lanes import lane_numbers
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import occupancy_note, residency
+from tracetui.analysis.groupings import SITES
 from tracetui.analysis.kernel_names import Family, families, libraries, purposes, short_kernel
-from tracetui.analysis.linking.call_sites import SITES, site_column, site_columns, site_of
+from tracetui.analysis.linking.call_sites import site_column, site_columns, site_of
 from tracetui.analysis.linking.graph_captures import by_captured_graph
 from tracetui.analysis.linking.graph_marks import mark_columns
 from tracetui.analysis.linking.graph_nodes import op_names
@@ -30,12 +31,10 @@ _KIND_NAMES = Strings(["kernel", "memcpy", "memset"])
 _FAMILY_NAMES = Strings(family.name.lower() for family in Family)
 
 _OP_HELP = "The operator that caused the launch; of a replayed kernel the one that captured it (~)."
-GROUPS = ("name", "op", "family", "purpose", "library", "annotation", "stream", "graph", *SITES)
-"""Groupings of kernels."""
 
 
 def kernels(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
-    """Every kernel, copy and fill in order of start, or grouped by one of `GROUPS`.
+    """Every kernel, copy and fill in order of start, or grouped by one of `groupings.KERNELS`.
 
     A step holds what was launched in it (R3.3); an activity without launch record is in no step. A range of time holds
     what ran in it, and groups add up the time within it (R3.58).

@@ -9,8 +9,9 @@ import numpy as np
 from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import group
 from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.groupings import SITES
 from tracetui.analysis.idle.waits import queue_depth, queueing
-from tracetui.analysis.linking.call_sites import SITES, site_column, site_columns, site_of
+from tracetui.analysis.linking.call_sites import site_column, site_columns, site_of
 from tracetui.analysis.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.analysis.linking.placement import index_in_step, step_column, time_within, within
 from tracetui.model.intervals import Int64

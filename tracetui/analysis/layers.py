@@ -31,8 +31,6 @@ from tracetui.model.table import Column, ColumnSpec, Table, micros, numbers, tex
 from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Float64, Kind, Trace
 
-GROUPS = ("layer", "kernel")
-"""Groupings of layers: one row per layer, or one per kernel of a layer."""
 HEAD, LAYER, BETWEEN, TAIL = range(4)
 PART_NAMES = ("head", "layer", "between", "tail")
 """What precedes the first layer, the layers, what lies between two series of them, and what follows the last."""

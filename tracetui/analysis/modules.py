@@ -27,8 +27,6 @@ from tracetui.model.table import NULL, Column, ColumnSpec, Table, coded, micros,
 from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Float64, Int32, Kind, Trace
 
-GROUPS = ("function", "call")
-"""What the tree is made of instead of modules: functions and modules by name, or each of their calls."""
 INDENT = "  "
 """Stands once before the name of a row for each row above it."""
 SEPARATOR = " / "
@@ -58,8 +56,8 @@ class _OwnCosts:
 
 
 def modules(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
-    """The tree, a row before what it calls; `by` is one of `GROUPS`. A step holds calls that begin in it and GPU
-    activities launched in it, a range of time calls and activities as far as they run within it (R3.58).
+    """The tree, a row before what it calls; `by` is one of `groupings.MODULES`. A step holds calls that begin in it and
+    GPU activities launched in it, a range of time calls and activities as far as they run within it (R3.58).
     """
     around, backward = _around(trace, by)
     tree = _shown_tree(trace, by)

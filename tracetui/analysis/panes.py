@@ -1,6 +1,7 @@
 """The panes: one entry per table that the screen and the command line show.
 
-To add a pane, write `table(trace, step, by) -> Table` in a file of its own, import it here and add a `Pane`.
+To add a pane, write `table(trace, step, by) -> Table` in a file of its own, a function here that imports it, and a
+`Pane`. The functions import within: the first picture of the app waits for one pane, and not for the modules of all.
 """
 
 from __future__ import annotations
@@ -8,46 +9,113 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tracetui.analysis.counter_table import GROUPS as COUNTER_GROUPS
-from tracetui.analysis.counter_table import counter_table
-from tracetui.analysis.health.health_table import health, marked
-from tracetui.analysis.idle.gaps import gaps
-from tracetui.analysis.kernel_names import serves
-from tracetui.analysis.kernels import GROUPS as KERNEL_GROUPS
-from tracetui.analysis.kernels import kernels
-from tracetui.analysis.launches import launches
-from tracetui.analysis.layers import GROUPS as LAYER_GROUPS
-from tracetui.analysis.layers import layers
-from tracetui.analysis.linking.call_sites import SITES, known_sites
-from tracetui.analysis.linking.placement import chosen
-from tracetui.analysis.linking.replays import replays
-from tracetui.analysis.memory.allocator import allocator
-from tracetui.analysis.memory.memory_table import memory
-from tracetui.analysis.modules import GROUPS as MODULE_GROUPS
-from tracetui.analysis.modules import modules
-from tracetui.analysis.occupancy import occupancy
-from tracetui.analysis.operators.ops import GROUPS as OP_GROUPS
-from tracetui.analysis.operators.ops import HELP as OPS_HELP
-from tracetui.analysis.operators.ops import ops
-from tracetui.analysis.operators.views import views
-from tracetui.analysis.range_table import range_table
-from tracetui.analysis.serving.serving_table import GROUPS as SERVING_GROUPS
-from tracetui.analysis.serving.serving_table import serving
-from tracetui.analysis.step_table import GROUPS as STEP_GROUPS
-from tracetui.analysis.step_table import step_table
-from tracetui.analysis.summary import summary
-from tracetui.analysis.work.roofline import roofline_table
+from tracetui.analysis import groupings
 from tracetui.errors import UsageError
 from tracetui.model.table import Table
 from tracetui.model.time_range import Part
 from tracetui.model.trace import Trace
 
 
+def _summary(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.summary import summary
+
+    return summary(trace, step, by)
+
+
+def _steps(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.step_table import step_table
+
+    return step_table(trace, step, by)
+
+
+def _kernels(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.kernels import kernels
+
+    return kernels(trace, step, by)
+
+
+def _ops(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.operators.ops import ops
+
+    return ops(trace, step, by)
+
+
+def _views(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.operators.views import views
+
+    return views(trace, step, by)
+
+
+def _occupancy(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.occupancy import occupancy
+
+    return occupancy(trace, step, by)
+
+
+def _launches(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.launches import launches
+
+    return launches(trace, step, by)
+
+
+def _gaps(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.idle.gaps import gaps
+
+    return gaps(trace, step, by)
+
+
+def _roofline(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.work.roofline import roofline_table
+
+    return roofline_table(trace, step, by)
+
+
+def _serving(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.serving.serving_table import serving
+
+    return serving(trace, step, by)
+
+
+def _layers(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.layers import layers
+
+    return layers(trace, step, by)
+
+
+def _modules(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.modules import modules
+
+    return modules(trace, step, by)
+
+
+def _memory(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.memory.memory_table import memory
+
+    return memory(trace, step, by)
+
+
+def _counters(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.counter_table import counter_table
+
+    return counter_table(trace, step, by)
+
+
 def _findings(trace: Trace, step: Part | None, by: str | None) -> Table:
-    # A fifth of all modules are rules: the first picture of the app does not wait for them.
     from tracetui.analysis.findings import findings
 
     return findings(trace, step, by)
+
+
+def _range(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.range_table import range_table
+
+    return range_table(trace, step, by)
+
+
+def _health(trace: Trace, step: Part | None, by: str | None) -> Table:
+    from tracetui.analysis.health.health_table import health
+
+    return health(trace, step, by)
 
 
 @dataclass(frozen=True)
@@ -71,12 +139,17 @@ class Pane:
         """The groupings that apply to a trace: by graph where graphs were replayed, by call site where it is known, by
         purpose and library where a model is served, allocations by op and device where they were recorded.
         """
+        from tracetui.analysis.kernel_names import serves
+        from tracetui.analysis.linking.call_sites import known_sites
+        from tracetui.analysis.linking.replays import replays
+        from tracetui.analysis.memory.allocator import allocator
+
         has_allocations = self.name != "memory" or len(allocator(trace)) > 0
         absent = {
             *(() if len(replays(trace)) else ("graph",)),
             *(() if "purpose" not in self.groups or serves(trace) else ("purpose", "library")),
             *(() if has_allocations else ("op", "device")),
-            *(set(SITES) - set(known_sites(trace)) if set(SITES) <= set(self.groups) else ()),
+            *(set(groupings.SITES) - set(known_sites(trace)) if set(groupings.SITES) <= set(self.groups) else ()),
         }
         return tuple(name for name in self.groups if name not in absent)
 
@@ -89,10 +162,14 @@ class Pane:
             if not self.groups:
                 raise UsageError(f"The pane {self.name} cannot be grouped.")
             raise UsageError(f"The pane {self.name} can be grouped by {' or '.join(self.groups)}, not by {by}.")
+        from tracetui.analysis.linking.placement import chosen
+
         chosen(trace, step)
         return trace.remember(("pane", self.name, step, by), lambda: self._made(trace, step, by))
 
     def _made(self, trace: Trace, step: Part | None, by: str | None) -> Table:
+        from tracetui.analysis.health.health_table import marked
+
         table = marked(trace, self.name, self.make(trace, step, by))
         # What is listed without a grouping is there: the table itself says why not by this one.
         is_foreign = len(table) == 0 and not trace.is_torch
@@ -106,48 +183,49 @@ class Pane:
 PANES = {
     pane.name: pane
     for pane in (
-        Pane("summary", "Summary", summary, "What the file is, what it holds and how busy the GPU was."),
-        Pane("steps", "Steps", step_table, "One row is a step, or by source what can stand for steps.", STEP_GROUPS),
-        Pane("kernels", "Kernels", kernels, "One row is a kernel, copy or fill, by start.", KERNEL_GROUPS),
-        Pane("ops", "Ops", ops, OPS_HELP, OP_GROUPS),
-        Pane("views", "Views", views, "One row is the name of an op that launched nothing on the GPU."),
-        Pane("occupancy", "Occupancy", occupancy, "One row is an occupancy query.", ("op",)),
+        Pane("summary", "Summary", _summary, "What the file is, what it holds and how busy the GPU was."),
+        Pane("steps", "Steps", _steps, "One row is a step, or by source what can stand for steps.", groupings.STEPS),
+        Pane("kernels", "Kernels", _kernels, "One row is a kernel, copy or fill, by start.", groupings.KERNELS),
         Pane(
-            "launches",
-            "Launches",
-            launches,
-            "One row is a call that launched GPU activities.",
-            ("name", "op", "stream", *SITES),
+            "ops",
+            "Ops",
+            _ops,
+            "One row is an operator name, as in key_averages(); by event there is every row of torch's table, by frame "
+            "with Python frames, which torch 2.12 and 2.13 list.",
+            groupings.OPS,
         ),
-        Pane("gaps", "Gaps", gaps, "One row is a stretch in which a device ran nothing.", ("cause", "stream", *SITES)),
-        Pane("roofline", "Roofline", roofline_table, "One row is an operator with its shapes and main kernel."),
+        Pane("views", "Views", _views, "One row is the name of an op that launched nothing on the GPU."),
+        Pane("occupancy", "Occupancy", _occupancy, "One row is an occupancy query.", groupings.OCCUPANCY),
+        Pane("launches", "Launches", _launches, "One row is a call that launched GPU activities.", groupings.LAUNCHES),
+        Pane("gaps", "Gaps", _gaps, "One row is a stretch in which a device ran nothing.", groupings.GAPS),
+        Pane("roofline", "Roofline", _roofline, "One row is an operator with its shapes and main kernel."),
         Pane(
             "serving",
             "Serving",
-            serving,
+            _serving,
             "One row is a kind of step of an inference server: how long, how often, and what lies between.",
-            SERVING_GROUPS,
+            groupings.SERVING,
         ),
         Pane(
             "layers",
             "Layers",
-            layers,
+            _layers,
             "One row is a part of a step: what repeats, and what is before and behind it.",
-            LAYER_GROUPS,
+            groupings.LAYERS,
         ),
-        Pane("modules", "Modules", modules, "One row is a module below the module that called it.", MODULE_GROUPS),
-        Pane("memory", "Memory", memory, "One row is an allocation or a free.", ("op", "device", "copy")),
+        Pane("modules", "Modules", _modules, "One row is a module below the module that called it.", groupings.MODULES),
+        Pane("memory", "Memory", _memory, "One row is an allocation or a free.", groupings.MEMORY),
         Pane(
             "counters",
             "Counters",
-            counter_table,
+            _counters,
             "One row is a counter of a GPU or a program.",
-            COUNTER_GROUPS,
+            groupings.COUNTERS,
             lambda trace: bool(trace.counters),
         ),
         Pane("findings", "Findings", _findings, "One row is a finding, with evidence and advice."),
-        Pane("range", "Range", range_table, "What ran in a range of time: one row is a count with its time within it."),
-        Pane("health", "Health", health, "One row is a check of the trace itself.", ("offender",)),
+        Pane("range", "Range", _range, "What ran in a range of time: one row is a count with its time within it."),
+        Pane("health", "Health", _health, "One row is a check of the trace itself.", groupings.HEALTH),
     )
 }
 """All panes by name, in the order of the tabs."""

@@ -31,8 +31,6 @@ from tracetui.model.time_range import Part
 from tracetui.model.trace import Kind, Trace
 
 FOUND_BY_HELP = "How the steps were found; ~ where that is a guess."
-GROUPS = ("source",)
-"""Groupings of steps: `source` lists what can stand for steps."""
 
 
 def step_table(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tracetui.analysis import columns as col
+from tracetui.analysis.groupings import SITES
 from tracetui.analysis.linking.frames import frames, function_of, module_paths
 from tracetui.analysis.linking.graph_nodes import graph_nodes, with_captured
 from tracetui.analysis.linking.links import names_of
@@ -21,8 +22,6 @@ from tracetui.model.strings import Strings
 from tracetui.model.table import Column, coded
 from tracetui.model.trace import Kind, Trace
 
-SITES = ("line", "function", "module")
-"""Kinds of call sites, by which rows are grouped."""
 _SPECS = {"line": col.LINE, "function": col.FUNCTION, "module": col.MODULE}
 
 

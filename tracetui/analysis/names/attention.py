@@ -10,6 +10,7 @@ import re
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import SIXTEEN_BIT, brief_type, cpp_type, first_float, types_in
 from tracetui.analysis.names.text import ParsedName, call, split_arguments, template_of
+from tracetui.lazy_pattern import lazy_pattern
 
 _FORWARD = {
     5: ("dropout", "causal", "even MN", "even K", "returns softmax"),
@@ -43,10 +44,10 @@ _FLASH2 = {
 _USUAL_COUNTS = {7, 8}
 """Numbers of flags whose order is known from the source; that of older versions is inferred."""
 
-_FLASH3 = re.compile(r"(Flash(?:Attn|Bwd|Fwd)\w*|compute_attn_ws)")
-_CUTE_TUPLE = re.compile(r"(?:C|Int)<(\d+)>\s*,\s*(?:cute::)?(?:C|Int)<(\d+)>\s*,\s*(?:cute::)?(?:C|Int)<(\d+)>")
-_CUTE_TUPLE_LEGACY = re.compile(r"constant<int, (\d+)>, [\w:]*constant<int, (\d+)>, [\w:]*constant<int, (\d+)>")
-_ARCH = re.compile(r"arch::Sm(\d+)")
+_FLASH3 = lazy_pattern(r"(Flash(?:Attn|Bwd|Fwd)\w*|compute_attn_ws)")
+_CUTE_TUPLE = lazy_pattern(r"(?:C|Int)<(\d+)>\s*,\s*(?:cute::)?(?:C|Int)<(\d+)>\s*,\s*(?:cute::)?(?:C|Int)<(\d+)>")
+_CUTE_TUPLE_LEGACY = lazy_pattern(r"constant<int, (\d+)>, [\w:]*constant<int, (\d+)>, [\w:]*constant<int, (\d+)>")
+_ARCH = lazy_pattern(r"arch::Sm(\d+)")
 
 
 def flash(name: ParsedName) -> Decoded | None:
@@ -158,15 +159,15 @@ def _flash3_early(name: ParsedName) -> Decoded:
     )
 
 
-_EFFICIENT = re.compile(
+_EFFICIENT = lazy_pattern(
     r"fmha_cutlass(?P<way>[FB])_(?P<type>bf16|f16|f32)_(?P<aligned>aligned|notaligned)_(?P<bq>\d+)x(?P<bk>\d+)"
     r"(?:_k(?P<k>\d+))?(?P<words>(?:_(?:dropout|rf|gmem|seqaligned))*)_sm(?P<sm>\d+)"
 )
-_CUDNN = re.compile(
+_CUDNN = lazy_pattern(
     r"cudnn_generated_fort_native_sdpa_sm(?P<sm>\d+)_flash_(?P<way>fprop|bprop)_(?P<mma>\w+?)_(?P<type>f16|bf16|fp8|e4m3)"
     r"_knob_(?P<knob>\w+?)_(?P<m>\d+)x(?P<n>\d+)x(?P<d>\d+)_(?P<warps>\d+)x\d+x\d+(?:_cga(?P<cga>[\dx]+))?"
 )
-_TRTLLM = re.compile(
+_TRTLLM = lazy_pattern(
     r"fmhaSm(?P<sm>\d+[af]?)Kernel_Q(?:kv)?(?P<q>Bfloat16|Float16|Fp16|E4m3|E2m1)(?:Kv(?P<kv>Bfloat16|Fp16|E4m3|E2m1))?"
     r"O(?P<o>Bfloat16|Float16|Fp16|E4m3|E2m1)H(?:Qk)?(?P<d>\d+)(?:HV?(?P<dv>\d+))?(?P<rest>\w*)$"
 )
@@ -182,7 +183,7 @@ _TRTLLM_WORDS = (
     ("Context", "context phase"),
     ("ForGen", "generation phase"),
 )
-_AITER = re.compile(r"fmha_(?P<way>fwd|bwd)_hd(?P<d>\d+)(?:x\d+)?_(?P<type>bf16|fp16|fp8)(?P<rest>\w*)$")
+_AITER = lazy_pattern(r"fmha_(?P<way>fwd|bwd)_hd(?P<d>\d+)(?:x\d+)?_(?P<type>bf16|fp16|fp8)(?P<rest>\w*)$")
 _NAMED = (
     (r"paged_attention_(?:v[12]|ll4mi\w*)\w*", "paged decode", "vLLM"),
     (r"kernel_unified_attention_[23]d", "paged", "vLLM Triton"),
@@ -193,7 +194,7 @@ _NAMED = (
     (r"_?attn_fwd\w*", "forward", "Triton"),
     (r"_?attn_bwd\w*|bwd_kernel_d[kq]\w*", "backward", "Triton"),
 )
-_NAMED_PATTERNS = tuple((re.compile(pattern), op, library) for pattern, op, library in _NAMED)
+_NAMED_PATTERNS = tuple((lazy_pattern(pattern), op, library) for pattern, op, library in _NAMED)
 
 
 def attention(name: ParsedName) -> Decoded | None:

@@ -18,6 +18,7 @@ from tracetui.analysis.names.element_types import (
     sizes,
 )
 from tracetui.analysis.names.text import ParsedName
+from tracetui.lazy_pattern import lazy_pattern
 
 
 class _Known(NamedTuple):
@@ -64,7 +65,7 @@ _KNOWN = (
     _Known(r"op_generic_tensor_kernel|op_tensor\w*", Family.POINTWISE, "pointwise", None),
     _Known(r"(?:LSTM|GRU|RNN)_\w+|elemWiseRNNcell", Family.POINTWISE, "rnn", "cell"),
 )
-_PATTERNS = tuple((re.compile(known.pattern + "$"), known) for known in _KNOWN)
+_PATTERNS = tuple((lazy_pattern(known.pattern + "$"), known) for known in _KNOWN)
 
 
 def cudnn(name: ParsedName) -> Decoded | None:
@@ -95,21 +96,21 @@ def _decoded(name: ParsedName, known: _Known) -> Decoded:
     )
 
 
-_XMMA = re.compile(
+_XMMA = lazy_pattern(
     rf"sm(?P<sm>\d+)_xmma_(?P<kind>gemm|(?P<conv>fprop|dgrad|wgrad|deconv)_implicit_gemm)(?P<variant>(?:_indexed|_wo_smem)*)"
     rf"_(?P<math>{BRIEF})(?P<second>{BRIEF})?(?P<types>(?:_(?:{BRIEF}){{1,2}})*)(?P<layout>(?:_[a-z]+)*?)"
     r"_tilesize(?P<tile>\d+x\d+(?:x\d+)?)(?P<rest>\w*)$"
 )
-_XMMA_SIZES = re.compile(r"_(stage|warpsize|warpgroupsize|g|tensor|align[abc]?)(\d+(?:x\d+)*)(?=_|$)")
+_XMMA_SIZES = lazy_pattern(r"_(stage|warpsize|warpgroupsize|g|tensor|align[abc]?)(\d+(?:x\d+)*)(?=_|$)")
 _XMMA_WORDS = {"execute", "kernel", "cudnn", "infer", "train", "5x", "cublas", "trt"}
-_SASS = re.compile(
+_SASS = lazy_pattern(
     r"(?:cudnn_)?(?:infer_|train_)?(?P<arch>maxwell|pascal|volta|turing|ampere|ada|hopper)"
     rf"_(?:(?P<out>{BRIEF})_)?(?P<letter>g?[shdiczq])(?P<instr>\d{{3,6}})?(?P<core>gemm|cudnn)"
     rf"(?P<winograd>_winograd)?(?:_(?P<a>{BRIEF}))?_(?P<m>\d+)x(?P<n>\d+)(?P<rest>(?:_\w+)?)$"
 )
-_STAGES = re.compile(r"_stages_(\d+)x(\d+)")
-_SLICED = re.compile(r"_sliced(\d+)x(\d+)")
-_LAYOUT = re.compile(r"_([nt]{2})(?:_v\d+)?$")
+_STAGES = lazy_pattern(r"_stages_(\d+)x(\d+)")
+_SLICED = lazy_pattern(r"_sliced(\d+)x(\d+)")
+_LAYOUT = lazy_pattern(r"_([nt]{2})(?:_v\d+)?$")
 _FLAGS = {"relu": RELU_CAPABLE, "f2f": "converts types in the epilogue", "splitK": "split-K"}
 _EPILOGUE_GUESS = "f2f"
 

@@ -12,16 +12,17 @@ from tracetui.analysis.names.element_types import brief_type, cpp_type, first_fl
 from tracetui.analysis.names.innermost import label, meaning
 from tracetui.analysis.names.text import ParsedName
 from tracetui.analysis.names.vocabulary import spelled
+from tracetui.lazy_pattern import lazy_pattern
 
 _COLLECTIVE = "AllGatherV|AllGather|AllReduce|ReduceScatter|Broadcast|Reduce|SendRecv|AllToAll|AlltoAll"
 _ALGORITHM = "TREE|RING|COLLNET_DIRECT|COLLNET_CHAIN|NVLS_TREE|NVLS|PAT"
 _PROTOCOL = "LL128|LL|SIMPLE"
-_NEW = re.compile(
+_NEW = lazy_pattern(
     rf"ncclDevKernel_(?P<coll>{_COLLECTIVE})"
     rf"(?:_(?P<redop>Sum|Prod|MinMax|PreMulSum|SumPostDiv)_(?P<type>[a-z]+\d+\w*?))?"
     rf"(?:_(?P<algo>{_ALGORITHM}))?(?:_(?P<proto>{_PROTOCOL}))?(?P<rest>_\w+)?$"
 )
-_OLD = re.compile(
+_OLD = lazy_pattern(
     rf"ncclKernel_(?P<coll>{_COLLECTIVE})_(?P<algo>{_ALGORITHM})_(?P<proto>{_PROTOCOL})_(?P<redop>[A-Za-z]+)"
     r"_(?P<type>\w+)$"
 )
@@ -37,28 +38,28 @@ _LIBRARIES = (
     (r"_(?:deep_ep|internode|intranode|notify_dispatch|cached_notify)_", "DeepEP"),
 )
 """Libraries by words of the qualified name; the first match counts, and every one is a guess."""
-_LIBRARY_PATTERNS = tuple((re.compile(pattern), library) for pattern, library in _LIBRARIES)
+_LIBRARY_PATTERNS = tuple((lazy_pattern(pattern), library) for pattern, library in _LIBRARIES)
 _OPERATIONS = (
     (r"_all_?reduce_|_cross_device_reduce_|_quick_?reduce_|_(?:one|two)_?shot_", "AllReduce"),
     (r"_all_?gather_", "AllGather"),
     (r"_reduce_?scatter_", "ReduceScatter"),
     (r"_all_?to_?all_|_all_2_all_", "AllToAll"),
 )
-_OPERATION_PATTERNS = tuple((re.compile(pattern), op) for pattern, op in _OPERATIONS)
-_EXCHANGE = re.compile(
+_OPERATION_PATTERNS = tuple((lazy_pattern(pattern), op) for pattern, op in _OPERATIONS)
+_EXCHANGE = lazy_pattern(
     r"_(?:(?:cached|notify|low|latency|hybrid|ep|async|persistent|normal|deterministic|impl|kernel|ll|send|recv|copy|reduce|"
     r"epilogue|prologue|nvl|rdma|stage|phase|prepare|v|t|\d+)_)*(?:dispatch|combine)_"
     r"(?:(?:low|latency|async|impl|kernel|ll|send|recv|copy|reduce|epilogue|prologue|deterministic|nvl|rdma|stage|phase|v|t|"
     r"\d+)_)*$"
 )
 """Kernels of expert parallelism that are called after nothing but the exchange."""
-_EXCHANGE_WORD = re.compile(r"_(?:ep|ll|send|recv|rdma|notify|cached|nvl)_")
-_LOCAL = re.compile(r"_(?:[a-z]*attn|[a-z]*attention|flash|fmha|mla|split_?kv?|decode|prefill|layout|sampl[a-z]*)_")
-_OLDEST = re.compile(
+_EXCHANGE_WORD = lazy_pattern(r"_(?:ep|ll|send|recv|rdma|notify|cached|nvl)_")
+_LOCAL = lazy_pattern(r"_(?:[a-z]*attn|[a-z]*attention|flash|fmha|mla|split_?kv?|decode|prefill|layout|sampl[a-z]*)_")
+_OLDEST = lazy_pattern(
     r"nccl(?P<coll>[A-Z][A-Za-z]*?)(?P<algo>Ring|Tree|CollNet)(?P<proto>LL128|LL|Simple)?Kernel_(?P<redop>[a-z]+)_(?P<type>\w+)$"
 )
-_GENERIC_KERNEL = re.compile(r"ncclDevKernel_?(?:Debug_)?Generic(?:_\d+)?$")
-_SYMMETRIC = re.compile(
+_GENERIC_KERNEL = lazy_pattern(r"ncclDevKernel_?(?:Debug_)?Generic(?:_\d+)?$")
+_SYMMETRIC = lazy_pattern(
     rf"ncclSymk?(?:Dev)?Kernel_(?P<coll>{_COLLECTIVE})_(?P<rest>\w+?)(?:_(?P<redop>[a-z]+)_(?P<type>[a-z]+\d+\w*))?$"
 )
 _ENTRY_POINT = "is only the entry point: the real algorithm and protocol are not in the name."

@@ -7,8 +7,9 @@ import re
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import cpp_type, types_in
 from tracetui.analysis.names.text import ParsedName, call
+from tracetui.lazy_pattern import lazy_pattern
 
-_DEVICE = re.compile(r"Device(\w+?)(?:Kernel\w*)?$")
+_DEVICE = lazy_pattern(r"Device(\w+?)(?:Kernel\w*)?$")
 _SORTS = (
     ("RadixSort", Family.REDUCTION, "sort"),
     ("MergeSort", Family.REDUCTION, "sort"),
@@ -31,10 +32,10 @@ _SORTS = (
     ("For", Family.POINTWISE, "pointwise"),
     ("Transform", Family.POINTWISE, "pointwise"),
 )
-_AGENT = re.compile(r"__(\w+?)::(\w+?)Agent")
-_OPAQUE = re.compile(r"OpaqueType<(\d+)>")
-_POLICY = re.compile(r"policy_hub<([^<>]*(?:<[^<>]*>[^<>]*)*)>|Policy<([^<>]*(?:<[^<>]*>[^<>]*)*)>")
-_TILE_STATE = re.compile(r"(?<!\w)ScanTileState<([\w: ]+),")
+_AGENT = lazy_pattern(r"__(\w+?)::(\w+?)Agent")
+_OPAQUE = lazy_pattern(r"OpaqueType<(\d+)>")
+_POLICY = lazy_pattern(r"policy_hub<([^<>]*(?:<[^<>]*>[^<>]*)*)>|Policy<([^<>]*(?:<[^<>]*>[^<>]*)*)>")
+_TILE_STATE = lazy_pattern(r"(?<!\w)ScanTileState<([\w: ]+),")
 
 
 def cub(name: ParsedName) -> Decoded | None:

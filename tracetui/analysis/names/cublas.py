@@ -5,19 +5,19 @@ The library is column-major: the tile's first number lies along the columns of t
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.element_types import FLOATS, cpp_type, types_in
 from tracetui.analysis.names.text import ParsedName
+from tracetui.lazy_pattern import lazy_pattern
 
-_NAME = re.compile(
+_NAME = lazy_pattern(
     r"nvjet(?:_sm(?P<sm>\d+[af]?))?_(?P<types>[a-z]{3}|[a-z]{5})(?P<tf32>_tf32)?_(?P<m>\d+)x(?P<n>\d+)"
     r"_(?P<k>\d+)x(?P<stages>\d+)(?:_(?P<cm>\d+)x(?P<cn>\d+))?(?P<rest>(?:_\w+)*)$"
 )
 _TYPES = {"h": "f16", "t": "bf16", "s": "f32", "q": "f8", "o": "f4", "d": "f64"}
-_LAYOUT = re.compile(r"[TN][TN][TN]$")
+_LAYOUT = lazy_pattern(r"[TN][TN][TN]$")
 _FLAGS = {
     "2cta": "2-CTA",
     "h": "horizontal raster",
@@ -103,10 +103,10 @@ _HELPERS = (
     _Helper(r"(?P<letter>[sdhcz])gemm_largek_lds64", "gemm", "large depth"),
     _Helper(r"trsm_\w+|trsv_\w+", "solve", "triangular solve"),
 )
-_PATTERNS = tuple((re.compile(helper.pattern + "$"), helper) for helper in _HELPERS)
+_PATTERNS = tuple((lazy_pattern(helper.pattern + "$"), helper) for helper in _HELPERS)
 _LETTERS = {"s": "f32", "d": "f64", "h": "f16", "c": "c64", "z": "c128"}
-_TENSOR_OF = re.compile(r"cublasGemvTensor\w*<([\w:]+) const>")
-_SIDE = re.compile(r"_([NT]{2})_")
+_TENSOR_OF = lazy_pattern(r"cublasGemvTensor\w*<([\w:]+) const>")
+_SIDE = lazy_pattern(r"_([NT]{2})_")
 
 
 def cublas(name: ParsedName) -> Decoded | None:

@@ -23,14 +23,15 @@ from tracetui.analysis.names.element_types import (
 )
 from tracetui.analysis.names.innermost import meaning
 from tracetui.analysis.names.text import ParsedName, template_of
+from tracetui.lazy_pattern import lazy_pattern
 
 _WRAPPERS = frozenset({"Kernel", "Kernel2", "device_kernel"})
-_MAINLOOP = re.compile(r"Mainloop(?P<sm>Sm\d+)(?P<words>\w*)<(?P<stages>\d{1,3})\b")
-_CUTE_SHAPE = re.compile(r"tuple<[\w:]*?(?:C|Int)<(\d+)>, [\w:]*?(?:C|Int)<(\d+)>, [\w:]*?(?:C|Int)<(\d+)>")
-_SHAPE = re.compile(r"GemmShape<(\d+), (\d+), (\d+)>")
-_ATOM = re.compile(r"SM\d+_MMA_(\w+)|SM\d+_(\d+x\d+x\d+)_")
-_CONVOLUTION = re.compile(r"Conv[23]d(Fprop|Dgrad|Wgrad)")
-_PRODUCT = re.compile(r"\w*Gemm\w*")
+_MAINLOOP = lazy_pattern(r"Mainloop(?P<sm>Sm\d+)(?P<words>\w*)<(?P<stages>\d{1,3})\b")
+_CUTE_SHAPE = lazy_pattern(r"tuple<[\w:]*?(?:C|Int)<(\d+)>, [\w:]*?(?:C|Int)<(\d+)>, [\w:]*?(?:C|Int)<(\d+)>")
+_SHAPE = lazy_pattern(r"GemmShape<(\d+), (\d+), (\d+)>")
+_ATOM = lazy_pattern(r"SM\d+_MMA_(\w+)|SM\d+_(\d+x\d+x\d+)_")
+_CONVOLUTION = lazy_pattern(r"Conv[23]d(Fprop|Dgrad|Wgrad)")
+_PRODUCT = lazy_pattern(r"\w*Gemm\w*")
 _CONVOLUTIONS = {"Fprop": "forward", "Dgrad": "dgrad", "Wgrad": "wgrad"}
 _WORDS = (
     ("WarpSpecialized", "warp specialised"),
@@ -134,13 +135,13 @@ def _second_template(name: ParsedName) -> Decoded:
     )
 
 
-_THIRD = re.compile(
+_THIRD = lazy_pattern(
     r"cutlass3x_sm(?P<sm>\d+[af]?)_(?P<kind>(?:sp|bs|bssp)?tensorop|simt)_(?P<letter>[a-z]{0,2}?)(?P<instr>\d+x\d+x\d+)?"
     rf"(?P<core>(?:gemm|fprop|dgrad|wgrad)(?:_grouped|_planar\w+?)?)_(?P<a>\w*?(?:{BRIEF}))_(?P<b>\w*?(?:{BRIEF}))"
     rf"_(?P<acc>{BRIEF})_(?P<c>{BRIEF}|void)_(?P<d>{BRIEF}|void)(?P<shapes>(?:_\d+x\d+x\d+){{1,2}})_(?P<stages>\d+)"
     r"_(?P<layout>[nt]{2,3})_align(?P<align>\d+)(?P<rest>\w*)"
 )
-_SECOND = re.compile(
+_SECOND = lazy_pattern(
     rf"cutlass(?:_(?P<cc>\d+))?_(?P<wmma>wmma_)?(?P<kind>tensorop|simt)_(?:(?P<out>{BRIEF})_)?"
     r"(?P<letter>g?[shdiczq])(?P<instr>\d{3,6})?(?P<core>gemm|fprop|dgrad|wgrad|deconv)(?P<words>(?:_[a-z]+)*?)"
     rf"(?:_(?P<a>{BRIEF}))?_(?P<m>\d+)x(?P<n>\d+)(?:_(?P<k>\d+)x(?P<stages>\d+))?(?:_(?P<layout>[nt]{{2}}|nhwc|nchw)(?=_|\W|$))?"

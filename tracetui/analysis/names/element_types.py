@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tracetui.lazy_pattern import lazy_pattern
+
 SHAPES = {
     "884": "8x8x4",
     "1684": "16x8x4",
@@ -141,10 +143,10 @@ SIXTEEN_BIT = frozenset({"bf16", "f16"})
 BRIEF = r"(?:bf16|tf32|fp?\d{1,2}|u?e\dm\d|mxfp\d|[usi]\d{1,2}|int\d|cf?\d{2})"
 """Pattern of the spellings that libraries use within a name."""
 
-_QUALIFIER = re.compile(r"\bconst\b|\bvolatile\b|[*&]")
-_CUTLASS = re.compile(r"cutlass_\w*::")
-_OPAQUE = re.compile(r"OpaqueType<(\d+)")
-_CPP_PATTERN = re.compile(
+_QUALIFIER = lazy_pattern(r"\bconst\b|\bvolatile\b|[*&]")
+_CUTLASS = lazy_pattern(r"cutlass_\w*::")
+_OPAQUE = lazy_pattern(r"OpaqueType<(\d+)")
+_CPP_PATTERN = lazy_pattern(
     r"(?<![\w:])(?:" + "|".join(sorted(map(re.escape, _CPP), key=len, reverse=True)) + r")(?![\w:<])"
 )
 

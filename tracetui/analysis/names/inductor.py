@@ -14,7 +14,6 @@ and `modules.txt` the classes of torch.nn, after which torch 2.0 names kernels.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Set
 from functools import cache
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import NamedTuple
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.text import ParsedName
+from tracetui.lazy_pattern import lazy_pattern
 
 MAX_WORDS = 400
 """Maximum words of a name that is split; longer ones are not from Inductor."""
@@ -111,14 +111,14 @@ def _shortest(best: dict[int, dict[str, _Path]], end: int) -> tuple[tuple[str, .
     return tuple(reversed(words)), unique
 
 
-_FUSED = re.compile(r"(?:\w+?_)??triton_(?:(?P<category>[a-z]{3})_)?fused(?P<rest>\w*)$")
-_SIGNATURE = re.compile(r"_\d+d\w*$")
-_INDEX = re.compile(r"_(\d+)$")
-_NAMELESS = re.compile(r"triton_(?:_\d+d?\w*)?$")
-_TUNED = re.compile(
+_FUSED = lazy_pattern(r"(?:\w+?_)??triton_(?:(?P<category>[a-z]{3})_)?fused(?P<rest>\w*)$")
+_SIGNATURE = lazy_pattern(r"_\d+d\w*$")
+_INDEX = lazy_pattern(r"_(\d+)$")
+_NAMELESS = lazy_pattern(r"triton_(?:_\d+d?\w*)?$")
+_TUNED = lazy_pattern(
     r"triton_(?P<op>mm|bmm|addmm|baddbmm|mm_plus_mm|scaled_mm|convolution\w*?|flex_\w*?)_(?P<index>\d+)$"
 )
-_SIZE = re.compile(r"\d+(?:de|e|c)?(?=\d|$)")
+_SIZE = lazy_pattern(r"\d+(?:de|e|c)?(?=\d|$)")
 """A number in a signature like `0d1d2de3de`; pointers are aligned, and have only a `d`."""
 _CATEGORIES = {
     "poi": (Family.POINTWISE, "pointwise"),
@@ -135,7 +135,7 @@ _SURE = frozenset({"poi", "red", "per", "for", "spl"})
 _PRODUCTS = frozenset(
     {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "convolution", "convolution_backward", "linear", "matmul", "einsum"}
 )
-_ATTENTION = re.compile(r"flex_attention|scaled_dot_product|_flash_attention|_efficient_attention")
+_ATTENTION = lazy_pattern(r"flex_attention|scaled_dot_product|_flash_attention|_efficient_attention")
 _ELSEWHERE = "The work of {ops} runs in a kernel of its own; this one is what was fused to it."
 _NO_NAMES = "Its operators are not in the name; the args of the launching op may have kernel_file or kernel_name."
 

@@ -5,13 +5,13 @@ Namespaces come last, the innermost first, because forks of a library rename the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import islice
 
 from tracetui.analysis.names.element_types import cpp_type
 from tracetui.analysis.names.text import ParsedName, call
 from tracetui.analysis.names.vocabulary import Meaning, meaning_of, spelled
+from tracetui.lazy_pattern import lazy_pattern
 
 _MAX_DEPTH = 4
 """Maximum templates around the type that names what a generic kernel runs."""
@@ -27,18 +27,18 @@ _GENERIC = {
 }
 """Words that say nothing about what a kernel does."""
 
-_CUTE_DSL = re.compile(
+_CUTE_DSL = lazy_pattern(
     r"kernel_cutlass_(?P<function>\w*?)(?:_object_at_\w*|_(?:tensor(?:ptr|0)|TiledMMA|TiledCopy|CopyAtom|Swizzle|Layout)\w*"
     r"|_\d+)?$"
 )
-_SIGNATURE = re.compile(r"_0(?:de|[dce])?(?:\d+(?:de|[dce])?)+$")
+_SIGNATURE = lazy_pattern(r"_0(?:de|[dce])?(?:\d+(?:de|[dce])?)+$")
 """What Triton 2 appends to a function: each argument's number, with letters for its alignment."""
-_CLASS = re.compile(r"[A-Z][A-Za-z0-9]*$")
+_CLASS = lazy_pattern(r"[A-Z][A-Za-z0-9]*$")
 _PLAIN = frozenset({"true", "false", "void", "nullptr", "NoneType"})
 """Template arguments that are no names."""
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:::\w+)*")
-_CONFIG = re.compile(r"^wrapped_(\w+)_config$")
-_FUNCTOR = re.compile(r"(?:Functor|Ops?|Func)$")
+_IDENTIFIER = lazy_pattern(r"[A-Za-z_]\w*(?:::\w+)*")
+_CONFIG = lazy_pattern(r"^wrapped_(\w+)_config$")
+_FUNCTOR = lazy_pattern(r"(?:Functor|Ops?|Func)$")
 
 
 def is_generic(word: str) -> bool:

@@ -6,10 +6,9 @@ inferred, and names that several engines ship say so.
 
 from __future__ import annotations
 
-import re
-
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.text import ParsedName
+from tracetui.lazy_pattern import lazy_pattern
 
 _NAMESPACES = (
     (r"(?:deep_ep|dpsk::ep)::", "DeepEP"),
@@ -29,7 +28,7 @@ _NAMESPACES = (
     (r"turbomind::", "TurboMind"),
 )
 """Outer namespaces of libraries, the more special first."""
-_NAMESPACE_PATTERNS = tuple((re.compile(rf"(?<!\w){pattern}"), library) for pattern, library in _NAMESPACES)
+_NAMESPACE_PATTERNS = tuple((lazy_pattern(rf"(?<!\w){pattern}"), library) for pattern, library in _NAMESPACES)
 _ENGINES = "vLLM, SGLang"
 """Library of kernels that both engines ship under the same name."""
 _NAMES = (
@@ -50,10 +49,10 @@ _NAMES = (
     (r"rotary_kernel", "flash-attn Triton"),
 )
 """Function names by library; all of them are likely and not certain."""
-_NAME_PATTERNS = tuple((re.compile(pattern + "$"), library) for pattern, library in _NAMES)
-_XDIT = re.compile(r"groupnorm_kernel_dispatch_(?:up|down)$")
+_NAME_PATTERNS = tuple((lazy_pattern(pattern + "$"), library) for pattern, library in _NAMES)
+_XDIT = lazy_pattern(r"groupnorm_kernel_dispatch_(?:up|down)$")
 """Group normalisation of xDiT, which looks like PyTorch's."""
-_DEEPSEEK = re.compile(
+_DEEPSEEK = lazy_pattern(
     r"(?:swiglu_forward|per_token_cast_to_fp8|per_channel_cast_and_transpose|topk_sum_and_topk_idx|get_fused_mapping"
     r"|clean_and_count_expert|expand_to_fused|reduce_fused|unique_group_indices|cast_back)\w*$"
 )

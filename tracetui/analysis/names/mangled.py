@@ -6,7 +6,7 @@ anything else (lambdas, expressions, local names) only the identifiers are liste
 
 from __future__ import annotations
 
-import re
+from tracetui.lazy_pattern import lazy_pattern
 
 MAX_CHARACTERS = 20_000
 """Maximum characters of a demangled name: substitutions can make a short one explode."""
@@ -21,8 +21,8 @@ _BUILT_IN = {
 _EXTENDED = {"DF16b": "std::bfloat16_t", "DF16_": "_Float16", "Dn": "decltype(nullptr)", "Dh": "_Float16"}
 _STANDARD = {"Sa": "std::allocator", "Sb": "std::basic_string", "Ss": "std::string"}
 _SUFFIX = {"P": "*", "R": "&", "O": "&&", "K": " const", "V": " volatile"}
-_DIGITS = re.compile(r"\d+")
-_IDENTIFIER = re.compile(r"(?>L[a-z]n?\d+E|\D)*?(\d+)")
+_DIGITS = lazy_pattern(r"\d+")
+_IDENTIFIER = lazy_pattern(r"(?>L[a-z]n?\d+E|\D)*?(\d+)")
 _LITERAL_SUFFIX = {"m": "ul", "l": "l", "j": "u", "y": "ull", "x": "ll"}
 
 
@@ -52,8 +52,8 @@ def identifiers(text: str) -> list[str]:
     return words
 
 
-_NESTED = re.compile(r"_ZN?(?:[KVr]*)")
-_LENGTH = re.compile(r"L?(\d{1,4})")
+_NESTED = lazy_pattern(r"_ZN?(?:[KVr]*)")
+_LENGTH = lazy_pattern(r"L?(\d{1,4})")
 
 
 def outlined(text: str) -> str | None:

@@ -13,6 +13,7 @@ from tracetui.analysis.names.element_types import FLOATS, cpp_type
 from tracetui.analysis.names.innermost import meaning
 from tracetui.analysis.names.text import ParsedName, call, split_arguments, template_of
 from tracetui.analysis.names.vocabulary import Meaning
+from tracetui.lazy_pattern import lazy_pattern
 
 _WRAPPERS = {
     "gpu_kernel_impl": 0,
@@ -26,7 +27,7 @@ _WRAPPERS = {
 """Index of the template argument of a wrapper that is the functor."""
 
 _SCALAR_WRAPPERS = frozenset({"AUnaryFunctor", "BUnaryFunctor"})
-_SCALARS = re.compile(r"CUDAFunctorOn(?:Self|Other)_(\w+)|(\w+?)ScalarFunctor$")
+_SCALARS = lazy_pattern(r"CUDAFunctorOn(?:Self|Other)_(\w+)|(\w+?)ScalarFunctor$")
 _SPECIAL_FUNCTORS = {
     "direct_copy_kernel_cuda": "copy",
     "copy_device_to_device": "copy",
@@ -58,14 +59,14 @@ _SPECIAL_FUNCTORS = {
     "_cuda_scatter_gather_internal_kernel": "gather",
 }
 _CASTS = {"bfloat16_copy_kernel_cuda": "bf16", "float16_copy_kernel_cuda": "f16", "float8_copy_kernel_cuda": "f8"}
-_WORD = re.compile(r"(?:\w+::|\(anonymous namespace\)::)*(\w+)")
-_LAMBDA = re.compile(r"(?:\{lambda|\[lambda|'lambda\d*')\(([^(){}]+)\)")
+_WORD = lazy_pattern(r"(?:\w+::|\(anonymous namespace\)::)*(\w+)")
+_LAMBDA = lazy_pattern(r"(?:\{lambda|\[lambda|'lambda\d*')\(([^(){}]+)\)")
 """A lambda as the demanglers of GCC, CUDA and LLVM write it; what it takes is the group."""
-_RETURN_TYPE = re.compile(r"(?:void|bool|decltype\(auto\)|auto) (?=[\w(])")
+_RETURN_TYPE = lazy_pattern(r"(?:void|bool|decltype\(auto\)|auto) (?=[\w(])")
 """What some demanglers write before a function template that is a template argument."""
-_SUFFIX = re.compile(r"(?:_kernel_impl|_kernel_cuda|_cuda_kernel|_kernel|_cuda|_functor|_impl)+$")
-_CAMEL_SUFFIX = re.compile(r"(?:CUDAKernelImpl|KernelImpl|CUDAKernel|CudaKernel|Kernel|MathFunctor|Functor|Ops)$")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SUFFIX = lazy_pattern(r"(?:_kernel_impl|_kernel_cuda|_cuda_kernel|_kernel|_cuda|_functor|_impl)+$")
+_CAMEL_SUFFIX = lazy_pattern(r"(?:CUDAKernelImpl|KernelImpl|CUDAKernel|CudaKernel|Kernel|MathFunctor|Functor|Ops)$")
+_CAMEL = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 class Functor(NamedTuple):
@@ -247,7 +248,7 @@ _KERNELS = (
     Known(r"bounds_check_indices_kernel", Family.POINTWISE, "embedding", "check indices", "", library="FBGEMM"),
     Known(r"linearize_index_kernel|_offsets_range\w*", Family.POINTWISE, "embedding", None, "", library="FBGEMM"),
 )
-KERNELS = tuple((re.compile(known.pattern + "$"), known) for known in _KERNELS)
+KERNELS = tuple((lazy_pattern(known.pattern + "$"), known) for known in _KERNELS)
 """Patterns of base names, the first match counts."""
 
 
@@ -282,9 +283,9 @@ _MOVES = {
 _FILLS = frozenset({"fill", "arange", "linspace", "eye"})
 _STRIDED = "Strided or not contiguous: each element's place is computed, which is slower than a vectorised kernel."
 _MIXED = "Mixed dtypes: elements are cast while loading, without vectorised access."
-_ARRAY = re.compile(r"[Aa]rray<char\*, (\d{1,3})")
+_ARRAY = lazy_pattern(r"[Aa]rray<char\*, (\d{1,3})")
 _STANDARD = {"plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div"}
-_OPTIMIZER = re.compile(r"adam|sgd|lamb|adagrad|rmsprop|lion", re.IGNORECASE)
+_OPTIMIZER = lazy_pattern(r"adam|sgd|lamb|adagrad|rmsprop|lion", re.IGNORECASE)
 
 
 def native(name: ParsedName) -> Decoded | None:

@@ -12,11 +12,12 @@ from tracetui.analysis.names.element_types import BRIEF, brief_type, cpp_type, f
 from tracetui.analysis.names.innermost import cute_dsl_function, function_of, label, meaning
 from tracetui.analysis.names.text import ParsedName
 from tracetui.analysis.names.vocabulary import Meaning, spelled
+from tracetui.lazy_pattern import lazy_pattern
 
-_COPY = re.compile(r"Memcpy (\w)\w*to(\w)\w* \((\w+) -> (\w+)\)$")
-_FILL = re.compile(r"Memset \((\w+)\)$")
+_COPY = lazy_pattern(r"Memcpy (\w)\w*to(\w)\w* \((\w+) -> (\w+)\)$")
+_FILL = lazy_pattern(r"Memset \((\w+)\)$")
 _PLACES = {"H": "host", "D": "device", "P": "peer", "A": "array"}
-_ROCM_COPY = re.compile(r"(?:Copy|hipMemcpy)(Device|Host)To(Device|Host)(?:Async)?$")
+_ROCM_COPY = lazy_pattern(r"(?:Copy|hipMemcpy)(Device|Host)To(Device|Host)(?:Async)?$")
 _ROCM_KERNELS = {
     "__amd_rocclr_copyBuffer": ("memcpy", "copy"),
     "__amd_rocclr_copyBufferAligned": ("memcpy", "copy"),
@@ -64,18 +65,18 @@ def _copy(source: str, target: str, source_memory: str, target_memory: str) -> D
     )
 
 
-_NOT_TRITON = re.compile(
+_NOT_TRITON = lazy_pattern(
     r"[a-z][A-Z]|^[A-Z]|(?:^|_)(?:sm\d+|cu(?:dnn|blas)\w*|xmma|volta|turing|ampere|hopper|nvfuser)_"
 )
 """Capitals as C++ has them, and architectures; Triton kernels are Python functions."""
-_BLAS = re.compile(r"_([sdcz])gem[mv]_")
+_BLAS = lazy_pattern(r"_([sdcz])gem[mv]_")
 _LETTERS = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
 """Types by the letter of a BLAS product, sgemm."""
-_PASS = re.compile(
+_PASS = lazy_pattern(
     r"_(?:fwd|bwd)_(?:(?:grouped|kernel|stage|inner|preprocess|one|col|block|split|\d+|d|k|dq|dk|dv)_)*$"
 )
-_CUTE_TYPE = re.compile(r"tensorptr(bf16|f16|f32|f64|f8e4m3|f8e5m2|f4e2m1|i8|i32|i64|ui8)")
-_OGS = re.compile(
+_CUTE_TYPE = lazy_pattern(r"tensorptr(bf16|f16|f32|f64|f8e4m3|f8e5m2|f4e2m1|i8|i32|i64|ui8)")
+_OGS = lazy_pattern(
     rf"_matmul_ogs_(?P<layouts>[NT]{{3}})_(?P<y>{BRIEF})x(?P<x>{BRIEF})x(?P<w>{BRIEF})"
     r"_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)x(?P<split>\d+)(?:_(?P<epilogue>\w+))?$"
 )

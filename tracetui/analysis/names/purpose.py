@@ -6,11 +6,10 @@ It is a guess from the name, never from what the kernel computes, and `other` wh
 
 from __future__ import annotations
 
-import re
-
 from tracetui.analysis.names.decoded import Decoded, Family, Purpose
 from tracetui.analysis.names.text import ParsedName
 from tracetui.analysis.names.vocabulary import spelled
+from tracetui.lazy_pattern import lazy_pattern
 
 _BY_FAMILY: dict[Family, Purpose] = {
     Family.GEMM: Purpose.GEMM,
@@ -34,19 +33,19 @@ _BY_OPERATION: dict[str, Purpose] = {
     "indices": Purpose.SCHEDULING,
     "fill": Purpose.COPY,
 }
-_LOGIT_WORDS = re.compile(r"_(?:top_?k[a-z]*|arg_?(?:max|min)[a-z]*|(?:radix|bitonic)_sort[a-z]*|gather_top_?k)(?=_)")
+_LOGIT_WORDS = lazy_pattern(r"_(?:top_?k[a-z]*|arg_?(?:max|min)[a-z]*|(?:radix|bitonic)_sort[a-z]*|gather_top_?k)(?=_)")
 """Words of selections and sorts that an inference server applies to logits, and a training program to anything."""
-_ROUTING_WORDS = re.compile(
+_ROUTING_WORDS = lazy_pattern(
     r"_(?:top_?k_(?:softmax|softplus|sigmoid|sum|forward)|top_?k_?gating[a-z]*|moe_(?:sort(?:ing)?|sum|align|gate)"
     r"|experts?_sort(?:ing)?|sort_experts?|group_indices|expand_(?:input_rows|to_fused)|reduce_fused"
     r"|ep_(?:scatter|gather)|(?:pre|post)_reorder|(?:moe|deepep)_(?:un)?permute|shuffle_input_rows|prepare_grouped_gemm|compute_(?:strides|problem_sizes)|bitmatrix|finalize_matmul_scatter)(?=_)"
 )
 """Words of kernels that choose experts, move tokens to them and back, or prepare their products."""
-_CACHE_WORDS = re.compile(r"_(?:(?:kv|page|block)_(?:indices|tables?|indptr)|gather(?:_[a-z0-9]+)*_cache)(?=_)")
-_SAMPLING_WORDS = re.compile(r"_(?:temperature|penalt(?:y|ies)|token_bit_?mask|logits?_bias)(?=_)")
+_CACHE_WORDS = lazy_pattern(r"_(?:(?:kv|page|block)_(?:indices|tables?|indptr)|gather(?:_[a-z0-9]+)*_cache)(?=_)")
+_SAMPLING_WORDS = lazy_pattern(r"_(?:temperature|penalt(?:y|ies)|token_bit_?mask|logits?_bias)(?=_)")
 """Words of what is done to logits before a token is chosen."""
-_SCHEDULING_WORDS = re.compile(r"_(?:(?:clamp|compute)_positions?|future_token_ids?|prepare(?:_[a-z]+)*_inputs)(?=_)")
-_EMBEDDING_WORDS = re.compile(r"_(?:embeddings?|index_select[a-z]*|vectorized_gather|lookup)(?=_)")
+_SCHEDULING_WORDS = lazy_pattern(r"_(?:(?:clamp|compute)_positions?|future_token_ids?|prepare(?:_[a-z]+)*_inputs)(?=_)")
+_EMBEDDING_WORDS = lazy_pattern(r"_(?:embeddings?|index_select[a-z]*|vectorized_gather|lookup)(?=_)")
 _PROGRAM_LIBRARIES = frozenset({"PyTorch", "FBGEMM"})
 """Libraries whose kernels of indices are any program's, and no engine's preparation of a step."""
 _FUSED = (

@@ -10,6 +10,7 @@ import re
 from tracetui.analysis.names.decoded import LAYOUT_CONVERSION, OPERAND_CONVERSION, Decoded, Family
 from tracetui.analysis.names.element_types import brief_type, types_in
 from tracetui.analysis.names.text import ParsedName
+from tracetui.lazy_pattern import lazy_pattern
 
 _LAYOUTS = {
     ("Alik", "Bljk"): "tn",
@@ -19,13 +20,13 @@ _LAYOUTS = {
 }
 _LETTERS = {"B": "bf16", "H": "f16", "S": "f32", "D": "f64", "C": "c64", "Z": "c128", "X": "tf32", "I": "i32"}
 _EIGHT = {"F8": "f8e4m3", "B8": "f8e5m2", "F8N": "f8e4m3", "B8N": "f8e5m2", "I8": "i8"}
-_TYPES = re.compile(r"(?P<a>I8|F8N?|B8N?|[BHSDCZX])(?P<b>F8N?|B8N?)?(?P<out>I|[BHSDCZ])(?P<acc>[SDIHX])?$")
-_START = re.compile(r"Cijk_(?P<a>A\w+?)_(?P<b>B\w+?)_(?P<types>[A-Z]_[A-Z]{1,2}(?=_)|[A-Z][A-Z0-9]*)(?P<rest>_\w*)$")
-_TILE = re.compile(r"_MT(\d+)x(\d+)x(\d+)")
-_MATRIX = re.compile(r"_MI(\d+)x(\d+)x(\d+)(?:x(\d+))?")
-_GROUP = re.compile(r"_WG(\d+)_(\d+)_(\d+)")
-_WAVE = re.compile(r"_MIWT(\d+)_(\d+)")
-_KEY = re.compile(r"_(ISA|GSU|SK|PGR|GRVWA)(n?\d\w*?)(?=_|$)")
+_TYPES = lazy_pattern(r"(?P<a>I8|F8N?|B8N?|[BHSDCZX])(?P<b>F8N?|B8N?)?(?P<out>I|[BHSDCZ])(?P<acc>[SDIHX])?$")
+_START = lazy_pattern(r"Cijk_(?P<a>A\w+?)_(?P<b>B\w+?)_(?P<types>[A-Z]_[A-Z]{1,2}(?=_)|[A-Z][A-Z0-9]*)(?P<rest>_\w*)$")
+_TILE = lazy_pattern(r"_MT(\d+)x(\d+)x(\d+)")
+_MATRIX = lazy_pattern(r"_MI(\d+)x(\d+)x(\d+)(?:x(\d+))?")
+_GROUP = lazy_pattern(r"_WG(\d+)_(\d+)_(\d+)")
+_WAVE = lazy_pattern(r"_MIWT(\d+)_(\d+)")
+_KEY = lazy_pattern(r"_(ISA|GSU|SK|PGR|GRVWA)(n?\d\w*?)(?=_|$)")
 _SPLITS = {"_GSUAMBSK": "split-K in one kernel", "_GSUAMB": "split-K through buffers"}
 
 
@@ -134,17 +135,17 @@ def _reduction(name: ParsedName) -> Decoded:
     )
 
 
-_IMPLICIT = re.compile(
+_IMPLICIT = lazy_pattern(
     r"igemm_(?P<way>fwd|bwd|wrw)_gtcx?(?P<gen>\d?)_?(?P<dlops>dlops_)?(?P<layout>nhwc|nchw)_(?P<type>bf16|fp16|fp32)"
     r"_(?:bx\d+_ex\d+_)?bt(?P<tile>\d+x\d+x\d+)_wt(?P<wave>\d+x\d+x\d+)(?P<rest>\w*)$"
 )
 _WAYS = {"fwd": "forward", "bwd": "dgrad", "wrw": "wgrad"}
 _GENERATIONS = {"": "gfx908", "2": "gfx90a", "3": "gfx942"}
-_GRIDWISE = re.compile(r"Gridwise\w*[Gg]emm\w*<")
+_GRIDWISE = lazy_pattern(r"Gridwise\w*[Gg]emm\w*<")
 _CK_TYPE = {"unsigned short": "bf16", "_Float16": "f16", "float": "f32", "std::bfloat16_t": "bf16", "signed char": "i8"}
-_BLOCK_AND_TILE = re.compile(r"PassThrough, (?:\d+, ){0,3}?(64|128|256|512), (\d+), (\d+), (\d+), ")
-_BACKWARD_WEIGHT = re.compile(r"PassThrough, (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), \d+, \d+, ck::Sequence")
-_BLOCK = re.compile(r"bwd_weight<(\d+), ")
+_BLOCK_AND_TILE = lazy_pattern(r"PassThrough, (?:\d+, ){0,3}?(64|128|256|512), (\d+), (\d+), (\d+), ")
+_BACKWARD_WEIGHT = lazy_pattern(r"PassThrough, (\d+), (\d+), (\d+), (\d+), (\d+), (\d+), \d+, \d+, ck::Sequence")
+_BLOCK = lazy_pattern(r"bwd_weight<(\d+), ")
 _CK_WORDS = (
     ("bwd_weight", "convolution", "wgrad"),
     ("bwd_data", "convolution", "dgrad"),
@@ -173,9 +174,9 @@ _TILE_WORDS = (
     (r"Reduce|Softmax|TopK", Family.REDUCTION, "reduction", None),
     (r"Elementwise|Permute", Family.POINTWISE, "pointwise", None),
 )
-_TILE_PATTERNS = tuple((re.compile(pattern), family, sort, op) for pattern, family, sort, op in _TILE_WORDS)
-_SEQUENCE = re.compile(r"sequence<(\d+), (\d+), (\d+), (\d+), (\d+), (\d+)>")
-_MANGLED_SEQUENCE = re.compile(r"sequenceIJLi(\d+)ELi(\d+)ELi(\d+)ELi(\d+)ELi(\d+)ELi(\d+)EE")
+_TILE_PATTERNS = tuple((lazy_pattern(pattern), family, sort, op) for pattern, family, sort, op in _TILE_WORDS)
+_SEQUENCE = lazy_pattern(r"sequence<(\d+), (\d+), (\d+), (\d+), (\d+), (\d+)>")
+_MANGLED_SEQUENCE = lazy_pattern(r"sequenceIJLi(\d+)ELi(\d+)ELi(\d+)ELi(\d+)ELi(\d+)ELi(\d+)EE")
 _NAMED = (
     (
         r"(?P<layout>batched_transpose)_(?P<size>\d+x\d+)_(?P<type>half|dword|byte)",
@@ -196,7 +197,7 @@ _NAMED = (
     (r"wvSplitK\w*", Family.GEMM, "gemm", "skinny"),
     (r"gemm_xdl\w*", Family.GEMM, "gemm", None),
 )
-_NAMED_PATTERNS = tuple((re.compile(pattern + "$"), family, sort, op) for pattern, family, sort, op in _NAMED)
+_NAMED_PATTERNS = tuple((lazy_pattern(pattern + "$"), family, sort, op) for pattern, family, sort, op in _NAMED)
 
 
 def rocm(name: ParsedName) -> Decoded | None:

@@ -6,28 +6,28 @@ are read.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from tracetui.analysis.names.mangled import demangled, outlined
+from tracetui.lazy_pattern import lazy_pattern
 
 MAX_CHARACTERS = 20_000
 """Maximum characters of a name that are read."""
 
 ANONYMOUS = "(anonymous namespace)"
 _CLOSES = {">": "<", ")": "(", "}": "{", "]": "["}
-_MARKS = re.compile(r"->|(?<!\w)operator(?:\(\)|<<|>>|->|[<>]=?|\[\])?|[<>(){}\[\],]")
-_BRACKETS = re.compile(r"->|(?<!\w)operator(?:\(\)|<<|>>|->|[<>]=?|\[\])|[<>(){}\[\]]")
-_PREFIX = re.compile(r"(?:static |void |(?:typename )?std::enable_if<.{0,2000}?>::type )+")
-_SUFFIX = re.compile(r"(?:\.kd|\.cold| \[clone [^\]]*\])+$")
-_CAST_OF_BOOL = re.compile(r"\(bool\)([01])")
-_CAST = re.compile(r"\((?:[A-Za-z_][\w: ]{0,200})\)(?=-?\d)")
-_SUFFIX_OF_NUMBER = re.compile(r"(?<![\w.])(-?\d+)(?:ull|ul|u|ll|l)\b")
-_CLOSING = re.compile(r">\s+(?=>)")
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
-_GRAPH_KEY = re.compile(r"\b(CompiledFxGraph )\w+")
-_NUMBER_OF_STEP = re.compile(r"#\d+$")
-_TRITON_NUMBER = re.compile(r"^((?:\w+_)?triton_[a-z]{2,4}_fused\w*?)_\d+(?:_\d+d\w*)?$")
+_MARKS = lazy_pattern(r"->|(?<!\w)operator(?:\(\)|<<|>>|->|[<>]=?|\[\])?|[<>(){}\[\],]")
+_BRACKETS = lazy_pattern(r"->|(?<!\w)operator(?:\(\)|<<|>>|->|[<>]=?|\[\])|[<>(){}\[\]]")
+_PREFIX = lazy_pattern(r"(?:static |void |(?:typename )?std::enable_if<.{0,2000}?>::type )+")
+_SUFFIX = lazy_pattern(r"(?:\.kd|\.cold| \[clone [^\]]*\])+$")
+_CAST_OF_BOOL = lazy_pattern(r"\(bool\)([01])")
+_CAST = lazy_pattern(r"\((?:[A-Za-z_][\w: ]{0,200})\)(?=-?\d)")
+_SUFFIX_OF_NUMBER = lazy_pattern(r"(?<![\w.])(-?\d+)(?:ull|ul|u|ll|l)\b")
+_CLOSING = lazy_pattern(r">\s+(?=>)")
+_ADDRESS = lazy_pattern(r"0x[0-9a-fA-F]{4,}")
+_GRAPH_KEY = lazy_pattern(r"\b(CompiledFxGraph )\w+")
+_NUMBER_OF_STEP = lazy_pattern(r"#\d+$")
+_TRITON_NUMBER = lazy_pattern(r"^((?:\w+_)?triton_[a-z]{2,4}_fused\w*?)_\d+(?:_\d+d\w*)?$")
 
 
 @dataclass(frozen=True, slots=True)

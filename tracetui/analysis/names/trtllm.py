@@ -6,9 +6,10 @@ import re
 
 from tracetui.analysis.names.decoded import Decoded, Family
 from tracetui.analysis.names.text import ParsedName
+from tracetui.lazy_pattern import lazy_pattern
 
 _TYPE = r"(?:Mx)?(?:Bfloat16|Fp16|Fp32|E4m3|E5m2|E3m2|E2m3|E2m1|Int4|Int8|UInt4|UInt8)"
-_NAME = re.compile(
+_NAME = lazy_pattern(
     rf"(?P<kind>bmm|gemm)[A-Za-z]*_(?P<out>{_TYPE})_(?P<a>{_TYPE})(?P<b>{_TYPE})?(?:_cast{_TYPE})?_(?P<acc>Fp32|Fp16|Int32)"
     r"(?P<rest>(?:_\w+)?)$"
 )
@@ -26,14 +27,14 @@ _TYPES = {
     "UInt8": "u8",
     "Int32": "i32",
 }
-_TILE = re.compile(r"_t(\d+)x(\d+)x(\d+)")
-_STAGES = re.compile(r"_s(\d{1,3})(?=_|$)")
-_INSTRUCTION = re.compile(r"_m(\d+x\d+x\d+)")
-_CLUSTER = re.compile(r"_(?:cga|c)(\d+)x(\d+)x(\d+)")
-_LAYOUT = re.compile(r"_([TN]{2})(?=_|$)")
-_ARCH = re.compile(r"_sm(\d+[af]?)(?=_|$)")
-_SPLIT = re.compile(r"_splitK(\d*)")
-_ACTIVATION = re.compile(r"_(swiGlu|geGlu|relu2|silu|gelu|identity)(?=_|$)")
+_TILE = lazy_pattern(r"_t(\d+)x(\d+)x(\d+)")
+_STAGES = lazy_pattern(r"_s(\d{1,3})(?=_|$)")
+_INSTRUCTION = lazy_pattern(r"_m(\d+x\d+x\d+)")
+_CLUSTER = lazy_pattern(r"_(?:cga|c)(\d+)x(\d+)x(\d+)")
+_LAYOUT = lazy_pattern(r"_([TN]{2})(?=_|$)")
+_ARCH = lazy_pattern(r"_sm(\d+[af]?)(?=_|$)")
+_SPLIT = lazy_pattern(r"_splitK(\d*)")
+_ACTIVATION = lazy_pattern(r"_(swiGlu|geGlu|relu2|silu|gelu|identity)(?=_|$)")
 
 
 def trtllm(name: ParsedName) -> Decoded | None:

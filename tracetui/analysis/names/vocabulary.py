@@ -11,11 +11,12 @@ import re
 from typing import NamedTuple
 
 from tracetui.analysis.names.decoded import LAYOUT_CONVERSION, Family
+from tracetui.lazy_pattern import lazy_pattern
 
 MAX_CHARACTERS = 400
 """Maximum characters of one name that are split into words."""
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def spelled(name: str) -> str:
@@ -225,7 +226,7 @@ _RULES = (
 
 
 def _pattern(words: str) -> re.Pattern[str]:
-    return re.compile(f"_(?:{'|'.join(words.split())})(?=_)")
+    return lazy_pattern(f"_(?:{'|'.join(words.split())})(?=_)")
 
 
 _PATTERNS = tuple(

@@ -19,8 +19,9 @@ import numpy as np
 from tracetui.analysis import columns as col
 from tracetui.analysis.common.groups import Groups, distinct, group
 from tracetui.analysis.common.trees import forest
+from tracetui.analysis.groupings import SITES
 from tracetui.analysis.linking.autograd import forward_of
-from tracetui.analysis.linking.call_sites import SITES, site_column
+from tracetui.analysis.linking.call_sites import site_column
 from tracetui.analysis.linking.graph_nodes import graph_nodes
 from tracetui.analysis.linking.links import links, no_gpu
 from tracetui.analysis.linking.placement import chosen, step_index, time_within, within
@@ -143,18 +144,12 @@ def memory_outside_ops(trace: Trace, cost: Costs) -> dict[str, Int64]:
     return moments
 
 
-__all__ = ["GROUPS", "HELP", "Costs", "costs", "ops", "self_times", "torch_time"]
+__all__ = ["Costs", "costs", "ops", "self_times", "torch_time"]
 
-GROUPS = ("shape", "event", "frame", *SITES)
 """Groupings: by name and input shapes; by name with the rows of the device; the same with Python frames; by name and
 call site.
 """
 
-HELP = (
-    "One row is an operator name, as in key_averages(); by event there is every row of torch's table, by frame with "
-    "Python frames, which torch 2.12 and 2.13 list."
-)
-"""Help of a row."""
 
 FRAMES_SINCE = (2, 12)
 """First torch version whose `key_averages()` has Python frames in its tree, so that they take from self times."""
@@ -165,8 +160,9 @@ FRAMES_LISTED_UNTIL = (2, 13)
 def ops(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
     """Calls and times by name; an op and an annotation of the same name are two rows.
 
-    `by` is one of `GROUPS`. A step holds the slices that began in it and the activities launched in it. A range of time
-    holds calls that were open in it, with what of their CPU time and of the activities they launched is in it (R3.58).
+    `by` is one of `groupings.OPS`. A step holds the slices that began in it and the activities launched in it. A range
+    of time holds calls that were open in it, with what of their CPU time and of the activities they launched is in it
+    (R3.58).
     """
     version = _torch_version(trace) if by == "event" else (0, 0)
     frames = by == "frame" or version >= FRAMES_SINCE

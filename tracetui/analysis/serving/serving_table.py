@@ -34,8 +34,6 @@ from tracetui.model.table import NULL, Column, ColumnSpec, Table, missing, numbe
 from tracetui.model.time_range import Part
 from tracetui.model.trace import Float64, Kind, Trace
 
-GROUPS = ("batch", "purpose", "between", "iteration")
-"""Groupings of a server's steps."""
 MAX_NAMED_ACTIVITIES = 3
 """Maximum activities of the CPU named per row."""
 MIN_NAMED_PERCENT = 5

@@ -10,7 +10,6 @@ import sys
 import traceback
 from contextlib import suppress
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 
@@ -94,6 +93,9 @@ def _version(name: str) -> str:
     # What was never loaded cannot be the reason.
     if name not in sys.modules:
         return "not loaded"
+    # It takes as long to load as a tenth of the app, which it is loaded with otherwise.
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(name)
     except PackageNotFoundError:

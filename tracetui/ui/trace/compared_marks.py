@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tracetui.analysis.linking.call_sites import SITES
+from tracetui.analysis.groupings import SITES
 from tracetui.analysis.linking.frames import MODULE, function_of
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.modules import SEPARATOR, path_of

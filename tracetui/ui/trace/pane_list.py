@@ -18,8 +18,9 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.worker import Worker, get_current_worker
 
+from tracetui.analysis.groupings import SITES
 from tracetui.analysis.kernel_names import short_kernel
-from tracetui.analysis.linking.call_sites import SITES, known_sites
+from tracetui.analysis.linking.call_sites import known_sites
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.modules import holders
 from tracetui.analysis.panes import PANES

@@ -19,10 +19,10 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from tracetui.analysis.groupings import SITES
 from tracetui.analysis.idle.gap_context import gap_before
 from tracetui.analysis.idle.gaps import doing, idle_part_blocks
 from tracetui.analysis.idle.idleness import idleness
-from tracetui.analysis.linking.call_sites import SITES
 from tracetui.analysis.linking.chains import follow, follow_back
 from tracetui.analysis.linking.step_sources import low_coverage, steps_label
 from tracetui.analysis.linking.steps import steps
