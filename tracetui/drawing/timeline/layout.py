@@ -14,6 +14,7 @@ from enum import IntEnum
 import numpy as np
 
 from tracetui.analysis.common.lanes import lane_numbers
+from tracetui.analysis.linking.recorded_steps import profiler_steps
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.model.trace import Kind, LaneKind, Trace
 
@@ -344,26 +345,22 @@ def idle_lanes(trace: Trace) -> set[int]:
 
     Python frames do not count where any thread has other slices.
     """
-    lanes = trace.lanes
-    threads = [i for i, lane in enumerate(lanes) if lane.kind == LaneKind.CPU and lane.last > lane.first]
-    work = np.bincount(trace.slices.lane[trace.slices.kind != Kind.PYTHON], minlength=len(lanes))
-    most = max((int(work[i]) for i in threads), default=0)
+    lanes, slices = trace.lanes, trace.slices
+    threads = {i: slice(lane.first, lane.last) for i, lane in enumerate(lanes) if lane.kind == LaneKind.CPU}
+    work = {i: int(np.count_nonzero(slices.kind[rows] != Kind.PYTHON)) for i, rows in threads.items()}
+    most = max(work.values(), default=0)
     begin, end = _span_of_steps(trace)
     idle = set()
-    for i in threads:
-        rows = slice(lanes[i].first, lanes[i].last)
-        inside = (trace.slices.start[rows] < end) & (trace.slices.end[rows] > begin)
-        if work[i] * _IDLE_SHARE < most or not inside.any():
+    for i, rows in threads.items():
+        is_busy = work[i] * _IDLE_SHARE >= most
+        if rows.stop > rows.start and not (is_busy and ((slices.start[rows] < end) & (slices.end[rows] > begin)).any()):
             idle.add(i)
     return idle
 
 
 def _span_of_steps(trace: Trace) -> tuple[int, int]:
-    """From the first step's start to the last one's end; the whole trace when it has no steps."""
-    slices = trace.slices
-    names = [i for i, name in enumerate(trace.names) if name.startswith("ProfilerStep#")]
-    steps = np.flatnonzero(np.isin(slices.name, names)) if names else np.empty(0, np.int64)
-    steps = steps[slices.kind[steps] != Kind.GPU_ANNOTATION]
-    if len(steps) == 0:
+    """From the start of the profiler's first step to the end of its last one; the whole trace without such steps."""
+    rows = profiler_steps(trace).row
+    if len(rows) == 0:
         return trace.window
-    return int(slices.start[steps].min()), int(slices.end[steps].max())
+    return int(trace.slices.start[rows].min()), int(trace.slices.end[rows].max())

@@ -127,9 +127,10 @@ class LoadingScreen(Screen[None]):
         self._report(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
         picture = Picture(trace)
         # What was loaded stays until the end: the collector need not look at it ever again.
-        # What was set aside before and is not used any more goes now, the rest is set aside again.
-        gc.unfreeze()
-        gc.collect()
+        if gc.get_freeze_count():
+            # What was set aside before and is not used any more goes now, the rest is set aside again.
+            gc.unfreeze()
+            gc.collect()
         gc.freeze()
         self.post_message(Loaded(self.path, trace, picture))
 
