@@ -133,3 +133,34 @@ def test_clearing_what_is_not_kept_says_so(capsys: pytest.CaptureFixture[str]) -
     assert "the cache holds nothing of nosuch.json" in capsys.readouterr().err
     assert main(["cache", "--clear"]) == 0
     assert "nothing of" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda folder: folder.parent.write_text("a file"), "cannot be made or opened: Not a directory"),
+        (lambda folder: (folder.mkdir(parents=True), folder.chmod(0o777)), "is not yours alone"),
+        (lambda folder: (folder.parent.mkdir(parents=True), folder.symlink_to("/tmp")), "cannot be made or opened"),
+    ],
+)
+def test_why_nothing_can_be_kept_is_told(spoil, said, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(cache_folder, "user_cache_folder", lambda: tmp_path / "another")
+    spoil(tmp_path / "another" / "traces")
+    assert main(["cache"]) == 0
+    told = capsys.readouterr().err
+    assert "Nothing can be kept, every trace is read anew: " in told and said in told
+    assert main(["show", "steps", TRACE]) == 0
+
+
+def test_a_full_disk_is_told(capsys, monkeypatch):
+    monkeypatch.setattr(cache_folder, "MIN_FREE_BYTES", 1 << 60)
+    assert main(["cache"]) == 0
+    assert "has less than 1 GB left" in capsys.readouterr().err
+
+
+def test_nothing_is_told_of_a_cache_that_can_be_used_or_is_not_wanted(capsys, monkeypatch):
+    assert main(["cache"]) == 0
+    monkeypatch.setenv("TRACETUI_CACHE_SIZE", "0")
+    monkeypatch.setattr(cache_folder, "MIN_FREE_BYTES", 1 << 60)
+    assert main(["cache"]) == 0
+    assert capsys.readouterr().err == ""

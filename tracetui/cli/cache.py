@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     # These load numpy, which `--help` must not wait for.
     from tracetui.model.quantities import size
     from tracetui.rank_reading.summary_cache import clear_summaries
-    from tracetui.trace_cache.cache_folder import max_cache_bytes, misread_size
+    from tracetui.trace_cache.cache_folder import is_wanted, max_cache_bytes, misread_size, why_unusable
     from tracetui.trace_cache.kept_traces import clear_cache, kept_entries
 
     if misread := misread_size():
@@ -47,6 +47,8 @@ def run(options: argparse.Namespace) -> int:
         print(f"tracetui: removed {_traces(entries)}{also}, {size(removed + more)}", file=sys.stderr)
         if options.clear and not entries + summaries:
             print(f"tracetui: the cache holds nothing of {clean(', '.join(options.clear))}.", file=sys.stderr)
+    if is_wanted() and (trouble := why_unusable()):
+        print(f"tracetui: Nothing can be kept, every trace is read anew: {clean(trouble)}.", file=sys.stderr)
     if options.clear is None or options.format == "json":
         kept = kept_entries()
         if options.format == "json":

@@ -226,6 +226,32 @@ def cache_folder(create: bool = False, kind: CacheKind = TRACES) -> Iterator[Cac
             os.close(folder)
 
 
+def why_unusable(kind: CacheKind = TRACES) -> str:
+    """A sentence about why nothing can be kept in a folder of the cache; empty where something can.
+
+    The folder is made when it is not there yet.
+    """
+    path = cache_path(kind)
+    folder = _opened(True, path)
+    if folder is None:
+        try:
+            # What keeps it from being made or opened.
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+        except (OSError, RuntimeError) as error:
+            return f"{path} cannot be made or opened: {getattr(error, 'strerror', None) or error}"
+        return f"{path} is not yours alone: others own it or may write to it"
+    try:
+        if not os.access(".", os.W_OK | os.X_OK, dir_fd=folder):
+            return f"{path} cannot be written to"
+        status = os.fstatvfs(folder)
+        if status.f_bavail * status.f_frsize < MIN_FREE_BYTES:
+            return f"the disk of {path} has less than 1 GB left"
+        return ""
+    finally:
+        os.close(folder)
+
+
 def entry_name(path: str) -> str:
     """The name of the cache file of a trace."""
     return hashlib.blake2b(os.fsencode(os.path.abspath(path)), digest_size=16).hexdigest() + TRACES.suffix
