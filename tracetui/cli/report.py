@@ -1,4 +1,5 @@
-"""Write a report: one HTML file with findings, the lanes of a step and the tables; of two sides with what differs.
+"""Write a report: one HTML file with findings, the lanes of a step and the tables; of two sides with what differs; of a
+folder with one trace per rank with who is late, where and why.
 
 It is for a pull request or a mail and needs nothing but itself: no script, font or picture from elsewhere. Sides are
 written as for `tracetui compare`: `A.json B.json`, or `A.json#3 A.json#4`."""
@@ -12,9 +13,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_opening, add_output, completes_files, opening
+from tracetui.cli.progress import CountProgress
 from tracetui.cli.sides import named_pair, read_sides, split
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
+from tracetui.opening import AS_RECORDED
 from tracetui.safe_text import clean, clean_lines
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ STANDARD_STREAM = "-"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui report`."""
     traces = parser.add_argument(
-        "traces", nargs="+", metavar="TRACE", help="a trace, or two sides; - is standard input"
+        "traces", nargs="+", metavar="TRACE", help="a trace, two sides, or a folder of ranks; - is standard input"
     )
     completes_files(traces)
     parser.add_argument("--step", type=int, metavar="N", help="whose lanes are drawn (default: the middle one)")
@@ -50,7 +53,10 @@ def run(options: argparse.Namespace) -> int:
         require_writable(options.output, inputs, options.force)
     elif options.traces[0] == STANDARD_STREAM:
         raise UsageError("A report on standard input needs a name: -o FILE.")
-    report, is_whole = _of_two(options) if len(options.traces) > 1 else _of_one(options)
+    if any(map(os.path.isdir, options.traces)):
+        report, is_whole = _of_ranks(options)
+    else:
+        report, is_whole = _of_two(options) if len(options.traces) > 1 else _of_one(options)
     _write(page(report), options)
     return 0 if is_whole else 1
 
@@ -63,6 +69,27 @@ def _of_one(options: argparse.Namespace) -> tuple[Report, bool]:
 
     trace = read_trace(options.traces[0], opening(options))
     return trace_report(trace, Picture(trace), options.step, __version__), not trace.quality.is_part
+
+
+def _of_ranks(options: argparse.Namespace) -> tuple[Report, bool]:
+    """The report on the ranks of a folder, and whether all of their files are whole.
+
+    Raises: UsageError for a second folder, and what is said about one trace; TraceError where there is no rank.
+    """
+    from tracetui import __version__
+    from tracetui.drawing.report.rank_report import rank_report
+    from tracetui.rank_folder import open_rank_set
+    from tracetui.rank_reading.summaries import SummaryWork
+
+    if len(options.traces) > 1:
+        raise UsageError("A report on ranks is about one folder: `tracetui ranks` takes several.")
+    if options.step is not None or opening(options)._replace(uses_cache=True) != AS_RECORDED:
+        raise UsageError("--step, --steps-by, --device and --capture are about one trace, not about a folder of ranks.")
+    with CountProgress("ranks") as progress:
+        ranks = open_rank_set(
+            options.traces, None, progress.update, SummaryWork(uses_cache=opening(options).uses_cache)
+        )
+    return rank_report(ranks, __version__), not any(each.loss for each in ranks.summaries)
 
 
 def _of_two(options: argparse.Namespace) -> tuple[Report, bool]:
