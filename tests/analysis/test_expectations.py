@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.expectations import METRICS, Expectation, Observed, expectations, holds, look
+from tracetui.analysis.expectation_metrics import METRICS, Expectation, Observed
+from tracetui.analysis.expectations import expectations, holds, look
 from tracetui.errors import Unanswerable
 from tracetui.model.trace import Kind, Trace
 from workloads.api import Metric

@@ -71,7 +71,8 @@ def verify(workload: Workload, outcome: Outcome) -> Verification:
     Raises: TraceError when the trace cannot be read; Unanswerable for a metric that does not exist.
     """
     # These load numpy, which a recording without `--verify` does not need.
-    from tracetui.analysis.expectations import Expectation, expectations
+    from tracetui.analysis.expectation_metrics import Expectation
+    from tracetui.analysis.expectations import expectations
 
     metadata = dict(outcome.metadata)
     wanted = [each for each in workload.expects if each.applies(metadata)]

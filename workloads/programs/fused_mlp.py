@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workloads.api import Context, Expect, Param, Prepared, Workload
+from workloads.programs.common_expectations import compiled_region
 from workloads.programs.mlp import PARAMS, Geglu
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ WORKLOAD = Workload(
             4,
             "cuda eager impl=geglu",
             "two matmuls, the GeGLU, a matmul",
+            asks="How many kernels does the GPU run per forward?",
         ),
         # Two, not three: results have the type of x and weights are read in place, so nothing is cast or copied.
         Expect(
@@ -49,6 +51,7 @@ WORKLOAD = Workload(
             2,
             "cuda eager impl=gateup",
             "two matmuls with their GeGLU, and a matmul",
+            asks="How many kernels does the GPU run per forward?",
         ),
         Expect(
             "GPU kernels per forward",
@@ -82,7 +85,9 @@ WORKLOAD = Workload(
             "any eager",
             "an autograd function launches the kernel",
             of="aten::gelu",
+            asks="How often does PyTorch's own gelu run?",
         ),
+        compiled_region("any compile"),
     ),
     see=("https://huggingface.co/blog/torch-mlp-fusion", "https://github.com/linkedin/Liger-Kernel"),
     variants=(("geglu", {"impl": "geglu"}), ("gateup", {"impl": "gateup"}), ("unfused", {"workload": "mlp"})),

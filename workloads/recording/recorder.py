@@ -13,12 +13,13 @@ import platform
 import sys
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from workloads import machine
-from workloads.api import BadRequest, Prepared, Value, Workload
+from workloads.api import BadRequest, Prepared, Unavailable, Value, Workload
 from workloads.recording import devices, profiling, supervisor, trace_file
 from workloads.recording.digests import digests
 from workloads.recording.events import DeviceChosen, Failed, Hello, Result
@@ -167,6 +168,9 @@ class Recording:
         resolved = resolve(self._request)
         self._workload = workload = resolved.workload
         devices.require_needs(workload, target)
+        about = {"device": target.device, "options": asdict(self._options), "params": resolved.params}
+        if reason := workload.refusal(about):
+            raise Unavailable(reason)
         if self._options.compile:
             self._require_compiler(target)
         context = RunContext(
