@@ -114,8 +114,8 @@ class Expect:
         """Whether the expectation applies to a recording, given its metadata (the entry `tracetui` of the trace).
 
         `any` always applies; `cpu` and `cuda` are kinds of device; `eager` and `compile`, `cold` and `warm` are options
-        of the recording; `torch=2.13` is the version, `capability=8.0` that of the GPU, and any other `name=value` a
-        parameter.
+        of the recording, and `inductor` means compiled by it; `torch=2.13` is the version, `capability=8.0` that of the
+        GPU, and any other `name=value` a parameter.
         """
         return applies(self.when, metadata)
 
@@ -139,6 +139,10 @@ class Contrast:
     """The explanation."""
     of: str = ""
     """The operator, or the pattern of the names, that the metric is about."""
+
+    def applies(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether the conditions hold for one of the recordings."""
+        return applies(self.when, metadata)
 
 
 def applies(when: str, metadata: Mapping[str, Any]) -> bool:
@@ -282,6 +286,7 @@ def _holds(word: str, metadata: Mapping[str, Any]) -> bool:
             "compile": bool(options.get("compile")),
             "cold": bool(options.get("cold")),
             "warm": not options.get("cold"),
+            "inductor": bool(options.get("compile")) and options.get("backend") == "inductor",
         }[word]
     if name == "torch":
         return f"{metadata.get('torch')}.".startswith(f"{value}.")

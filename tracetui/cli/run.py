@@ -82,23 +82,23 @@ def run(options: argparse.Namespace) -> int:
 
         return variants.run(options)
     # Loads dataclasses, which `--help` need not wait for.
-    from tracetui.cli.verify import document as verify_document
-    from tracetui.cli.verify import print_verification, require_expectations, verify
+    from tracetui.cli.verify import json_document, print_lesson, print_verification, require_expectations, verify
 
     request = request_of(options)
     workload = require_expectations(request.workload) if options.verify else None
     outcome = record(request, options)
     verification = verify(workload, outcome) if workload and outcome.path else None
     if options.json:
-        more = {"verification": verify_document(verification)} if verification else {}
+        more = json_document(verification, workload) if verification and workload else {}
         print(json.dumps({**document(outcome), **more}, indent=2))
     if outcome.failure or outcome.path is None:
         return _fail(outcome, options)
     if not options.json:
         print(clean(str(outcome.path)), flush=True)
-    if verification:
+    if verification and workload:
         if not options.json:
             print_verification(verification)
+            print_lesson(workload)
         return 0 if verification.holds else DOES_NOT_HOLD
     if not options.json and not outcome.too_late and has_terminal():
         return _look(request.workload, outcome, options)

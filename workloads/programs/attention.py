@@ -43,7 +43,7 @@ COMPILED = (
             "matmuls and fused kernels, in order",
             "ops_in_order",
             r"bmm \S*fused\S*softmax\S* bmm",
-            f"cpu compile backend=inductor {impl}",
+            f"cpu inductor {impl}",
             "scaling, mask and softmax are one kernel in C++; the matmuls stay what they are",
             of="^aten::bmm$|_fused_",
             asks="Compiled, what fuses?",
@@ -55,7 +55,7 @@ COMPILED = (
             "a fused kernel with softmax in its name",
             "kernel_named",
             "fused_.*softmax",
-            f"cuda compile backend=inductor {impl}",
+            f"cuda inductor {impl}",
             "scaling, mask and softmax are one kernel",
             asks="Compiled, what fuses?",
         )
@@ -66,7 +66,7 @@ COMPILED = (
             "clones per step",
             "calls_per_step",
             0,
-            f"any compile backend=inductor {impl}",
+            f"any inductor {impl}",
             "out of place or in place, the compiler makes the same code of it",
             of="aten::clone",
             asks="Compiled, does masked_fill still cost a copy?",
@@ -189,7 +189,12 @@ WORKLOAD = Workload(
         ),
         *(
             Expect(
-                f"an operator of the {name} backend", "op_named", pattern, f"{when} backend={name}", "the chosen one"
+                f"an operator of the {name} backend",
+                "op_named",
+                pattern,
+                f"{when} backend={name}",
+                "the chosen backend",
+                asks="Which operator computes the attention?",
             )
             for name, pattern, when in (
                 ("math", "attention_math", "any eager impl=sdpa"),

@@ -24,6 +24,8 @@ impl=gateup, one kernel accumulates both matmuls and writes their GeGLU, so that
 only if its matmul is nearly as fast as cuBLAS: relative to the matmuls, the time that fusion saves shrinks as
 1 / dim."""
 
+FUSED = "What fuses?"
+
 WORKLOAD = Workload(
     name="fused_mlp",
     summary="the GeGLU block with Triton kernels: GeGLU fused, or fused with both matmuls",
@@ -67,8 +69,12 @@ WORKLOAD = Workload(
             "cuda compile mode=default impl=gateup",
             "the compiler finds nothing left to fuse",
         ),
-        Expect("the fused kernel", "kernel_named", "^geglu_forward", "cuda impl=geglu", "the function's name"),
-        Expect("the fused kernel", "kernel_named", "^gateup_forward", "cuda impl=gateup", "the function's name"),
+        Expect(
+            "the fused kernel", "kernel_named", "^geglu_forward", "cuda impl=geglu", "the function's name", asks=FUSED
+        ),
+        Expect(
+            "the fused kernel", "kernel_named", "^gateup_forward", "cuda impl=gateup", "the function's name", asks=FUSED
+        ),
         Expect("matmuls per step", "calls_per_step", 3, "any eager impl=geglu", "gate, up, down", of="aten::mm"),
         Expect(
             "matmuls per step",
