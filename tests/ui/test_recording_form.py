@@ -264,7 +264,7 @@ async def test_variants_are_guessed_at_one_question_each_and_all_are_compared(re
         assert asked == [f"{name}: Which operator adds the bias?" for name in ("eager", "batch=2", "batch=3")]
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, SeveralScreen), "they are not compared")
-        assert len(app.screen.names) == 3
+        assert isinstance(app.screen, SeveralScreen) and len(app.screen.names) == 3
 
 
 async def it_has_stages_times_and_remarks(app, pilot, _):

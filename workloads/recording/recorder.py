@@ -251,7 +251,10 @@ class Recording:
         size, replace = self._part.stat().st_size, self._request.replace
         if self._request.table:
             trace_file.require_writable(self._kept_table)
+        is_replaced = replace and self.out.exists()
         path = trace_file.move_to_destination(self._part, self.out, replace)
+        if is_replaced:
+            self._reporter.note(f"{path.name} existed and is replaced.")
         if self._request.table:
             trace_file.move_to_destination(self._table, trace_file.table_path(path), replace)
         return Result(str(Path(self._request.out).with_name(path.name)), size, metadata)

@@ -75,9 +75,13 @@ def _stem(out: Path) -> str:
 def numbered(out: Path) -> Iterator[Path]:
     """The path itself, then `name-2.json.gz`, `name-3.json.gz` and so on."""
     yield out
-    suffix = out.name.removeprefix(_stem(out))
     for number in count(2):
-        yield out.with_name(f"{_stem(out)}-{number}{suffix}")
+        yield with_suffix_word(out, f"-{number}")
+
+
+def with_suffix_word(out: Path, word: str) -> Path:
+    """A path with a word before `.json.gz` or what it ends in."""
+    return out.with_name(f"{_stem(out)}{word}{out.name.removeprefix(_stem(out))}")
 
 
 def free_path(out: Path, table: bool) -> Path:
