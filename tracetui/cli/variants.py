@@ -12,8 +12,8 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from tracetui.cli.verify import print_lesson, print_verification, require_expect
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.opening import SideName
 from tracetui.safe_text import clean
-from workloads.recording.launcher import BadRequest, Outcome, Request, plan_variants
+from workloads.recording.launcher import BadRequest, Outcome, Request, keep_times, plan_variants
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     if options.verify:
         for request in requests:
             require_expectations(request.workload)
-    variants = list(record_all(requests, options))
+    variants = timed_in_turns(list(record_all(requests, options)), options)
     recorded = [variant for variant in variants if variant.outcome.path]
     is_enough = len(recorded) > 1 and not ends(variants[-1].outcome)
     is_opened = options.open and not (options.verify or options.json) and run_command.has_terminal()
@@ -152,6 +152,30 @@ def record_all(requests: Sequence[Request], options: argparse.Namespace) -> Iter
         yield RecordedVariant(request, outcome, verification)
         if outcome.too_late or (outcome.failure and outcome.failure.is_shared):
             return
+
+
+def timed_in_turns(variants: list[RecordedVariant], options: argparse.Namespace) -> list[RecordedVariant]:
+    """The variants with times without the profiler that were measured in turns, also in their traces.
+
+    What was not timed in turns keeps the time of its own recording.
+    """
+    timed = [each for each in variants if isinstance(each.outcome.metadata.get("unprofiled"), Mapping)]
+    if len(timed) < 2 or ends(variants[-1].outcome):
+        return variants
+    found = dict(zip(map(id, timed), run_command.time_all([each.request for each in timed], options), strict=True))
+    return [_with_times(each, found[id(each)]) if id(each) in found else each for each in variants]
+
+
+def _with_times(variant: RecordedVariant, timed: Outcome) -> RecordedVariant:
+    """The variant with its time, or a warning why it keeps the one of its recording."""
+    reason = str(timed.failure or "")
+    if not reason:
+        try:
+            return replace(variant, outcome=keep_times(variant.outcome, timed))
+        except OSError as error:
+            reason = f"{variant.path} cannot be written: {error.strerror}."
+    print(f"tracetui: {clean(f'{variant.name} was not timed in turns with the others: {reason}')}", file=sys.stderr)
+    return variant
 
 
 def ends(outcome: Outcome) -> bool:

@@ -69,7 +69,7 @@ def load(name: str) -> object:
 def unsuitable_kind(target: object) -> str:
     """What a function is whose call only makes an object, in words; empty for one that runs when it is called."""
     own_call = inspect.getattr_static(type(target), "__call__", None)
-    for function in (inspect.unwrap(target) if callable(target) else target, own_call):
+    for function in (target, own_call):
         if inspect.iscoroutinefunction(function):
             return "a coroutine function (async def)"
         if inspect.isgeneratorfunction(function):
