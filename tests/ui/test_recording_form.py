@@ -15,7 +15,9 @@ from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
 from tracetui.cli.run import request_of
 from tracetui.ui.app import TraceApp
+from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen
+from tracetui.ui.recording import recording_screen
 from tracetui.ui.recording.guess_screen import GuessScreen
 from tracetui.ui.recording.lesson_screen import LessonScreen
 from tracetui.ui.recording.recording_form import ChoiceField, RecordingForm
@@ -27,7 +29,7 @@ from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.table_view import TableView
 from workloads import registry
 from workloads.recording.failures import Failure
-from workloads.recording.launcher import Options, Outcome
+from workloads.recording.launcher import Options, Outcome, Stage
 
 pytestmark = pytest.mark.full
 
@@ -247,6 +249,34 @@ async def test_the_lesson_stands_beside_the_form(folder):
         await pilot.pause()
         assert shown.region and "One kernel per forward" in str(shown.render())
         assert said(app, "#command") == "tracetui run linear", "no option of the command"
+
+
+async def test_variants_are_timed_in_turns_after_the_last_one(recordings, folder, monkeypatch):
+    asked: list = []
+
+    async def time_variants(requests, on_event, cancel):
+        asked.extend(requests)
+        on_event(Stage("timing"))
+        return [Outcome(None, Failure("error", "No.")) if each.variant == "eager" else TIMED for each in requests]
+
+    monkeypatch.setattr(recording_screen, "time_variants", time_variants)
+    app = TraceApp([str(folder)])
+    async with app.run_test(size=(100, 40)) as pilot:
+        await form(app, pilot)
+        app.screen.query_one("#field-option-compare", Input).value = "eager,batch=2"
+        await pilot.press("enter")
+        for variant in ("eager", "batch=2"):
+            await settle_recording(app, pilot)
+            about = {"variant": variant, "unprofiled": {"median_us": 5.0, "profiled_us": 9.0}}
+            path = trace_file(folder / f"{variant}.json", "fwd", LINEAR, about)
+            recordings[1].put_nowait(Outcome(path, None, 1, about))
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen), "they are not compared")
+    assert [request.variant for request in asked] == ["eager", "batch=2"]
+    assert '"session": "one"' in (folder / "batch=2.json").read_text()
+    assert '"session"' not in (folder / "eager.json").read_text(), "it keeps its own time"
+
+
+TIMED = Outcome(None, None, 0, {"unprofiled": {"median_us": 6.0, "session": "one"}})
 
 
 async def test_variants_are_guessed_at_one_question_each_and_all_are_compared(recordings, folder):
