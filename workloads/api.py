@@ -17,23 +17,45 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 
 Metric = Literal[
     "kernels_per_forward",
+    "kernels_in_order",
     "kernel_named",
+    "kernels_per_call",
+    "occupancy_queries_per_call",
+    "span_us",
+    "gpu_busy_pct",
+    "matching_calls_per_step",
     "ops_per_step",
+    "ops_in_order",
     "op_named",
     "calls_per_step",
-    "gpu_busy_pct",
+    "matching_ops_per_step",
+    "share_of_steps_pct",
     "slowest_to_fastest_step",
+    "first_to_shortest_dead_window",
 ]
 """Measures of a trace that an expectation can name:
 
-`kernels_per_forward`      kernels, copies and fills launched inside the workload's label, per step
-`kernel_named`             whether a kernel has a name that matches a pattern
-`ops_per_step`             CPU operators per step
-`op_named`                 whether a CPU operator has a name that matches a pattern
-`calls_per_step`           calls per step of the operator in `Expect.of`
-`gpu_busy_pct`             share of the recorded steps in which a device ran anything, in percent
-`slowest_to_fastest_step`  longest step divided by the shortest
+`kernels_per_forward`            kernels, copies and fills launched inside the workload's label, per step
+`kernels_in_order`               the operators that launched them, in the order in which they ran; a kernel that no
+                                 operator launched stands under its own name
+`kernel_named`                   whether a kernel has a name that matches a pattern
+`kernels_per_call`               kernels, copies and fills launched by each call of the operator in `Expect.of`
+`occupancy_queries_per_call`     occupancy queries made by each call of the operator in `Expect.of`
+`span_us`                        from the start of the first of a forward's kernels to the end of the last, in us
+`gpu_busy_pct`                   share of the recorded steps in which a device ran anything, in percent
+`matching_calls_per_step`        runtime calls per step whose names match the pattern in `Expect.of`
+`ops_per_step`                   CPU operators per step
+`ops_in_order`                   the CPU operators of a step whose names match the pattern in `Expect.of`, in order
+`op_named`                       whether a CPU operator has a name that matches a pattern
+`calls_per_step`                 calls per step of the operator in `Expect.of`
+`matching_ops_per_step`          CPU operators per step whose names match the pattern in `Expect.of`
+`share_of_steps_pct`             share of the steps that operators and annotations matching `Expect.of` take, in percent
+`slowest_to_fastest_step`        longest step divided by the shortest
+`first_to_shortest_dead_window`  time from the start of the first forward to its first operator, divided by the
+                                 shortest such time of the later ones
 """
+MORE = float("inf")
+"""The upper end of a range that has none."""
 
 
 class BadRequest(ValueError):
@@ -77,21 +99,55 @@ class Expect:
     """The question, for example `GPU kernels per forward`."""
     metric: Metric
     want: int | tuple[float, float] | str
-    """A number, an inclusive range, or a pattern for a metric that ends in `named`; `^$` expects no match."""
+    """A number, an inclusive range, or a pattern for a metric that ends in `named`; `^$` expects no match. For an order
+    a pattern per name, with spaces between them; `aten::` is left out of names."""
     when: str = "cuda"
     """Conditions that must all hold, see `applies`."""
     why: str = ""
     """The explanation, shown after the guess."""
     of: str = ""
-    """The operator whose calls are counted."""
+    """The operator, or the pattern of the names, that the metric is about."""
+    asks: str = ""
+    """The question to guess, where a person can find the answer by thinking; empty where it is only checked."""
 
     def applies(self, metadata: Mapping[str, Any]) -> bool:
         """Whether the expectation applies to a recording, given its metadata (the entry `tracetui` of the trace).
 
         `any` always applies; `cpu` and `cuda` are kinds of device; `eager` and `compile`, `cold` and `warm` are options
-        of the recording; `torch=2.13` is the version, and any other `name=value` a parameter.
+        of the recording, and `inductor` means compiled by it; `torch=2.13` is the version, `capability=8.0` that of the
+        GPU, and any other `name=value` a parameter.
         """
-        return all(_holds(word, metadata) for word in self.when.split())
+        return applies(self.when, metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """One expectation of two recorded variants: how many times as large a number of A is as that of B."""
+
+    text: str
+    """What is divided, for example `operators of eager by those of combined`."""
+    a: str
+    b: str
+    """Names of the variants."""
+    metric: Metric
+    """A metric whose result is a number for each step."""
+    want: int | tuple[float, float]
+    """A number or an inclusive range."""
+    when: str = "cuda"
+    """Conditions that must hold for both recordings, see `Expect.applies`."""
+    why: str = ""
+    """The explanation."""
+    of: str = ""
+    """The operator, or the pattern of the names, that the metric is about."""
+
+    def applies(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether the conditions hold for one of the recordings."""
+        return applies(self.when, metadata)
+
+
+def applies(when: str, metadata: Mapping[str, Any]) -> bool:
+    """Whether conditions hold for a recording, see `Expect.applies`."""
+    return all(_holds(word, metadata) for word in when.split())
 
 
 @dataclass(slots=True)
@@ -157,8 +213,12 @@ class Workload:
     dtype: str = "bf16"
     """The default data type, one of `options.DTYPES`; empty where it makes no difference."""
     lesson: str = ""
-    """The lesson of the trace, shown after the guess."""
+    """The lesson of the trace, shown after the guess, and to whoever asks for it."""
     expects: tuple[Expect, ...] = ()
+    contrasts: tuple[Contrast, ...] = ()
+    """What `--compare --verify` checks of two variants."""
+    refuses: tuple[tuple[str, str], ...] = ()
+    """Recordings that cannot be made: conditions as of `Expect.when`, and a sentence that says why."""
     see: tuple[str, ...] = ()
     """Sources of the lesson, as addresses."""
     variants: tuple[tuple[str, Mapping[str, Any]], ...] = ()
@@ -176,6 +236,10 @@ class Workload:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise BadRequest(f"{self.name} has no parameter {name}; {has}.")
         return {name: param.read(normalized.get(name, param.default)) for name, param in known.items()}
+
+    def refusal(self, metadata: Mapping[str, Any]) -> str:
+        """Why a recording with such metadata (device, options, params) cannot be made; empty where it can."""
+        return next((reason for when, reason in self.refuses if applies(when, metadata)), "")
 
     @property
     def growing(self) -> tuple[str, ...]:
@@ -222,9 +286,12 @@ def _holds(word: str, metadata: Mapping[str, Any]) -> bool:
             "compile": bool(options.get("compile")),
             "cold": bool(options.get("cold")),
             "warm": not options.get("cold"),
+            "inductor": bool(options.get("compile")) and options.get("backend") == "inductor",
         }[word]
     if name == "torch":
         return f"{metadata.get('torch')}.".startswith(f"{value}.")
+    if name == "capability":
+        return str((metadata.get("gpu") or {}).get("capability")) == value
     if name in ("mode", "backend") and name not in params:
         return str(options.get(name)) == value
     return str(params.get(name)) == value

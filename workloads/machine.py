@@ -85,6 +85,31 @@ def compiler() -> str | None:
     return shutil.which(os.environ.get("CXX", "g++"))
 
 
+def physical_cores(system: Path = Path("/sys")) -> int:
+    """Physical cores that this process may use: those of its CPUs, and no more than its quota; at least 1."""
+    cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    cores = {_core_of(cpu, system) for cpu in cpus}
+    return max(1, min(len(cores), _cpu_quota(system)))
+
+
+def _core_of(cpu: int, system: Path) -> tuple[str, str]:
+    """Package and core of a CPU; the CPU itself where the system does not tell."""
+    topology = system / "devices" / "system" / "cpu" / f"cpu{cpu}" / "topology"
+    try:
+        return (topology / "physical_package_id").read_text().strip(), (topology / "core_id").read_text().strip()
+    except OSError:
+        return "", f"cpu{cpu}"
+
+
+def _cpu_quota(system: Path) -> int:
+    """Whole CPUs that a container may use; very many where there is no limit."""
+    try:
+        quota, period = (system / "fs" / "cgroup" / "cpu.max").read_text().split()[:2]
+        return max(1, int(quota) // int(period))
+    except (OSError, ValueError, ZeroDivisionError):
+        return 1 << 20
+
+
 def _no_gpu(machine: Machine) -> str:
     if machine.driver is None:
         return "needs a GPU, and none was found"

@@ -83,6 +83,15 @@ def find(name: str) -> Workload:
     return matching[0].workload
 
 
+def with_name(name: str) -> Workload | None:
+    """The workload with exactly a name, as a trace has it; None where there is none."""
+    if name in BUILT_IN:
+        return built_in(name)
+    if is_path(name.rpartition(":")[0]) or not name.isidentifier():
+        return None
+    return next((row.workload for row in entries() if row.name == name), None)
+
+
 def built_in(name: str) -> Workload:
     """The built-in workload with a name."""
     module, _, attribute = BUILT_IN[name].partition(":")

@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
-from tracetui.analysis.expectations import METRICS, Expectation, Observed, expectations, holds, look
+from tracetui.analysis.expectation_metrics import METRICS, Expectation, Observed
+from tracetui.analysis.expectations import contrasts, expectations, holds, look
 from tracetui.errors import Unanswerable
 from tracetui.model.trace import Kind, Trace
 from workloads.api import Metric
@@ -130,3 +131,84 @@ def test_no_expectations_are_an_empty_table():
 def test_an_unknown_metric_is_said_to_be_one():
     with pytest.raises(Unanswerable, match="kernels_per_forward"):
         look(training(), Expectation("x", "odd", 1), "fwd")
+
+
+def test_the_order_of_operators_is_that_of_every_step():
+    finding, fits, at = found("ops_in_order", "mm add mm", "^aten::(mm|add)$")
+    assert (finding.text, fits, at) == ("mm add mm", True, "aten::mm")
+    assert not found("ops_in_order", "mm mm add", "^aten::(mm|add)$")[1], "another order"
+    assert not found("ops_in_order", "mm add", "^aten::(mm|add)$")[1], "the beginning is not the whole"
+    assert found("ops_in_order", r"mm \S+ mm", "^aten::(mm|add)$")[1], "a pattern for a name"
+
+
+def test_an_order_that_steps_do_not_share_holds_for_none():
+    trace = make_trace([step(2, 0, 100), op("aten::mm", 10, 5), step(3, 200, 100), op("aten::add", 210, 5)])
+    finding, fits, _ = found("ops_in_order", "mm", "^aten::", trace)
+    assert (finding.text, fits) == ("not the same in all steps", False)
+
+
+def test_kernels_are_named_by_the_operator_that_launched_them_else_by_themselves():
+    assert found("kernels_in_order", "mm add")[0].text == "mm add"
+    trace = make_trace(
+        [step(2, 0, 100), annotation("fwd", 5, 90), launch(10, 5, 1), kernel("triton_poi_x_0", 50, 5, correlation=1)]
+    )
+    assert found("kernels_in_order", r"triton_\S*x\S*", trace=trace)[1]
+
+
+def test_a_view_launches_nothing_and_a_matmul_one_kernel():
+    assert found("kernels_per_call", 1, "aten::mm")[1]
+    trace = training()
+    assert found("kernels_per_call", 1, "aten::add", trace)[1]
+    assert found("kernels_per_call", 0, "aten::absent", trace)[0].text is None, "what is never called shows nothing"
+
+
+def test_queries_belong_to_the_operator_around_them():
+    query = launch(25, 2, 9, "cudaOccupancyMaxActiveBlocksPerMultiprocessor")
+    trace = make_trace(
+        [
+            step(2, 0, 100),
+            op("aten::mm", 20, 20),
+            query,
+            launch(30, 5, 1),
+            kernel("k", 60, 5, correlation=1),
+            op("aten::gelu", 45, 10),
+        ]
+    )
+    assert found("occupancy_queries_per_call", 1, "aten::mm", trace)[1]
+    assert found("occupancy_queries_per_call", 0, "aten::gelu", trace)[1]
+    assert found("matching_calls_per_step", 1, "Occupancy", trace)[1]
+
+
+def test_the_span_of_a_forward_goes_from_its_first_kernel_to_the_end_of_its_last():
+    # 600 to 800 ns after each step began.
+    assert found("span_us", (0.2, 0.2))[1]
+
+
+def test_the_dead_window_of_the_first_forward():
+    events = []
+    for number, wait in enumerate((40, 10, 20)):
+        at = number * 1000
+        events += [step(number, at, 500), annotation("fwd", at + 10, 400), op("aten::mm", at + 10 + wait, 20)]
+    assert found("first_to_shortest_dead_window", (4, 4), trace=make_trace(events))[1]
+    assert found("first_to_shortest_dead_window", (4, 4), trace=make_trace(events[:3]))[0].text is None
+
+
+def test_the_share_of_the_steps_counts_what_overlaps_once():
+    trace = make_trace([step(2, 0, 100), op("wait outer", 10, 50), op("wait inner", 20, 20), op("aten::mm", 70, 10)])
+    assert found("share_of_steps_pct", (50, 50), "^wait", trace)[1]
+    assert found("matching_ops_per_step", 2, "^wait", trace)[1]
+    assert found("share_of_steps_pct", (0, 0), "absent", trace)[1]
+
+
+def test_two_traces_are_told_apart_by_the_ratio_of_their_medians():
+    wanted = [Expectation("x", "ops_per_step", (2.9, 3.1)), Expectation("y", "span_us", (0, 9))]
+    few = make_trace([step(2, 0, 100), op("aten::mm", 10, 5)])
+    first, second = contrasts(training(), few, wanted, "fwd", "fwd").rows()
+    assert (first["found"], first["holds"]) == ("3", True)
+    assert (second["found"], second["holds"]) == (None, False), "one of them has no GPU"
+
+
+def test_a_range_without_an_end():
+    expected = Expectation("x", "ops_per_step", (2, float("inf")))
+    assert expected.wanted == "2 or more"
+    assert holds(expected, Observed(2, 600))

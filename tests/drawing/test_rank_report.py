@@ -59,6 +59,7 @@ def test_collectives_stand_in_the_order_of_their_skew():
     run_together(plans, [[100 * MS, 100 * MS + MS], [200 * MS, 209 * MS], [300 * MS, 304 * MS]])
     report = rank_report(set_of(plans))
     (section,) = (each for each in report.sections if each.pane == "ranks by collectives")
+    assert section.table is not None
     assert section.table["skew_us"].values.tolist() == [9000, 4000, 1000]
 
 

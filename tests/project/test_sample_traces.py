@@ -16,7 +16,8 @@ import pytest
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.waiting import PATIENCE
 from tracetui import load
-from tracetui.analysis.expectations import Expectation, expectations
+from tracetui.analysis.expectation_metrics import Expectation
+from tracetui.analysis.expectations import expectations
 from tracetui.analysis.operators.ops import ops
 from tracetui.model.trace import Kind
 from workloads import registry

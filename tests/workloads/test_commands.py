@@ -297,14 +297,18 @@ def test_the_list_for_a_script(capsys):
     assert main(["workloads", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["mlp"]["parameters"][0]["name"] == "batch"
+    assert rows["mlp"]["lesson"].startswith("Five kernels per forward")
     assert rows["mlp"]["runs_here"] == (rows["mlp"]["reason"] is None)
 
 
-def test_one_workload_without_its_lesson(capsys):
+def test_one_workload_with_its_lesson(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
     assert main(["workloads", "split-stack"]) == 0
-    output = capsys.readouterr().out
-    assert "--num-inputs 16" in output
-    assert "36" not in output, "guess first"
+    lines = capsys.readouterr().out.splitlines()
+    assert any("--num-inputs 16" in line for line in lines)
+    lesson = lines[lines.index("lesson:") + 1 : lines.index("sources:") - 1]
+    assert "With sixteen tensors the GPU runs 36 kernels" in " ".join(" ".join(lesson).split())
+    assert max(map(len, lesson)) <= 60
     assert main(["workloads", "nope"]) == 2
 
 

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
+from dataclasses import replace
 
 import pytest
 
-from tests.support.workloads.children import content_of, events_of, followed, is_gone, needs_torch, ops_per_step
+from tests.support.workloads.children import QUICK, content_of, events_of, followed, is_gone, needs_torch, ops_per_step
 from tests.support.workloads.sizes import ATTENTION, SMALL
+from tracetui.importers.load import load
+from tracetui.verification import verify
 from workloads import registry
-from workloads.recording.launcher import DeviceChosen, Options, Progress, Stage, StageDone, plan
+from workloads.recording.launcher import (
+    DeviceChosen,
+    Options,
+    Progress,
+    Stage,
+    StageDone,
+    keep_times,
+    plan,
+    time_variants,
+)
+from workloads.recording.timing import ROUNDS
 
 pytestmark = [pytest.mark.full, needs_torch]
 
@@ -32,6 +46,7 @@ def requests(folder):
         # In float32, which every processor multiplies by the same operators.
         wanted[impl] = ("attention", {"impl": impl, **ATTENTION}, {"dtype": "fp32"})
     wanted["flash"] = ("attention", {"impl": "sdpa", "backend": "flash", **ATTENTION}, {})
+    wanted["timed"] = ("matmul_add", {"size": 8}, {"time_seconds": 0.2, "threads": 1})
     wanted["anywhere"] = ("matmul_add", {"size": 8}, {"device": "auto"})
     return {
         key: plan(
@@ -117,22 +132,9 @@ def test_the_backend_that_was_asked_for(recorded):
 @pytest.mark.parametrize("name", SMALL)
 def test_what_is_expected_of_a_workload_is_in_its_trace(recorded, name):
     outcome = recorded[name].outcome
-    ops = ops_per_step(outcome.path)
-    checked = 0
-    for expect in registry.find(name).expects:
-        if not expect.applies(outcome.metadata):
-            continue
-        match expect.metric:
-            case "calls_per_step":
-                assert ops.get(expect.of, 0) == expect.want, expect
-            case "ops_per_step":
-                assert is_wanted(expect, sum(ops.values())), expect
-            case "op_named":
-                assert any(re.search(str(expect.want), op) for op in ops), expect
-            case _:
-                pytest.fail(f"{expect} cannot hold on the CPU")
-        checked += 1
-    assert checked
+    verified = verify(registry.find(name), outcome.metadata, load(str(outcome.path)))
+    assert verified.table.rows()
+    assert [row for row in verified.table.rows() if not row["holds"]] == []
 
 
 def test_every_step_is_there_with_its_label(recorded):
@@ -180,7 +182,8 @@ def test_a_profiler_without_warm_up_warns(recorded):
 def test_without_a_gpu_one_line_says_so(recorded):
     outcome = recorded["anywhere"].outcome
     assert (outcome.device == "cpu") == any("on the CPU" in note for note in outcome.notes)
-    assert recorded["mlp"].outcome.notes == (), "who asks for the CPU knows"
+    notes = recorded["mlp"].outcome.notes
+    assert not any("on the CPU" in note for note in notes), "who asks for the CPU knows"
 
 
 def test_stages_come_in_their_order(recorded):
@@ -238,8 +241,8 @@ def test_the_fused_kernel_of_the_compiler_has_a_name_on_the_cpu(tmp_path):
     assert story.outcome.path, story
     ops = ops_per_step(story.outcome.path)
     expects = [each for each in registry.find("combined").expects if each.applies(story.outcome.metadata)]
-    assert [each.metric for each in expects] == ["op_named"]
-    assert any(re.search(str(expects[0].want), op) for op in ops)
+    [fused] = [each for each in expects if each.metric == "op_named"]
+    assert any(re.search(str(fused.want), op) for op in ops)
     assert is_gone(story.pid)
 
 
@@ -249,3 +252,46 @@ def test_torchs_own_table_beside_the_trace(recorded):
     lines = [line for line in outcome.path.with_name("linear.txt").read_text().splitlines() if "aten::" in line]
     calls = {line.split()[0]: int(line.split()[-1]) for line in lines}
     assert calls == {name: 3 * count for name, count in ops_per_step(outcome.path).items()}
+
+
+def test_a_recording_keeps_the_time_of_its_step_without_the_profiler(recorded):
+    story = recorded["timed"]
+    metadata = content_of(story.outcome.path)["tracetui"]
+    assert metadata == story.outcome.metadata
+    times = metadata["unprofiled"]
+    assert times["samples"] >= 6
+    assert 0 < times["low_us"] <= times["median_us"] <= times["high_us"]
+    assert times["clock"] == "perf_counter" and times["profiled_us"] > 0
+    assert (metadata["threads"], metadata["options"]["threads"]) == (1, 1)
+    assert metadata["load"] is None or metadata["load"]["others_cpus"] >= 0
+    assert "timing" in [event.name for event in story.events if isinstance(event, Stage)]
+    assert content_of(recorded["linear"].outcome.path)["tracetui"]["unprofiled"] is None, "not asked for"
+
+
+def test_variants_are_timed_in_turns_and_the_traces_are_told(recorded, tmp_path):
+    story = recorded["timed"]
+    request = replace(recorded.requests["timed"], out=str(tmp_path / "x.json.gz"))
+    timed = asyncio.run(time_variants([request, request], environment=QUICK))
+    assert [each.failure for each in timed] == [None, None]
+    assert [each.path for each in timed] == [None, None] and not list(tmp_path.iterdir())
+    times = [each.metadata["unprofiled"] for each in timed]
+    assert times[0]["session"] == times[1]["session"] != ""
+    assert min(each["samples"] for each in times) >= ROUNDS
+    copy = tmp_path / "copy.json.gz"
+    shutil.copyfile(story.outcome.path, copy)
+    kept = keep_times(replace(story.outcome, path=copy), timed[0])
+    told = content_of(copy)["tracetui"]
+    assert told == kept.metadata
+    assert (told["unprofiled"]["session"], told["unprofiled"]["profiled_us"]) == (
+        times[0]["session"],
+        story.outcome.metadata["unprofiled"]["profiled_us"],
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["copy.json.gz"]
+
+
+def test_a_variant_that_cannot_run_ends_the_turns_of_the_others(recorded, tmp_path):
+    good = recorded.requests["timed"]
+    bad = plan("attention", {"impl": "sdpa", "backend": "cudnn", **ATTENTION}, good.options, tmp_path / "x.json")
+    first, second = asyncio.run(time_variants([good, bad], environment=QUICK))
+    assert second.failure is not None and "no cudnn backend" in second.failure.message
+    assert first.failure is not None and "another variant ended early" in first.failure.message

@@ -10,7 +10,8 @@ import pytest
 from tests.support.workloads.machines import CPU_ONLY, GPU
 from workloads import machine, registry
 from workloads.api import BadRequest, Expect, Param, Workload
-from workloads.recording.launcher import Options, plan
+from workloads.recording.launcher import Options, plan, variants_of
+from workloads.recording.options import DEFAULTS
 
 BUILT_IN = [registry.built_in(name) for name in registry.BUILT_IN]
 PLAIN = Workload("plain", "needs nothing", "nowhere:prepare")
@@ -62,10 +63,56 @@ def test_a_workload_teaches_something_and_says_what_is_expected(workload):
     for device in ("cpu", "cuda:0"):
         metadata = {"device": device, "torch": "2.13.0+cu130", "params": workload.values({}), "options": {}}
         assert any(expect.applies(metadata) for expect in workload.expects), device
-    for expect in workload.expects:
+    for expect in (*workload.expects, *workload.contrasts):
         assert expect.why
-        assert bool(expect.of) == (expect.metric == "calls_per_step")
-        assert isinstance(expect.want, str) == expect.metric.endswith("named")
+        assert bool(expect.of) == (expect.metric in ABOUT_SOMETHING)
+        assert isinstance(expect.want, str) == expect.metric.endswith(("named", "in_order"))
+
+
+ABOUT_SOMETHING = {
+    "calls_per_step",
+    "kernels_per_call",
+    "matching_calls_per_step",
+    "matching_ops_per_step",
+    "occupancy_queries_per_call",
+    "ops_in_order",
+    "share_of_steps_pct",
+}
+"""Metrics of an operator or of names that match a pattern."""
+
+
+def recordings():
+    """Every variant of every workload on either device, as the metadata of its recording."""
+    for name in registry.BUILT_IN:
+        for variant, changes in variants_of(name).items():
+            workload = registry.built_in(str(changes.get("workload", name)))
+            own = {param.name for param in workload.params}
+            options = {key: value for key, value in changes.items() if key not in {*own, "workload"}}
+            params = workload.values({key: value for key, value in changes.items() if key in own})
+            for device in ("cpu", "cuda:0"):
+                metadata = {"device": device, "torch": "2.13.0", "params": params, "options": {**DEFAULTS, **options}}
+                yield pytest.param(workload, metadata, id=f"{name}-{variant}-{device}")
+
+
+@pytest.mark.parametrize(("workload", "metadata"), recordings())
+def test_every_variant_promises_something_or_says_why_it_cannot_run(workload, metadata):
+    refused = workload.refusal(metadata) or ("gpu" in workload.needs and metadata["device"] == "cpu")
+    promised = [each for each in workload.expects if each.applies(metadata)]
+    assert refused or promised
+    assert refused or any(each.asks for each in promised), "nothing to guess"
+
+
+@pytest.mark.parametrize(("workload", "metadata"), recordings())
+def test_nobody_is_asked_for_a_number_that_has_to_be_counted(workload, metadata):
+    asked = [each for each in workload.expects if each.asks and each.applies(metadata)]
+    assert all(each.metric != "ops_per_step" for each in asked)
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_contrasts_are_of_variants_that_exist(name):
+    known = variants_of(name)
+    for contrast in registry.built_in(name).contrasts:
+        assert {contrast.a, contrast.b} <= known.keys()
 
 
 @pytest.mark.parametrize("workload", BUILT_IN, ids=lambda workload: workload.name)

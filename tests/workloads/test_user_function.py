@@ -179,3 +179,31 @@ def test_a_data_type_for_a_function_that_makes_its_own_tensors(own):
     with pytest.raises(BadRequest, match="makes its own tensors"):
         resolve(Request(f"{own}:step", "x", {"batch": "1"}, Options(dtype="bf16")))
     assert resolve(Request(f"{own}:factory", "x", {}, Options(dtype="bf16")))
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("async def step(): pass", "a coroutine function"),
+        ("def step(): yield 1", "a generator function"),
+        ("async def step(): yield 1", "an asynchronous generator function"),
+        ("import functools\nasync def real(n): pass\nstep = functools.partial(real, 1)", "a coroutine function"),
+        ("class Step:\n    async def __call__(self): pass\nstep = Step()", "a coroutine function"),
+    ],
+)
+def test_a_function_whose_call_runs_nothing_is_refused(tmp_path, code, words):
+    path = tmp_path / "mine.py"
+    path.write_text(code)
+    with pytest.raises(BadRequest, match=words):
+        user_function.load(f"{path}:step")
+
+
+def test_an_object_whose_call_runs_is_a_step(tmp_path):
+    path = tmp_path / "fine.py"
+    path.write_text(
+        "import asyncio, functools\nasync def real(): pass\n"
+        "class Step:\n    def __call__(self): pass\nstep = Step()\n"
+        "@functools.wraps(real)\ndef fast(): asyncio.run(real())\n"
+    )
+    assert callable(user_function.load(f"{path}:step"))
+    assert callable(user_function.load(f"{path}:fast"))

@@ -110,9 +110,11 @@ def test_the_same_for_the_samples(path, tmp_path):
     whole = load(str(path))
     part, _ = cut_of(whole, tmp_path / "part.json", steps=(3, None))
     assert steps(part).number.tolist() == [3, 4]
+    # Of a machine that runs for months, the origin in microseconds is no longer exact to the nanosecond.
+    shift = float(steps(whole).start[1] - steps(part).start[0]) / 1000
     for step in (3, 4):
         for pane in ("ops", "views", "steps"):
-            assert rows_of(part, pane, step, part.origin_us - whole.origin_us) == rows_of(whole, pane, step, 0), pane
+            assert rows_of(part, pane, step, shift) == rows_of(whole, pane, step, 0), pane
 
 
 @pytest.mark.parametrize("name", REAL)

@@ -23,6 +23,7 @@ from tracetui.analysis.linking.regions import busy_stretches
 from tracetui.analysis.linking.step_kinds import step_kinds
 from tracetui.analysis.linking.step_sources import coverage, steps_sentence
 from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.linking.unprofiled import unprofiled_time
 from tracetui.analysis.occupancy import queries
 from tracetui.analysis.operators.ops import has_allocations
 from tracetui.analysis.operators.signatures import has_shapes
@@ -85,6 +86,7 @@ def facts(trace: Trace, step: Part | None = None) -> list[SummaryFact]:
         *_verdict(trace, step),
         SummaryFact("recorded_with", _options(trace)),
         SummaryFact("workload", _workload(trace)),
+        *_unprofiled(trace),
         SummaryFact("doubts", len(doubtful(trace))),
         SummaryFact("without_launch", int((links(trace).launch[links(trace).gpu] < 0).sum())),
     ]
@@ -242,6 +244,17 @@ def _workload(trace: Trace) -> str | None:
     own = trace.metadata.get("tracetui")
     name = own.get("workload") if isinstance(own, dict) else None
     return name if isinstance(name, str) else None
+
+
+def _unprofiled(trace: Trace) -> Iterable[SummaryFact]:
+    """Times without the profiler, of recordings that have them."""
+    time = unprofiled_time(trace)
+    if time is None:
+        return
+    yield SummaryFact("unprofiled_us", time.median_us, "us")
+    yield SummaryFact("unprofiled_low_us", time.low_us, "us")
+    yield SummaryFact("unprofiled_high_us", time.high_us, "us")
+    yield SummaryFact("profiler_adds_pct", time.profiler_adds_pct, "%")
 
 
 def _text(value: Cell) -> str | None:

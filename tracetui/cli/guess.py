@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tracetui.cli.verify import ABSENT, Verification, aligned, found_text, verify, workload_of
+from tracetui.cli.verify import aligned, lesson_lines, verify, workload_of
 from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
-    from tracetui.model.table import Cell
+    from tracetui.verification import Verification
+    from workloads.api import Workload
     from workloads.recording.launcher import Outcome
-
-COUNTS = ("kernels_per_forward", "ops_per_step", "calls_per_step")
-"""Metrics that are asked for, in order of preference."""
-FUSES = "what fuses?"
-"""The question about a fused kernel; the text of its expectation would give the answer away."""
 
 
 def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
@@ -26,51 +21,65 @@ def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
     Enter skips a question and ctrl+d all of them; without a guess no answers are shown.
     """
     workload = workload_of(name)
-    if workload is None or not any(each.applies(outcome.metadata) for each in workload.expects):
+    if workload is None or not any(each.asks and each.applies(outcome.metadata) for each in workload.expects):
         return None
     verification = verify(workload, outcome)
     try:
-        guesses = ask(verification)
+        guesses = ask(verification.questions)
         if not guesses:
             return None
-        print("\n".join(answers(verification, guesses)))
-        if workload.lesson:
-            print(textwrap.fill(clean(" ".join(workload.lesson.split())), shutil.get_terminal_size().columns))
+        print_answers(workload, verification, guesses)
         return _chosen(verification) if is_opened else None
     except EOFError:
         print()
         return None
 
 
-def ask(verification: Verification) -> dict[int, str]:
+def guess_variants(names: Sequence[str], outcomes: Sequence[Outcome]) -> None:
+    """Ask one question of each variant, then show the answers; `names` are the workloads of the outcomes."""
+    workloads = [workload_of(name) for name in names]
+    checked = [
+        (workload, outcome, verify(workload, outcome))
+        for workload, outcome in zip(workloads, outcomes, strict=True)
+        if workload is not None and any(each.asks and each.applies(outcome.metadata) for each in workload.expects)
+    ]
+    asked: dict[int, str] = {}
+    for index, (_, outcome, verification) in enumerate(checked):
+        question = next(iter(verification.questions.values()))
+        asked[index] = f"{outcome.metadata.get('variant')}: {question}"
+    try:
+        guesses = ask(asked)
+    except EOFError:
+        print()
+        return
+    for index, guess in guesses.items():
+        workload, outcome, verification = checked[index]
+        print(clean(f"{outcome.metadata.get('variant')}:"))
+        line = next(iter(verification.questions))
+        is_last = index == max(guesses)
+        print_answers(workload, verification, {line: guess}, with_lesson=is_last)
+
+
+def ask(questions: Mapping[int, str]) -> dict[int, str]:
     """The guesses by line number; skipped questions are left out.
 
     Raises: EOFError for ctrl+d.
     """
-    asked = questions(verification)
-    if asked:
+    if questions:
         print("Guess first, then look. Enter skips a question.", file=sys.stderr)
-    given = {line: input(clean(f"  {question} ")).strip() for line, question in asked.items()}
+    given = {line: input(clean(f"  {question} ")).strip() for line, question in questions.items()}
     return {line: guess for line, guess in given.items() if guess}
 
 
-def questions(verification: Verification) -> dict[int, str]:
-    """At most two questions by line number: one about a count, and one about fusion."""
-    rows = list(verification.table.rows())
-    counted = [(COUNTS.index(str(row["metric"])), line) for line, row in enumerate(rows) if row["metric"] in COUNTS]
-    fused = [line for line, row in enumerate(rows) if _is_fusion(row)]
-    asked = {line: f"{rows[line]['expectation']}?" for _, line in sorted(counted)[:1]}
-    return asked | dict.fromkeys(fused[:1], FUSES)
+def print_answers(
+    workload: Workload, verification: Verification, guesses: dict[int, str], with_lesson: bool = True
+) -> None:
+    """Print every line with guess, expected and found, then the lesson."""
+    from tracetui.verification import answer_rows
 
-
-def answers(verification: Verification, guesses: dict[int, str]) -> list[str]:
-    """Numbered lines: the expectation, the guess, the expected and the found value, and the explanation."""
-    cells = [("", "", "guess", "expected", "found", "")]
-    for line, row in enumerate(verification.table.rows()):
-        explanation = str(row["why"] or "") if row["holds"] else "not as expected"
-        guess = guesses.get(line, ABSENT)
-        cells.append((str(line + 1), str(row["expectation"]), guess, str(row["wanted"]), found_text(row), explanation))
-    return aligned(cells)
+    print("\n".join(aligned(answer_rows(verification, guesses))))
+    if workload.lesson and with_lesson:
+        print("\n".join(lesson_lines(workload)))
 
 
 def _chosen(verification: Verification) -> str | None:
@@ -85,7 +94,3 @@ def _chosen(verification: Verification) -> str | None:
     from tracetui.model.viewpoint import Viewpoint, view_string
 
     return view_string(Viewpoint(event=int(verification.trace.slices.event[rows[int(answer) - 1]])))
-
-
-def _is_fusion(row: dict[str, Cell]) -> bool:
-    return str(row["metric"]).endswith("_named") and "fused" in str(row["wanted"])

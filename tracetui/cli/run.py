@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tracetui.cli import workloads as list_command
@@ -43,6 +44,7 @@ examples:
   tracetui run mlp --compare eager,compile               record both, then compare
   tracetui run attention --compare naive,inplace,flash
   tracetui run mlp --compile --compare batch=8,batch=64
+  tracetui run mlp --compare eager,compile --bench       times without the profiler, and no trace
 
 exit codes:
   0 done; 1 --verify found something else; 2 not understood, or OUT exists; 3 cannot run here (no torch, GPU, Triton
@@ -76,29 +78,34 @@ def run(options: argparse.Namespace) -> int:
     switch_differ(options)
     if options.workload is None:
         return list_command.run(argparse.Namespace(name=None, json=options.json))
+    if options.bench:
+        # Loads json and signal, which `--help` need not wait for.
+        from tracetui.cli import bench
+
+        return bench.run(options)
     if options.compare is not None:
         # Loads asyncio and dataclasses, which `--help` need not wait for.
         from tracetui.cli import variants
 
         return variants.run(options)
     # Loads dataclasses, which `--help` need not wait for.
-    from tracetui.cli.verify import document as verify_document
-    from tracetui.cli.verify import print_verification, require_expectations, verify
+    from tracetui.cli.verify import json_document, print_lesson, print_verification, require_expectations, verify
 
     request = request_of(options)
     workload = require_expectations(request.workload) if options.verify else None
     outcome = record(request, options)
     verification = verify(workload, outcome) if workload and outcome.path else None
     if options.json:
-        more = {"verification": verify_document(verification)} if verification else {}
+        more = json_document(verification, workload) if verification and workload else {}
         print(json.dumps({**document(outcome), **more}, indent=2))
     if outcome.failure or outcome.path is None:
         return _fail(outcome, options)
     if not options.json:
         print(clean(str(outcome.path)), flush=True)
-    if verification:
+    if verification and workload:
         if not options.json:
             print_verification(verification)
+            print_lesson(workload)
         return 0 if verification.holds else DOES_NOT_HOLD
     if not options.json and not outcome.too_late and has_terminal():
         return _look(request.workload, outcome, options)
@@ -215,6 +222,15 @@ def record(
     return outcome
 
 
+def time_all(requests: Sequence[Request], options: argparse.Namespace) -> list[Outcome]:
+    """Time steps without the profiler, several in turns, with a progress bar on a terminal."""
+    from tracetui.cli.progress import RecordingProgress
+    from workloads.recording.launcher import time_now
+
+    with RecordingProgress(f"{requests[0].workload} without the profiler", known_remarks=set()) as bar:
+        return time_now(requests, bar.hear, python=options.python, timeout=options.timeout or None)
+
+
 def document(outcome: Outcome) -> dict[str, object]:
     """The outcome for a script: `path` or `failure`, and what the trace says of itself."""
     failure = outcome.failure
@@ -305,6 +321,9 @@ def _add_what_becomes_of_it(group: argparse._ArgumentGroup) -> None:
     completes_files(out)
     add_force(group)
     group.add_argument("--compare", metavar="V1,V2", help="record these variants and compare them; -o is then a folder")
+    group.add_argument(
+        "--bench", action="store_true", help="write no trace: time a step without the profiler, variants in turns"
+    )
     group.add_argument("--no-open", dest="open", action="store_false", help="do not open the trace afterwards")
     group.add_argument("--no-guess", dest="guess", action="store_false", help="do not ask for a guess first")
     group.add_argument(

@@ -12,22 +12,25 @@ import json
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
 from tracetui.cli import run as run_command
 from tracetui.cli.sides import read_sides
-from tracetui.cli.verify import Verification, print_verification, require_expectations, verify
+from tracetui.cli.traces import read_trace
 from tracetui.cli.verify import document as verify_document
+from tracetui.cli.verify import print_lesson, print_verification, require_expectations, verify, workload_of
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.opening import SideName
 from tracetui.safe_text import clean
-from workloads.recording.launcher import BadRequest, Outcome, Request, plan_variants
+from workloads.recording.launcher import BadRequest, Outcome, Request, keep_times, plan_variants
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tracetui.verification import Verification
 
 MAX_NAMES = 6
 """Maximum number of weights and inputs named in a sentence."""
@@ -67,6 +70,15 @@ class SharedOperands:
 
 
 @dataclass(frozen=True)
+class VerifiedPair:
+    """Two variants, and what the workload promises of them."""
+
+    a: RecordedVariant
+    b: RecordedVariant
+    verification: Verification
+
+
+@dataclass(frozen=True)
 class Statement:
     """What the comparison of two variants says."""
 
@@ -84,20 +96,29 @@ def run(options: argparse.Namespace) -> int:
     if options.verify:
         for request in requests:
             require_expectations(request.workload)
-    variants = list(record_all(requests, options))
+    variants = timed_in_turns(list(record_all(requests, options)), options)
     recorded = [variant for variant in variants if variant.outcome.path]
     is_enough = len(recorded) > 1 and not ends(variants[-1].outcome)
     is_opened = options.open and not (options.verify or options.json) and run_command.has_terminal()
     is_printed = is_enough and not is_opened
     compared = statements(recorded) if is_printed and (options.json or len(recorded) == 2) else []
+    contrasted = list(verified_pairs(options.workload, recorded)) if options.verify and is_enough else []
     if options.json:
-        print(json.dumps(document(variants, compared), indent=2))
+        print(json.dumps(document(variants, compared, contrasted), indent=2))
     if not is_enough:
         return _give_up(variants)
+    if options.verify and not options.json:
+        _print_pairs(options.workload, contrasted)
     lines = table_lines(recorded) if is_printed and len(recorded) > 2 else statement_lines(compared)
     for line in [f"tracetui: {operands_sentence(recorded)}", *lines]:
         print(clean(line), file=sys.stderr)
-    return (open_all([str(variant.path) for variant in recorded]) if is_opened else 0) or exit_code(variants)
+    if is_opened and options.guess and sys.stdin.isatty():
+        # Loads numpy, which a recording need not wait for.
+        from tracetui.cli.guess import guess_variants
+
+        guess_variants([each.request.workload for each in recorded], [each.outcome for each in recorded])
+    code = open_all([str(variant.path) for variant in recorded]) if is_opened else 0
+    return code or exit_code(variants, contrasted)
 
 
 def requests_of(options: argparse.Namespace) -> list[Request]:
@@ -133,8 +154,32 @@ def record_all(requests: Sequence[Request], options: argparse.Namespace) -> Iter
             return
 
 
+def timed_in_turns(variants: list[RecordedVariant], options: argparse.Namespace) -> list[RecordedVariant]:
+    """The variants with times without the profiler that were measured in turns, also in their traces.
+
+    What was not timed in turns keeps the time of its own recording.
+    """
+    timed = [each for each in variants if isinstance(each.outcome.metadata.get("unprofiled"), Mapping)]
+    if len(timed) < 2 or ends(variants[-1].outcome):
+        return variants
+    found = dict(zip(map(id, timed), run_command.time_all([each.request for each in timed], options), strict=True))
+    return [_with_times(each, found[id(each)]) if id(each) in found else each for each in variants]
+
+
+def _with_times(variant: RecordedVariant, timed: Outcome) -> RecordedVariant:
+    """The variant with its time, or a warning why it keeps the one of its recording."""
+    reason = str(timed.failure or "")
+    if not reason:
+        try:
+            return replace(variant, outcome=keep_times(variant.outcome, timed))
+        except OSError as error:
+            reason = f"{variant.path} cannot be written: {error.strerror}."
+    print(f"tracetui: {clean(f'{variant.name} was not timed in turns with the others: {reason}')}", file=sys.stderr)
+    return variant
+
+
 def ends(outcome: Outcome) -> bool:
-    """Whether nothing is compared after it: a misvariant in the command, or somebody stopped it."""
+    """Whether nothing is compared after it: a mistake in the command, or somebody stopped it."""
     return outcome.is_cancelled or outcome.exit_code == UsageError.exit_code
 
 
@@ -196,7 +241,40 @@ def table_lines(recorded: Sequence[RecordedVariant]) -> list[str]:
     return as_plain(several_shown(read_sides(names), names)).splitlines()
 
 
-def document(variants: Sequence[RecordedVariant], compared: Sequence[Statement]) -> dict[str, object]:
+def verified_pairs(name: str, recorded: Sequence[RecordedVariant]) -> Iterator[VerifiedPair]:
+    """What the workload promises of two of its variants, for every two that were recorded.
+
+    Raises: TraceError for a trace that cannot be read.
+    """
+    # Loads numpy, which a recording need not wait for.
+    from tracetui.verification import contrasts_of, verify_pair
+
+    workload = workload_of(name)
+    if workload is None:
+        return
+    for a, b in permutations(recorded, 2):
+        expected = contrasts_of(workload, a.outcome.metadata, b.outcome.metadata)
+        if expected:
+            traces = read_trace(str(a.path)), read_trace(str(b.path))
+            yield VerifiedPair(a, b, verify_pair(expected, traces, (_label(a), _label(b))))
+
+
+def _label(variant: RecordedVariant) -> str:
+    return str(variant.outcome.metadata.get("label", ""))
+
+
+def _print_pairs(name: str, contrasted: Sequence[VerifiedPair]) -> None:
+    """Print what is promised of two variants, then the lesson."""
+    for pair in contrasted:
+        print(clean(f"{pair.a.name} beside {pair.b.name}"))
+        print_verification(pair.verification)
+    if workload := workload_of(name):
+        print_lesson(workload)
+
+
+def document(
+    variants: Sequence[RecordedVariant], compared: Sequence[Statement], contrasted: Sequence[VerifiedPair] = ()
+) -> dict[str, object]:
     """Everything for a script: each variant with its outcome, what they share, and each beside the one before it."""
     recorded = [variant for variant in variants if variant.outcome.path]
     common = operands(recorded) if len(recorded) > 1 else SharedOperands((), ())
@@ -208,23 +286,28 @@ def document(variants: Sequence[RecordedVariant], compared: Sequence[Statement])
             | {"statement": list(each.sentences)}
             for each in compared
         ],
+        "contrasts": [
+            {"a": pair.a.name, "b": pair.b.name, "verification": verify_document(pair.verification)}
+            for pair in contrasted
+        ],
     }
 
 
-def exit_code(variants: Sequence[RecordedVariant]) -> int:
+def exit_code(variants: Sequence[RecordedVariant], contrasted: Sequence[VerifiedPair] = ()) -> int:
     """The exit code when enough was recorded to compare: a failure before a broken promise."""
     if any(variant.outcome.exit_code == RunFailed.exit_code for variant in variants):
         return RunFailed.exit_code
     broken = any(variant.verification and not variant.verification.holds for variant in variants)
+    broken = broken or any(not pair.verification.holds for pair in contrasted)
     return run_command.DOES_NOT_HOLD if broken else 0
 
 
 def open_all(paths: list[str]) -> int:
-    """Open the first two beside each other in the app; the others are in its list of traces."""
-    # Textual variants a third of a second to import.
-    from tracetui.ui.app import compare
+    """Open two beside each other in the app, or more in a table, each compared with the first."""
+    # Textual takes a third of a second to import.
+    from tracetui.ui.app import compare_all
 
-    return compare(SideName(paths[0]), SideName(paths[1]), paths[2:])
+    return compare_all(paths)
 
 
 def _give_up(variants: Sequence[RecordedVariant]) -> int:

@@ -1,40 +1,24 @@
-"""The expectations of a workload, checked in its trace: for `--verify`, and for the answers to a guess."""
+"""The expectations of a workload, printed: for `--verify`, and its lesson."""
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
 from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
-    from tracetui.model.table import Cell, Table
-    from tracetui.model.trace import Trace
-    from workloads.api import Expect, Workload
+    from tracetui.verification import Verification
+    from workloads.api import Workload
     from workloads.recording.launcher import Outcome
 
-NEEDS_GPU = "needs a GPU"
-ABSENT = "–"
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The expectations that were checked, and those that could not be."""
-
-    trace: Trace
-    table: Table
-    """The table of `analysis.expectations`."""
-    skipped: Sequence[tuple[str, str]] = ()
-    """Expectations that apply to another device, each with the reason."""
-
-    @property
-    def holds(self) -> bool:
-        """Whether every expectation that was checked holds."""
-        return all(row["holds"] for row in self.table.rows())
+MAX_LESSON_CELLS = 120
+"""Maximum width of a lesson."""
 
 
 def workload_of(name: str) -> Workload | None:
@@ -70,19 +54,16 @@ def verify(workload: Workload, outcome: Outcome) -> Verification:
 
     Raises: TraceError when the trace cannot be read; Unanswerable for a metric that does not exist.
     """
-    # These load numpy, which a recording without `--verify` does not need.
-    from tracetui.analysis.expectations import Expectation, expectations
+    # Loads numpy, which a recording without `--verify` does not need.
+    from tracetui import verification
 
-    metadata = dict(outcome.metadata)
-    wanted = [each for each in workload.expects if each.applies(metadata)]
-    skipped = [(each.text, NEEDS_GPU) for each in workload.expects if each not in wanted and _on_gpu(each, metadata)]
-    plain = [Expectation(each.text, each.metric, each.want, each.of, each.why) for each in wanted]
-    trace = read_trace(str(outcome.path))
-    return Verification(trace, expectations(trace, plain, str(metadata.get("label", ""))), skipped)
+    return verification.verify(workload, dict(outcome.metadata), read_trace(str(outcome.path)))
 
 
 def print_verification(verification: Verification) -> None:
     """Print one line per expectation: whether it holds, the wanted and the found value."""
+    from tracetui.verification import found_text
+
     rows = list(verification.table.rows())
     cells = [
         (
@@ -101,6 +82,18 @@ def print_verification(verification: Verification) -> None:
         print("tracetui: the workload has no expectations for such a recording.", file=sys.stderr)
 
 
+def print_lesson(workload: Workload) -> None:
+    """Print the lesson of a workload to standard error, below a blank line."""
+    if workload.lesson:
+        print("", *lesson_lines(workload), sep="\n", file=sys.stderr)
+
+
+def lesson_lines(workload: Workload, indent: int = 0) -> list[str]:
+    """The lesson of a workload, wrapped to the terminal less an indent."""
+    width = max(min(shutil.get_terminal_size().columns, MAX_LESSON_CELLS) - indent, 20)
+    return textwrap.wrap(clean(" ".join(workload.lesson.split())), width)
+
+
 def document(verification: Verification) -> dict[str, object]:
     """The verification as JSON for a script; `event` is the number of an example event in the file."""
     table, trace = verification.table, verification.trace
@@ -113,18 +106,6 @@ def document(verification: Verification) -> dict[str, object]:
     }
 
 
-def found_text(row: dict[str, Cell]) -> str:
-    """The found value as text; names of kernels are shortened."""
-    text = row["found"]
-    if text is None:
-        return ABSENT
-    if row["metric"] == "kernel_named":
-        from tracetui.analysis.kernel_names import short_kernel
-
-        return short_kernel(str(text))
-    return str(text)
-
-
 def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     """Rows of texts as lines with columns of equal width."""
     safe = [[clean(text) for text in row] for row in cells]
@@ -132,7 +113,6 @@ def aligned(cells: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in safe]
 
 
-def _on_gpu(expect: Expect, metadata: dict[str, Any]) -> bool:
-    """Whether a recording was on the CPU and the expectation would apply to it on a GPU."""
-    on_cpu = str(metadata.get("device")).startswith("cpu")
-    return on_cpu and expect.applies({**metadata, "device": "cuda:0"})
+def json_document(verification: Verification, workload: Workload) -> Mapping[str, object]:
+    """The entries that `--verify` adds to the JSON of a recording."""
+    return {"verification": document(verification), "lesson": " ".join(workload.lesson.split())}

@@ -1,6 +1,6 @@
 """List the workloads that `tracetui run` can record, and whether they run on this machine.
 
-With a name, print its parameters, variants and sources. The lesson is shown after a guess (`tracetui run`)."""
+With a name, print its parameters, variants, lesson and sources."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tracetui.cli.verify import lesson_lines
 from tracetui.errors import UsageError
 from tracetui.safe_text import clean
 
@@ -73,6 +74,7 @@ def described(row: Entry) -> list[str]:
         choices = f" ({', '.join(map(str, param.choices))})" if param.choices else ""
         lines.append(clean(f"  --{param.name.replace('_', '-')} {param.default}  {param.help}{choices}"))
     lines += ["", "variants for --compare:", *(f"  {line}" for line in variant_lines(row.name))]
+    lines += ["", "lesson:", *(f"  {line}" for line in lesson_lines(row.workload, 2))] if row.workload.lesson else []
     lines += ["", "sources:", *(f"  {clean(source)}" for source in row.workload.see)] if row.workload.see else []
     return lines
 
@@ -102,6 +104,7 @@ def document(row: Entry) -> dict[str, object]:
         "parameters": parameters_of(row.workload) if row.workload else [],
         "variants": variants_as_words(row.name) if row.workload else {},
         "dtype": row.workload.dtype if row.workload else None,
+        "lesson": " ".join(row.workload.lesson.split()) if row.workload else None,
         "see": list(row.workload.see) if row.workload else [],
     }
 

@@ -70,10 +70,13 @@ class TraceApp(CrashSafeApp):
         self,
         paths: list[str],
         viewpoint: Viewpoint | None = None,
-        sides: tuple[SideName, SideName] | None = None,
+        sides: Sequence[SideName] | None = None,
         options: OpenOptions = AS_RECORDED,
     ) -> None:
-        """With `sides`, two traces or two parts of one are compared; `options` are for every trace that is opened."""
+        """With `sides`, traces or parts of one are compared, more than two with the first.
+
+        `options` are for every trace that is opened.
+        """
         super().__init__()
         self.paths = paths or ["."]
         self._names_folder = len(paths) == 1
@@ -365,6 +368,11 @@ class TraceApp(CrashSafeApp):
 def compare(a: SideName, b: SideName, others: Sequence[str] = (), options: OpenOptions = AS_RECORDED) -> int:
     """Run the app on two traces, or two parts of one, and return its exit code; others are in the list of traces."""
     return _run(TraceApp(list(dict.fromkeys([a.path, b.path, *others])), sides=(a, b), options=options))
+
+
+def compare_all(paths: Sequence[str]) -> int:
+    """Run the app on two traces beside each other, or on the table of more, and return its exit code."""
+    return _run(TraceApp(list(paths), sides=[SideName(path) for path in paths]))
 
 
 def run(paths: list[str], step: int | None = None, at: str | None = None, options: OpenOptions = AS_RECORDED) -> int:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workloads.api import BadRequest, Context, Expect, Param, Prepared, Unavailable, Workload
+from workloads.api import BadRequest, Context, Contrast, Expect, Param, Prepared, Workload
+from workloads.programs.common_expectations import compiled_region
 
 if TYPE_CHECKING:
     import torch
@@ -21,7 +22,8 @@ LESSON = """\
 As separate operators, attention is six GPU activities, and one of them is an unnecessary copy, because masked_fill is
 out of place. With masked_fill_ there are five. SDPA's math backend runs twenty on an A100, in float32, and creates the
 mask again in every call; the flash, efficient and cuDNN backends run one kernel, and never write the matrix of scores
-to memory. Their occupancy of 13 % is not a defect: each block uses as many registers as it can."""
+to memory. Their occupancy of 13 % is not a defect: each block uses as many registers as it can. Compiled, scaling, mask
+and softmax of either program are one kernel, so that out of place or in place makes no difference."""
 
 BACKENDS = {
     "math": "MATH",
@@ -32,6 +34,47 @@ BACKENDS = {
 """Names of backends: as a parameter, and in torch."""
 CPU_BACKENDS = ("auto", "math", "flash")
 """Backends that torch has for the CPU."""
+
+SEPARATE = ("impl=naive", "impl=inplace")
+"""Implementations as separate operators; compiled, both are the same code."""
+COMPILED = (
+    *(
+        Expect(
+            "matmuls and fused kernels, in order",
+            "ops_in_order",
+            r"bmm \S*fused\S*softmax\S* bmm",
+            f"cpu inductor {impl}",
+            "scaling, mask and softmax are one kernel in C++; the matmuls stay what they are",
+            of="^aten::bmm$|_fused_",
+            asks="Compiled, what fuses?",
+        )
+        for impl in SEPARATE
+    ),
+    *(
+        Expect(
+            "a fused kernel with softmax in its name",
+            "kernel_named",
+            "fused_.*softmax",
+            f"cuda inductor {impl}",
+            "scaling, mask and softmax are one kernel",
+            asks="Compiled, what fuses?",
+        )
+        for impl in SEPARATE
+    ),
+    *(
+        Expect(
+            "clones per step",
+            "calls_per_step",
+            0,
+            f"any inductor {impl}",
+            "out of place or in place, the compiler makes the same code of it",
+            of="aten::clone",
+            asks="Compiled, does masked_fill still cost a copy?",
+        )
+        for impl in SEPARATE
+    ),
+)
+"""What compiling changes."""
 
 WORKLOAD = Workload(
     name="attention",
@@ -54,6 +97,14 @@ WORKLOAD = Workload(
             6,
             "cuda eager impl=naive",
             "matmul, scaling, copy, mask, softmax, matmul",
+            asks="How many kernels and copies does the GPU run, and which is unnecessary?",
+        ),
+        Expect(
+            "operators that launched kernels, in order",
+            "kernels_in_order",
+            "bmm mul (copy_|clone) masked_fill_ _softmax bmm",
+            "cuda eager impl=naive",
+            "masked_fill copies, then fills the copy in place",
         ),
         Expect(
             "GPU kernels and copies per forward",
@@ -61,6 +112,14 @@ WORKLOAD = Workload(
             5,
             "cuda eager impl=inplace",
             "masked_fill_ makes no copy",
+            asks="How many kernels and copies does the GPU run?",
+        ),
+        Expect(
+            "operators that launched kernels, in order",
+            "kernels_in_order",
+            "bmm mul masked_fill_ _softmax bmm",
+            "cuda eager impl=inplace",
+            "nothing is copied",
         ),
         Expect(
             "GPU kernels and copies per forward",
@@ -80,20 +139,22 @@ WORKLOAD = Workload(
             for backend in ("flash", "efficient", "cudnn")
         ),
         Expect(
-            "clones per step",
-            "calls_per_step",
-            1,
+            "operators that compute, in order",
+            "ops_in_order",
+            "bmm mul clone masked_fill_ _softmax bmm",
             "any eager impl=naive",
-            "masked_fill is out of place",
-            of="aten::clone",
+            "masked_fill is out of place: it clones, then fills the clone",
+            of="^aten::(bmm|mul|clone|masked_fill_|_softmax)$",
+            asks="Which operators compute, and which of them is unnecessary?",
         ),
         Expect(
-            "clones per step",
-            "calls_per_step",
-            0,
+            "operators that compute, in order",
+            "ops_in_order",
+            "bmm mul masked_fill_ _softmax bmm",
             "any eager impl=inplace",
-            "masked_fill_ is in place",
-            of="aten::clone",
+            "masked_fill_ is in place: nothing is cloned",
+            of="^aten::(bmm|mul|clone|masked_fill_|_softmax)$",
+            asks="Which operators compute, and in which order?",
         ),
         *(
             Expect("CPU operators per step", "ops_per_step", want, f"cpu eager torch=2.13 {when}", why)
@@ -101,22 +162,91 @@ WORKLOAD = Workload(
                 ("impl=naive", (45, 79), "two of them are matmuls; 34 more where oneDNN does not support bfloat16"),
                 ("impl=inplace", (36, 70), "nine fewer, because masked_fill expands and copies"),
                 ("impl=sdpa backend=flash", 19, "one of them computes the attention"),
+                ("impl=sdpa backend=math", (63, 115), "it creates the mask in every call, and converts to float32"),
+            )
+        ),
+        *(
+            Expect(
+                "an operator of flash attention",
+                "op_named",
+                "flash_attention",
+                when,
+                why,
+                asks="Which operator computes the attention?",
+            )
+            for when, why in (
+                ("any impl=sdpa backend=flash", "the chosen backend"),
+                ("cpu impl=sdpa backend=auto", "PyTorch chooses flash attention on the CPU"),
             )
         ),
         Expect(
-            "an operator of flash attention",
+            "an operator of a backend with one kernel",
             "op_named",
-            "flash_attention",
-            "any eager impl=sdpa backend=flash",
-            "the chosen backend",
+            "_(flash|efficient|cudnn)_attention",
+            "cuda eager impl=sdpa backend=auto",
+            "PyTorch chooses one of them, and none of them writes the scores to memory",
+            asks="Which backend does PyTorch choose?",
+        ),
+        *(
+            Expect(
+                f"an operator of the {name} backend",
+                "op_named",
+                pattern,
+                f"{when} backend={name}",
+                "the chosen backend",
+                asks="Which operator computes the attention?",
+            )
+            for name, pattern, when in (
+                ("math", "attention_math", "any eager impl=sdpa"),
+                ("efficient", "efficient_attention", "cuda eager impl=sdpa"),
+                ("cudnn", "cudnn_attention", "cuda eager impl=sdpa"),
+            )
         ),
         Expect(
-            "an operator of the math backend",
-            "op_named",
-            "attention_math",
-            "any eager impl=sdpa backend=math",
-            "the chosen backend",
+            "matmuls per step outside of the attention operator",
+            "matching_ops_per_step",
+            0,
+            "any eager impl=sdpa backend=flash",
+            "one operator computes everything, and never writes the matrix of scores",
+            of="^aten::(bmm|mm|baddbmm)$",
+            asks="How many matmuls does the trace show?",
         ),
+        compiled_region("any compile"),
+        *COMPILED,
+    ),
+    contrasts=(
+        Contrast(
+            "kernels and copies of naive by those of inplace",
+            "naive",
+            "inplace",
+            "kernels_per_forward",
+            (1.1, 1.3),
+            "cuda eager",
+            "six by five: the copy is gone",
+        ),
+        Contrast(
+            "operators of naive by those of inplace",
+            "naive",
+            "inplace",
+            "ops_per_step",
+            (1.1, 1.3),
+            "cpu eager torch=2.13",
+            "masked_fill expands and copies",
+        ),
+        Contrast(
+            "operators of math by those of flash",
+            "math",
+            "flash",
+            "ops_per_step",
+            (3, 7),
+            "cpu eager torch=2.13",
+            "one operator in the place of all",
+        ),
+    ),
+    refuses=tuple(
+        (f"cpu impl=sdpa backend={backend}", f"SDPA has no {backend} backend on the CPU; there are math and flash.")
+        for backend in BACKENDS
+        if backend not in CPU_BACKENDS
     ),
     see=("https://huggingface.co/blog/torch-attention-profile",),
     variants=(
@@ -169,7 +299,7 @@ def prepare(context: Context, impl: str, backend: str, batch: int, heads: int, s
 
     from workloads.programs.numeric_check import same_as
 
-    require_backend(context, impl, backend)
+    require_sdpa(impl, backend)
     attention = Attention(context, (batch, heads, seq, head_dim))
     implementations: dict[str, Callable[[], torch.Tensor]] = {
         "naive": attention.naive,
@@ -193,15 +323,13 @@ def prepare(context: Context, impl: str, backend: str, batch: int, heads: int, s
     )
 
 
-def require_backend(context: Context, impl: str, backend: str) -> None:
-    """Check that the backend fits the implementation and the device.
+def require_sdpa(impl: str, backend: str) -> None:
+    """Check that a backend was asked of SDPA.
 
-    Raises: BadRequest for a backend without SDPA, Unavailable for one that does not exist on the CPU.
+    Raises: BadRequest for a backend without SDPA.
     """
     if impl != "sdpa" and backend != "auto":
         raise BadRequest(f"{backend} is a backend of SDPA; add -p impl=sdpa.")
-    if context.device == "cpu" and backend not in CPU_BACKENDS:
-        raise Unavailable(f"SDPA has no {backend} backend on the CPU; there are {' and '.join(CPU_BACKENDS[1:])}.")
 
 
 def restricted_to(backend: str, attend: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from workloads.api import Context, Expect, Param, Prepared, Workload
+from workloads.programs.common_expectations import compiled_region
 from workloads.programs.mlp import PARAMS, Geglu
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ torch.compile, but without its Dynamo and guard slices on the CPU. The 50 MB of 
 impl=gateup, one kernel accumulates both matmuls and writes their GeGLU, so that two kernels are left. That is faster
 only if its matmul is nearly as fast as cuBLAS: relative to the matmuls, the time that fusion saves shrinks as
 1 / dim."""
+
+FUSED = "What fuses?"
 
 WORKLOAD = Workload(
     name="fused_mlp",
@@ -41,6 +44,7 @@ WORKLOAD = Workload(
             4,
             "cuda eager impl=geglu",
             "two matmuls, the GeGLU, a matmul",
+            asks="How many kernels does the GPU run per forward?",
         ),
         # Two, not three: results have the type of x and weights are read in place, so nothing is cast or copied.
         Expect(
@@ -49,6 +53,7 @@ WORKLOAD = Workload(
             2,
             "cuda eager impl=gateup",
             "two matmuls with their GeGLU, and a matmul",
+            asks="How many kernels does the GPU run per forward?",
         ),
         Expect(
             "GPU kernels per forward",
@@ -64,8 +69,12 @@ WORKLOAD = Workload(
             "cuda compile mode=default impl=gateup",
             "the compiler finds nothing left to fuse",
         ),
-        Expect("the fused kernel", "kernel_named", "^geglu_forward", "cuda impl=geglu", "the function's name"),
-        Expect("the fused kernel", "kernel_named", "^gateup_forward", "cuda impl=gateup", "the function's name"),
+        Expect(
+            "the fused kernel", "kernel_named", "^geglu_forward", "cuda impl=geglu", "the function's name", asks=FUSED
+        ),
+        Expect(
+            "the fused kernel", "kernel_named", "^gateup_forward", "cuda impl=gateup", "the function's name", asks=FUSED
+        ),
         Expect("matmuls per step", "calls_per_step", 3, "any eager impl=geglu", "gate, up, down", of="aten::mm"),
         Expect(
             "matmuls per step",
@@ -82,7 +91,9 @@ WORKLOAD = Workload(
             "any eager",
             "an autograd function launches the kernel",
             of="aten::gelu",
+            asks="How often does PyTorch's own gelu run?",
         ),
+        compiled_region("any compile"),
     ),
     see=("https://huggingface.co/blog/torch-mlp-fusion", "https://github.com/linkedin/Liger-Kernel"),
     variants=(("geglu", {"impl": "geglu"}), ("gateup", {"impl": "gateup"}), ("unfused", {"workload": "mlp"})),

@@ -6,6 +6,7 @@ From part 2 of "Profiling in PyTorch".
 from __future__ import annotations
 
 from workloads.api import Context, Expect, Param, Prepared, Workload
+from workloads.programs.common_expectations import compiled_region
 
 LESSON = """\
 One kernel per forward: the matmul's kernel adds the bias in its epilogue, and there is no aten::add. aten::t only
@@ -24,10 +25,40 @@ WORKLOAD = Workload(
     studies="overhead",
     lesson=LESSON,
     expects=(
-        Expect("GPU kernels per forward", "kernels_per_forward", 1, "cuda", "the matmul's kernel also adds the bias"),
-        Expect("separate additions per step", "calls_per_step", 0, "any", "addmm adds the bias", of="aten::add"),
+        Expect("GPU kernels per forward", "kernels_per_forward", 1, "cuda", "the bias is added in the epilogue"),
         Expect(
-            "transpositions per step", "calls_per_step", 1, "any eager", "the weight is stored transposed", of="aten::t"
+            "separate additions per step",
+            "calls_per_step",
+            0,
+            "any",
+            "addmm adds the bias",
+            of="aten::add",
+            asks="Which operator adds the bias?",
+        ),
+        Expect(
+            "operators around the matmul, in order",
+            "ops_in_order",
+            "linear t addmm",
+            "any eager",
+            "linear transposes the weight and calls addmm",
+            of="^aten::(linear|t|addmm)$",
+        ),
+        Expect(
+            "transpositions per step",
+            "calls_per_step",
+            1,
+            "any eager",
+            "the weight is stored transposed",
+            of="aten::t",
+            asks="Does aten::t move any data?",
+        ),
+        Expect(
+            "kernels launched by a transposition",
+            "kernels_per_call",
+            0,
+            "cuda eager",
+            "it changes strides and takes no time on the GPU",
+            of="aten::t",
         ),
         Expect(
             "transpositions per step",
@@ -36,7 +67,9 @@ WORKLOAD = Workload(
             "compile backend=inductor",
             "the strides are resolved at compile time",
             of="aten::t",
+            asks="Compiled, which operator goes away?",
         ),
+        compiled_region("any compile"),
         Expect("CPU operators per step", "ops_per_step", 10, "cpu eager torch=2.13", "one of them is the matmul"),
     ),
     see=("https://huggingface.co/blog/torch-mlp-fusion",),

@@ -5,7 +5,8 @@ From part 1 of "Profiling in PyTorch". All three operands are square matrices, a
 
 from __future__ import annotations
 
-from workloads.api import Context, Expect, Param, Prepared, Workload
+from workloads.api import MORE, Context, Expect, Param, Prepared, Workload
+from workloads.programs.common_expectations import compiled_region
 
 LESSON = """\
 At size 64 the GPU is busy for microseconds and idle for the rest: a launch takes longer than the kernel
@@ -30,6 +31,23 @@ WORKLOAD = Workload(
             2,
             "cuda",
             "a matmul and an addition; compiled, a copy and a matmul",
+            asks="How many kernels and copies does the GPU run per forward, and how many when it is compiled?",
+        ),
+        Expect(
+            "operators that launched kernels, in order",
+            "kernels_in_order",
+            "mm add",
+            "cuda eager batch=0",
+            "matmul calls mm, which launches the kernel",
+        ),
+        Expect(
+            "operators that compute, in order",
+            "ops_in_order",
+            "mm add",
+            "any eager batch=0",
+            "matmul calls mm, which computes",
+            of="^aten::(mm|add)$",
+            asks="Which operators compute, and in which order?",
         ),
         Expect(
             "share of the time in which the GPU is busy, %",
@@ -59,6 +77,31 @@ WORKLOAD = Workload(
             "compile backend=inductor batch=0",
             "addmm includes the addition",
             of="aten::add",
+            asks="Compiled, which operator goes away?",
+        ),
+        Expect(
+            "matmuls with an addition per step",
+            "calls_per_step",
+            1,
+            "compile backend=inductor batch=0",
+            "one operator in the place of two",
+            of="aten::addmm",
+        ),
+        compiled_region("any compile"),
+        Expect(
+            "dead window of the first forward, times the shortest later one",
+            "first_to_shortest_dead_window",
+            (1.5, MORE),
+            "cold eager",
+            "the first call does everything for the first time",
+            asks="Cold, which of the three steps has the longest wait before its first operator?",
+        ),
+        Expect(
+            "the slowest step, times the fastest",
+            "slowest_to_fastest_step",
+            (1.2, MORE),
+            "cold eager size=64",
+            "the first step is the slow one",
         ),
         Expect(
             "a batched matmul",

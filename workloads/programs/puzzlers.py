@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workloads.api import Context, Expect, Param, Prepared, Workload
+from workloads.api import MORE, Context, Contrast, Expect, Param, Prepared, Workload
+from workloads.programs.common_expectations import compiled_region
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +36,7 @@ FUSED_EXPECTS = (
         "fused_.*layer_norm.*tanh",
         "cuda compile backend=inductor",
         "vertical fusion",
+        asks="Compiled, what fuses?",
     ),
     Expect(
         "a fused kernel with layer_norm and tanh in its name",
@@ -42,9 +44,63 @@ FUSED_EXPECTS = (
         "fused_.*layer_norm.*tanh",
         "cpu compile backend=inductor",
         "vertical fusion, here in C++",
+        asks="Compiled, what fuses?",
     ),
+    Expect(
+        "layer norms and tanh per step",
+        "matching_ops_per_step",
+        0,
+        "compile backend=inductor",
+        "they are inside the fused kernels",
+        of="^aten::(native_layer_norm|tanh)$",
+        asks="Which operators are gone?",
+    ),
+    compiled_region("any compile"),
 )
 """Expectations of either program when compiled."""
+
+
+def contrasts(split: str, split_compiled: str, combined: str, combined_compiled: str) -> tuple[Contrast, ...]:
+    """What comparing the two programs shows, with the names that their variants have in one of them."""
+    return (
+        Contrast(
+            "operators of sixteen tensors by those of one",
+            split,
+            combined,
+            "ops_per_step",
+            (5, 12),
+            "any eager num_inputs=16",
+            "all but the matmul and what is around it is called sixteen times",
+        ),
+        Contrast(
+            "GPU span of sixteen tensors by that of one",
+            split,
+            combined,
+            "span_us",
+            (3, MORE),
+            "cuda eager num_inputs=16 batch_size=1024 input_dim=256",
+            "horizontal fusion: fewer launches, and kernels long enough to hide the next one",
+        ),
+        Contrast(
+            "GPU span of one tensor, eager by compiled",
+            combined,
+            combined_compiled,
+            "span_us",
+            (1, MORE),
+            "cuda num_inputs=16 batch_size=1024 input_dim=256",
+            "vertical fusion: layer norm and tanh are one kernel",
+        ),
+        Contrast(
+            "kernels of sixteen tensors, eager by compiled",
+            split,
+            split_compiled,
+            "kernels_per_forward",
+            (1.5, 3),
+            "cuda num_inputs=16",
+            "sixteen pairs become sixteen kernels",
+        ),
+    )
+
 
 SPLIT_STACK = Workload(
     name="split_stack",
@@ -61,6 +117,7 @@ SPLIT_STACK = Workload(
             36,
             "cuda eager num_inputs=16",
             "16 layer norms, 16 tanh, cat, copy, matmul, relu",
+            asks="How many kernels does the GPU run for sixteen tensors?",
         ),
         Expect(
             "GPU kernels per forward",
@@ -77,7 +134,9 @@ SPLIT_STACK = Workload(
             "any eager num_inputs=16",
             "one for each tensor",
             of="aten::native_layer_norm",
+            asks="How many layer norms run per step, and how many if the tensors were one?",
         ),
+        Expect("concatenations per step", "calls_per_step", 1, "any eager", "stack calls cat", of="aten::cat"),
         Expect(
             "CPU operators per step",
             "ops_per_step",
@@ -87,6 +146,7 @@ SPLIT_STACK = Workload(
             "36 of them compute",
         ),
     ),
+    contrasts=contrasts("eager", "compile", "combined", "combined_compile"),
     see=SEE,
     variants=(
         ("eager", {}),
@@ -106,7 +166,28 @@ COMBINED = Workload(
     lesson=LESSON,
     expects=(
         Expect(
-            "GPU kernels per forward", "kernels_per_forward", 5, "cuda eager", "layer norm, tanh, copy, matmul, relu"
+            "GPU kernels per forward",
+            "kernels_per_forward",
+            5,
+            "cuda eager",
+            "layer norm, tanh, copy, matmul, relu",
+            asks="How many kernels does the GPU run for one tensor, and how many for sixteen?",
+        ),
+        Expect(
+            "operators that launched kernels, in order",
+            "kernels_in_order",
+            "native_layer_norm tanh (copy_|addmm) addmm (relu|clamp_min)",
+            "cuda eager",
+            "the copy is the bias, expanded",
+        ),
+        Expect(
+            "operators that compute, in order",
+            "ops_in_order",
+            "native_layer_norm tanh addmm relu",
+            "any eager",
+            "one of each for all sixteen tensors",
+            of="^aten::(native_layer_norm|tanh|addmm|relu)$",
+            asks="Which operators compute, and in which order?",
         ),
         Expect(
             "GPU kernels per forward",
@@ -119,6 +200,7 @@ COMBINED = Workload(
         Expect("layer norms per step", "calls_per_step", 1, "any eager", "one for all", of="aten::native_layer_norm"),
         Expect("CPU operators per step", "ops_per_step", 23, "cpu eager torch=2.13", "a ninth of split_stack"),
     ),
+    contrasts=contrasts("split_stack", "split_stack_compile", "eager", "compile"),
     see=SEE,
     variants=(
         ("eager", {}),

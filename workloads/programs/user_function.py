@@ -59,7 +59,24 @@ def load(name: str) -> object:
         target = getattr(target, part)
     if not callable(target) and not isinstance(target, Workload | Prepared):
         raise BadRequest(f"{name} is a {type(target).__name__}, and neither a function nor a Workload.")
+    if kind := unsuitable_kind(target):
+        raise BadRequest(
+            f"{name} is {kind}: calling it runs nothing of it, and a step must be an ordinary function. Wrap it in one."
+        )
     return target
+
+
+def unsuitable_kind(target: object) -> str:
+    """What a function is whose call only makes an object, in words; empty for one that runs when it is called."""
+    own_call = inspect.getattr_static(type(target), "__call__", None)
+    for function in (target, own_call):
+        if inspect.iscoroutinefunction(function):
+            return "a coroutine function (async def)"
+        if inspect.isgeneratorfunction(function):
+            return "a generator function (it has a yield)"
+        if inspect.isasyncgenfunction(function):
+            return "an asynchronous generator function"
+    return ""
 
 
 def arguments(function: Any, given: Mapping[str, Value]) -> dict[str, Value]:

@@ -57,8 +57,12 @@ def kill_all() -> None:
 class Child:
     """A running recorder process; `end` must always be called."""
 
-    def __init__(self, request: Request, on_event: Listener) -> None:
-        """Raises: FileNotFoundError where the path is relative and the current folder no longer exists."""
+    def __init__(self, request: Request, on_event: Listener, ring: Sequence[int] = ()) -> None:
+        """`ring` are the ends of the pipes for timing in turns, which `start` closes here.
+
+        Raises: FileNotFoundError where the path is relative and the current folder no longer exists.
+        """
+        self._ring = tuple(ring)
         self.listener_failed = asyncio.Event()
         """Set when a listener raised an error: events are no longer received."""
         self._request = request
@@ -80,16 +84,17 @@ class Child:
         Raises: OSError when the Python cannot be started.
         """
         # The readers are set up before the process starts: nothing may fail between its start and `end`.
-        ends: list[int] = []
+        ends: list[int] = list(self._ring)
         try:
             ends.append(await self._listen(self._read_events))
             ends.append(await self._listen(self._read_log))
             parent_pipe, self._parent_pipe = os.pipe()
             ends.append(parent_pipe)
-            events, output = ends[:2]
+            events, output = ends[len(self._ring) : len(self._ring) + 2]
             self._process = await asyncio.create_subprocess_exec(
                 *command(python, (events, parent_pipe), self._token, self._request),
-                pass_fds=(events, parent_pipe),
+                *map(str, self._ring),
+                pass_fds=(events, parent_pipe, *self._ring),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -23,6 +23,7 @@ STAGES = (
     "first call",
     "warming up",
     "checking the result",
+    "timing",
     "loading profiler",
     "recording",
     "writing trace",

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,6 +34,7 @@ from workloads.recording.events import (
     Result,
     Stage,
     StageDone,
+    encode,
 )
 from workloads.recording.failures import Failure
 from workloads.recording.options import OPTIONS, Options
@@ -60,11 +61,14 @@ __all__ = [
     "Stage",
     "StageDone",
     "is_file_path",
+    "keep_times",
     "kill_all",
     "plan",
     "plan_variants",
     "record",
     "record_now",
+    "time_now",
+    "time_variants",
     "variants_of",
 ]
 
@@ -117,14 +121,15 @@ async def record(
     timeout: float | None = TIMEOUT,
     grace_s: float = STOP_GRACE_S,
     environment: Mapping[str, str] | None = None,
+    ring: Sequence[int] = (),
 ) -> Outcome:
     """Make one recording in a new child process; setting `cancel` stops it."""
     started = time.monotonic()
     state = _RecordingState(on_event, python)
-    failure = _destination_failure(Path(request.out))
+    failure = None if request.bench else _destination_failure(Path(request.out))
     if failure:
         return state.outcome(failure, started)
-    child = Child(request, state.handle)
+    child = Child(request, state.handle, ring)
     try:
         await child.start(python, environment)
         stopped_by = await _wait_for_end(child, cancel or asyncio.Event(), timeout, grace_s)
@@ -137,6 +142,52 @@ async def record(
     return replace(outcome, too_late=outcome.failure is None and stopped_by == "cancel")
 
 
+async def time_variants(
+    requests: Sequence[Request],
+    on_event: Listener | None = None,
+    cancel: asyncio.Event | None = None,
+    *,
+    python: str = sys.executable,
+    timeout: float | None = TIMEOUT,
+    environment: Mapping[str, str] | None = None,
+) -> list[Outcome]:
+    """Time steps without the profiler, several in turns; the metadata of an outcome has `unprofiled` and `load`.
+
+    No trace is written. All processes are there at once, and one of them measures at a time.
+    """
+    session = trace_file.new_token() if len(requests) > 1 else ""
+    requests = [replace(each, bench=True, session=session) for each in requests]
+    more: dict[str, Any] = {"python": python, "timeout": timeout, "environment": environment}
+    if len(requests) == 1:
+        return [await record(requests[0], on_event, cancel, **more)]
+    cancel = cancel or asyncio.Event()
+    pipes = [os.pipe() for _ in requests]
+    # The first process has the first turn.
+    os.write(pipes[0][1], b".")
+    rings = [(pipes[index][0], pipes[(index + 1) % len(pipes)][1]) for index in range(len(pipes))]
+    return await asyncio.gather(
+        *(record(each, on_event, cancel, ring=ring, **more) for each, ring in zip(requests, rings, strict=True))
+    )
+
+
+def time_now(requests: Sequence[Request], on_event: Listener | None = None, **more: Any) -> list[Outcome]:
+    """Time steps and wait for it, as `time_variants`; ctrl+c cancels all of them. Main thread only."""
+    return asyncio.run(_until_interrupted(lambda cancel: time_variants(requests, on_event, cancel, **more)))
+
+
+def keep_times(outcome: Outcome, timed: Outcome) -> Outcome:
+    """The recording with times that were measured in turns, also in its trace; unchanged where there are none.
+
+    Raises: OSError where the trace cannot be written again.
+    """
+    times, old = timed.metadata.get("unprofiled"), outcome.metadata.get("unprofiled")
+    if outcome.path is None or not isinstance(times, Mapping) or not isinstance(old, Mapping):
+        return outcome
+    metadata = {**outcome.metadata, "unprofiled": {**times, "profiled_us": old.get("profiled_us")}}
+    trace_file.replace_text(outcome.path, encode(dict(outcome.metadata)).encode(), encode(metadata).encode())
+    return replace(outcome, metadata=metadata)
+
+
 def record_now(
     request: Request,
     on_event: Listener | None = None,
@@ -147,23 +198,30 @@ def record_now(
 ) -> Outcome:
     """Make one recording and wait for it; ctrl+c, ctrl+\\ and a closed terminal cancel it. Main thread only."""
 
-    async def until_interrupted() -> Outcome:
-        cancel = asyncio.Event()
-        signals_received: list[int] = []
+    async def alone(cancel: asyncio.Event) -> list[Outcome]:
+        return [await record(request, on_event, cancel, python=python, timeout=timeout, environment=environment)]
 
-        def stop(number: int) -> None:
-            signals_received.append(number)
-            cancel.set()
+    return asyncio.run(_until_interrupted(alone))[0]
 
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            # A signal that is ignored, as under nohup, stays ignored.
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                asyncio.get_running_loop().add_signal_handler(number, stop, number)
-        outcome = await record(request, on_event, cancel, python=python, timeout=timeout, environment=environment)
-        is_stopped = signals_received and outcome.is_cancelled
-        return replace(outcome, stopped_by=signals_received[0]) if is_stopped else outcome
 
-    return asyncio.run(until_interrupted())
+async def _until_interrupted(run: Callable[[asyncio.Event], Awaitable[list[Outcome]]]) -> list[Outcome]:
+    """Run something that signals cancel; the outcomes name the signal."""
+    cancel = asyncio.Event()
+    signals_received: list[int] = []
+
+    def stop(number: int) -> None:
+        signals_received.append(number)
+        cancel.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        # A signal that is ignored, as under nohup, stays ignored.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    outcomes = await run(cancel)
+    return [
+        replace(each, stopped_by=signals_received[0]) if signals_received and each.is_cancelled else each
+        for each in outcomes
+    ]
 
 
 class _RecordingState:
@@ -217,7 +275,7 @@ class _RecordingState:
         """The outcome of the recording."""
         result = self._result if failure is None else None
         return Outcome(
-            path=Path(result.path) if result else None,
+            path=Path(result.path) if result and result.path else None,
             failure=failure,
             bytes=result.bytes if result else 0,
             metadata=result.metadata if result else {},

@@ -96,11 +96,11 @@ def new_profiler(target: Target, options: Options, shapes: bool) -> profile:
     )
 
 
-def record_steps(
-    profiler: profile, prepared: Prepared, options: Options, metadata: Mapping[str, Any], reporter: Reporter
-) -> None:
-    """Run all steps of the schedule; afterwards the profiler can be exported once."""
-    text = metadata_text(metadata)
+def record_steps(profiler: profile, prepared: Prepared, options: Options, text: str, reporter: Reporter) -> None:
+    """Run all steps of the schedule; afterwards the profiler can be exported once.
+
+    `text` is a placeholder for the metadata, some of which is known only after the recording.
+    """
     first_active = options.wait + options.warmup
     with profiler:
         for number in range(options.steps):

@@ -13,15 +13,17 @@ import platform
 import sys
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from workloads import machine
-from workloads.api import BadRequest, Prepared, Value, Workload
+from workloads.api import BadRequest, Prepared, Unavailable, Value, Workload
 from workloads.recording import devices, profiling, supervisor, trace_file
 from workloads.recording.digests import digests
-from workloads.recording.events import DeviceChosen, Failed, Hello, Result
+from workloads.recording.events import DeviceChosen, Failed, Hello, Result, encode
 from workloads.recording.exceptions import (
     Incomplete,
     MissingCompiler,
@@ -31,9 +33,11 @@ from workloads.recording.exceptions import (
     WrongResult,
     failure_of,
 )
+from workloads.recording.load import LoadMeter
 from workloads.recording.preparation import RunContext, dtype_of, prepare_environment
 from workloads.recording.reporter import CANCELLED, Reporter
 from workloads.recording.request import Request
+from workloads.recording.timing import Ring, Timing, time_in_turns, time_step
 
 if TYPE_CHECKING:
     from torch.profiler import profile
@@ -50,7 +54,8 @@ def main(argv: list[str]) -> NoReturn:
         supervisor.supervise(parent_pipe, partial(trace_file.remove_parts, out, token))
     faulthandler.enable(all_threads=False)
     reporter = Reporter(pipe)
-    recording = Recording(request, out, token, reporter)
+    ring = Ring(int(argv[4]), int(argv[5])) if len(argv) > 5 else None
+    recording = Recording(request, out, token, reporter, ring)
     code = 1
     try:
         reporter.interrupts.install()
@@ -90,7 +95,8 @@ def _fill_standard_files() -> None:
 class Recording:
     """One recording, stage by stage."""
 
-    def __init__(self, request: Request, out: Path, token: str, reporter: Reporter) -> None:
+    def __init__(self, request: Request, out: Path, token: str, reporter: Reporter, ring: Ring | None = None) -> None:
+        self._ring = ring
         self.out = out
         """The absolute path of the trace."""
         self._request = request
@@ -100,6 +106,8 @@ class Recording:
         self._table, self._kept_table = trace_file.table_paths(out, token)
         self._workload: Workload | None = None
         self._target: devices.Target | None = None
+        self._token = token
+        self._meter: LoadMeter | None = None
 
     @property
     def situation(self) -> Situation:
@@ -118,7 +126,9 @@ class Recording:
         during = self._reporter.during
         with during("importing torch"):
             prepare_environment()
-            import torch  # noqa: F401
+            import torch
+
+            torch.set_num_threads(self._threads())
         with during("preparing device"):
             target = self._prepare_device()
         with during("building"):
@@ -126,6 +136,9 @@ class Recording:
             # Before the first call, because a training step changes its weights.
             operands = digests(prepared.operands)
         self._warm_up(prepared, target)
+        if self._request.bench:
+            return self._only_time(prepared, target)
+        timing = None if self._options.cold else self._time(prepared, target)
         with during("loading profiler"):
             profiling.load_profiler()
         shapes = {"on": True, "off": False, "auto": workload.studies == "throughput"}[self._options.shapes]
@@ -133,15 +146,26 @@ class Recording:
         metadata = profiling.recording_metadata(self._request, workload, params, prepared, target, resolved, operands)
         with during("recording", self._options.steps), self._reporter.without_heartbeat():
             profiler = profiling.new_profiler(target, self._options, shapes)
-            profiling.record_steps(profiler, prepared, self._options, metadata, self._reporter)
+            placeholder = encode({"recording": self._token})
+            profiling.record_steps(profiler, prepared, self._options, placeholder, self._reporter)
             target.synchronize()
+        metadata["load"] = self._load()
         if self._options.cold:
             self._check(prepared, target)
+            timing = self._time(prepared, target)
+        metadata["unprofiled"] = timing.as_metadata() if timing else None
         with during("writing trace"):
-            self._write(profiler, target)
+            self._write(profiler, target, placeholder, metadata)
         if prepared.close:
             prepared.close()
         return self._move_to_destination(metadata)
+
+    def _threads(self) -> int:
+        """CPU threads for torch: those asked for, those of the environment, or the physical cores."""
+        if self._options.threads:
+            return self._options.threads
+        asked = os.environ.get("OMP_NUM_THREADS", "")
+        return int(asked) if asked.isdecimal() and int(asked) else machine.physical_cores()
 
     def _prepare_device(self) -> devices.Target:
         """Choose the device, create a context on it, and report it."""
@@ -167,6 +191,9 @@ class Recording:
         resolved = resolve(self._request)
         self._workload = workload = resolved.workload
         devices.require_needs(workload, target)
+        about = {"device": target.device, "options": asdict(self._options), "params": resolved.params}
+        if reason := workload.refusal(about):
+            raise Unavailable(reason)
         if self._options.compile:
             self._require_compiler(target)
         context = RunContext(
@@ -188,11 +215,14 @@ class Recording:
 
     def _warm_up(self, prepared: Prepared, target: devices.Target) -> None:
         """Call the step until first-call costs are over, and check its result."""
-        if self._options.cold:
+        if self._options.cold and not self._request.bench:
+            self._meter = None if self._options.compile else LoadMeter()
             return
         with self._reporter.during("compiling" if self._options.compile else "first call"):
             profiling.annotated_step(prepared)
             target.synchronize()
+        # Only now: compilers work in processes of their own, which would count as other programs.
+        self._meter = LoadMeter()
         calls, until = self._options.warm_calls, time.monotonic() + self._options.warm_seconds
         with self._reporter.during("warming up", calls):
             done = 0
@@ -217,7 +247,36 @@ class Recording:
             except AssertionError as error:
                 raise WrongResult(str(error)) from error
 
-    def _write(self, profiler: profile, target: devices.Target) -> None:
+    def _only_time(self, prepared: Prepared, target: devices.Target) -> Result:
+        """Time the step, alone or in turns with other processes; nothing is written."""
+        limit, tick = self._options.time_seconds, self._reporter.interrupts.check
+        with self._reporter.during("timing"), self._reporter.without_heartbeat():
+            if self._ring:
+                # The others in the ring would count as other programs.
+                self._meter = None
+                timing = time_in_turns(prepared.step, target, limit, tick, self._ring)
+            else:
+                timing = time_step(prepared.step, target, limit, tick)
+        if timing is None:
+            raise Incomplete("The step was not timed: another variant ended early.")
+        found = {**timing.as_metadata(), "session": self._request.session}
+        return Result("", 0, {"unprofiled": found, "load": self._load()})
+
+    def _time(self, prepared: Prepared, target: devices.Target) -> Timing | None:
+        """Time the step without the profiler; None where that is not wanted."""
+        if not self._options.time_seconds:
+            return None
+        with self._reporter.during("timing"), self._reporter.without_heartbeat():
+            return time_step(prepared.step, target, self._options.time_seconds, self._reporter.interrupts.check)
+
+    def _load(self) -> dict[str, Any] | None:
+        """What other programs used since the first call, with a warning where that is much."""
+        load = self._meter.load() if self._meter else None
+        if load and load.is_high:
+            self._reporter.note(load.sentence, "warning")
+        return load.as_metadata() if load else None
+
+    def _write(self, profiler: profile, target: devices.Target, placeholder: str, metadata: dict[str, Any]) -> None:
         """Export the trace, check its contents and compress it, still under the name of a partial file.
 
         Raises: NotWritten, Incomplete, NotCompiled, NoKernels.
@@ -232,7 +291,10 @@ class Recording:
             raise NotCompiled(f"torch.compile compiled nothing of {self.situation.workload}.")
         if target.is_gpu and not contents.gpu_activities:
             raise NoKernels(f"{self.situation.workload} ran on {target.name}, but the profiler saw no kernel.")
-        trace_file.pack(self._raw, self._part, self.out)
+        if metadata["unprofiled"] and not target.is_gpu and contents.step_us:
+            # On a GPU the steps on the CPU are over before their work is.
+            metadata["unprofiled"]["profiled_us"] = median(contents.step_us)
+        trace_file.pack(self._raw, self._part, self.out, placeholder.encode(), encode(metadata).encode())
         if self._request.table:
             self._table.write_text(profiling.table(profiler, target.is_gpu))
 
@@ -247,7 +309,10 @@ class Recording:
         size, replace = self._part.stat().st_size, self._request.replace
         if self._request.table:
             trace_file.require_writable(self._kept_table)
+        is_replaced = replace and self.out.exists()
         path = trace_file.move_to_destination(self._part, self.out, replace)
+        if is_replaced:
+            self._reporter.note(f"{path.name} existed and is replaced.")
         if self._request.table:
             trace_file.move_to_destination(self._table, trace_file.table_path(path), replace)
         return Result(str(Path(self._request.out).with_name(path.name)), size, metadata)

@@ -34,6 +34,11 @@ class Request:
     replace: bool = False
     """Whether an existing file is replaced; otherwise the trace gets the next free number."""
 
+    bench: bool = False
+    """Whether the step is only timed without the profiler, and no trace is written."""
+    session: str = ""
+    """What requests share that are timed in turns; empty for one that is timed alone."""
+
     def as_json(self) -> str:
         """The request as text for the child's command line."""
         return json.dumps(asdict(self))

@@ -24,6 +24,9 @@ from typing import Any, BinaryIO
 from workloads.recording.exceptions import Incomplete, NotWritten
 
 _STEP = re.compile(rb'"ProfilerStep#(\d+)"')
+_STEP_DURATION = re.compile(
+    rb'"cat":\s*"user_annotation",\s*"name":\s*"ProfilerStep#\d+"[^{}]*?"dur":\s*(\d+(?:\.\d+)?)'
+)
 _REGION = re.compile(rb'"Torch-Compiled Region')
 _GPU_ACTIVITY = re.compile(rb'"cat":\s*"(?:kernel|gpu_memcpy|gpu_memset)"')
 COPY_BLOCK_BYTES = 1 << 20
@@ -46,6 +49,8 @@ class Contents:
     """Number of kernels, copies and fills."""
     compiled_regions: int
     """Number of calls of compiled code."""
+    step_us: tuple[float, ...] = ()
+    """Durations of the profiler steps on the CPU, in the order of the file."""
 
 
 def new_token() -> str:
@@ -75,9 +80,13 @@ def _stem(out: Path) -> str:
 def numbered(out: Path) -> Iterator[Path]:
     """The path itself, then `name-2.json.gz`, `name-3.json.gz` and so on."""
     yield out
-    suffix = out.name.removeprefix(_stem(out))
     for number in count(2):
-        yield out.with_name(f"{_stem(out)}-{number}{suffix}")
+        yield with_suffix_word(out, f"-{number}")
+
+
+def with_suffix_word(out: Path, word: str) -> Path:
+    """A path with a word before `.json.gz` or what it ends in."""
+    return out.with_name(f"{_stem(out)}{word}{out.name.removeprefix(_stem(out))}")
 
 
 def free_path(out: Path, table: bool) -> Path:
@@ -160,22 +169,56 @@ def read_contents(path: Path) -> Contents:
         if not (data[:64].lstrip().startswith(b"{") and data[-64:].rstrip().endswith(b"}")):
             raise Incomplete(f"The trace is cut off after {len(data):,} bytes: {_folder_state(path.parent)}.")
         steps = {match.group(1) for match in _STEP.finditer(data)}
-        return Contents(len(steps), _count(_GPU_ACTIVITY, data), _count(_REGION, data))
+        durations = tuple(float(match.group(1)) for match in _STEP_DURATION.finditer(data))
+        return Contents(len(steps), _count(_GPU_ACTIVITY, data), _count(_REGION, data), durations)
 
 
-def pack(raw: Path, part: Path, out: Path) -> None:
-    """Copy the profiler's file to the partial file that will be kept, compressed where `out` ends in `.gz`."""
+def pack(raw: Path, part: Path, out: Path, placeholder: bytes = b"", metadata: bytes = b"") -> None:
+    """Copy the profiler's file to the partial file that will be kept, compressed where `out` ends in `.gz`.
+
+    The placeholder, which the profiler wrote near the start of the file, gives way to metadata that was not known then.
+
+    Raises: Incomplete where the placeholder is not there.
+    """
     with raw.open("rb") as source, part.open("xb") as target:
         with _packer(target, out) as packed:
             head = max(raw.stat().st_size - TAIL_BYTES, 0)
+            is_replaced = not placeholder
             for start in range(0, head, COPY_BLOCK_BYTES):
-                packed.write(source.read(min(COPY_BLOCK_BYTES, head - start)))
+                block = source.read(min(COPY_BLOCK_BYTES, head - start))
+                if not is_replaced and placeholder in block:
+                    block, is_replaced = block.replace(placeholder, metadata, 1), True
+                packed.write(block)
             # The profiler writes its export path near the end of the file.
-            packed.write(source.read().replace(os.fsencode(raw), os.fsencode(out.name)))
+            tail = source.read().replace(os.fsencode(raw), os.fsencode(out.name))
+            if not is_replaced and placeholder not in tail:
+                raise Incomplete("The trace lacks the metadata of its recording.")
+            packed.write(tail if is_replaced else tail.replace(placeholder, metadata, 1))
         target.flush()
         # Some file systems report only now that they are full; and the data must be on disk before the rename.
         os.fsync(target.fileno())
     raw.unlink()
+
+
+def replace_text(path: Path, old: bytes, new: bytes) -> None:
+    """Replace the first occurrence of a text in a trace, through a partial file; nothing where it is not there.
+
+    Raises: OSError.
+    """
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    if old not in data:
+        return
+    token = new_token()
+    part = part_paths(path, token)[1]
+    try:
+        with part.open("xb") as target:
+            with _packer(target, path) as packed:
+                packed.write(data.replace(old, new, 1))
+            target.flush()
+            os.fsync(target.fileno())
+        os.replace(part, path)
+    finally:
+        remove_parts(path, token)
 
 
 def _packer(target: BinaryIO, out: Path) -> AbstractContextManager[Any]:

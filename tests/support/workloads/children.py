@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from workloads.recording.launcher import Event, Hello, Options, Outcome, Request, record
+from workloads.recording.options import DEFAULTS
 
 QUICK = {"OMP_NUM_THREADS": "1"}
 
@@ -55,8 +56,10 @@ class Story:
 
 
 async def followed(request: Request, *, environment: Mapping[str, str] | None = None, **more: Any) -> Story:
-    """Make a recording and keep what was said."""
+    """Make a recording and keep what was said; without times unless it asks for more than is usual."""
     events: list[Event] = []
+    if request.options.time_seconds == DEFAULTS["time_seconds"]:
+        request = replace(request, options=replace(request.options, time_seconds=0))
     outcome = await record(request, events.append, environment={**QUICK, **(environment or {})}, **more)
     return Story(outcome, events)
 

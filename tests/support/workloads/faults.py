@@ -170,7 +170,7 @@ def own(folder: Path, source: str, *words: str, out: str = "../out/x.json", step
 
 def light(folder: Path, source: str, *words: str, **more: Any) -> Run:
     """The same with a torch that takes no time: where the fault is the function's, and torch has no part in it."""
-    return own(folder, source, *words, environment=LIGHT_TORCH, **more)
+    return own(folder, source, "--time-seconds", "0", *words, environment=LIGHT_TORCH, **more)
 
 
 def all_of(runs: Mapping[str, Callable[[], Ended]]) -> dict[str, Ended]:

@@ -43,7 +43,9 @@ _GAPS = ("gaps.cause", "gaps.dur_us")
 _SUMS = ("summary", "summary.value")
 _OF_THE_FILE = ("file", "format", "size_bytes", "processes", "threads", "streams", "devices", "step_markers")
 _OF_FOUND_STEPS = ("steps_found_by", "steps_are", "steps_cover_pct", "step_kinds", "between_steps_pct")
-_SAID = (*_OF_THE_FILE, *_OF_FOUND_STEPS, "recorded_with", "workload", "doubts", "totals_say", "without_launch")
+_UNPROFILED = ("unprofiled_us", "unprofiled_low_us", "unprofiled_high_us", "profiler_adds_pct")
+_OTHERS = ("recorded_with", "workload", "doubts", "totals_say", "without_launch")
+_SAID = (*_OF_THE_FILE, *_OF_FOUND_STEPS, *_UNPROFILED, *_OTHERS)
 """Lines of the summary that no warning affects."""
 _COUNTS = ("cpu_ops", "launches", "occupancy_queries", "view_ops", "events")
 """Lines of the summary that stay right where durations do not."""

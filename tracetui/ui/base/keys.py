@@ -166,6 +166,7 @@ RANGE = Key("v", "begin a range of time at the selection; again, or enter: keep 
 IN_RANGE = Key("W", "list only what ran in the range of time, or everything", TRACE)
 CUT = Key("E", "write the range of time as a trace of its own", TRACE)
 MARKS = Key("apostrophe", "list of marks", TRACE)
+LESSON = Key("I", "lesson of the workload that was recorded, and what its trace was to show", TRACE)
 
 NEXT_STEP_ONE = Key("right_curly_bracket", "next step of one side", COMPARISON)
 PREVIOUS_STEP_ONE = Key("left_curly_bracket", "step before of one side", COMPARISON)

@@ -210,7 +210,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
 
         self.app.push_screen(AttachPicker(), self._recorded)
 
-    def _recorded(self, recorded: str | list[str] | None) -> None:
+    def _recorded(self, recorded: str | list[str] | tuple[str, ...] | None) -> None:
         if recorded is not None:
             self.dismiss(recorded)
 

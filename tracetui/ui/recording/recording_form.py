@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -15,13 +16,15 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
-from tracetui.ui.recording.recording_options import COMPARE, FOLDED, MORE, command_line, common, requests
+from tracetui.ui.recording.guess_screen import GuessScreen
+from tracetui.ui.recording.lesson_screen import lesson_text
+from tracetui.ui.recording.recording_options import COMPARE, FOLDED, LESSON, MORE, command_line, common, requests
 from tracetui.ui.recording.recording_screen import RecordingScreen
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.hints_bar import HintsBar
@@ -85,8 +88,11 @@ class ChoiceField(Widget, can_focus=True):
         return Strip([Segment(f"‹ {self.value} ›", style)]).adjust_cell_length(self.size.width, self.rich_style)
 
 
-class RecordingForm(Overlay["str | list[str]"]):
-    """The fields of a recording; dismissed with the path of the trace, or those of two to compare, or None."""
+class RecordingForm(Overlay["str | list[str] | tuple[str, ...]"]):
+    """The fields of a recording; dismissed with the path of the trace, or those of several to compare, or None.
+
+    More than two are a tuple.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         command(keys.ENTER, "record", "Record", "Runs it and opens the trace.", "record"),
@@ -100,7 +106,8 @@ class RecordingForm(Overlay["str | list[str]"]):
     RecordingForm {
         #fields { height: 1fr; overflow-y: auto; padding: 1 1; }
         #fields Horizontal { height: 1; }
-        #fields .folded { display: none; }
+        #fields .folded, #lesson { display: none; }
+        #lesson { width: 100%; height: auto; margin: 1 0 0 0; }
         .name { width: 16; }
         .about { width: 1fr; }
         Input { width: 20; }
@@ -128,6 +135,7 @@ class RecordingForm(Overlay["str | list[str]"]):
                     yield Bar(classes="name", id=f"name-{key}")
                     yield field_of(param, key)
                     yield Bar(classes="about", id=f"about-{key}")
+            yield Static(Text(clean("\n".join(lesson_text(self._workload)))), markup=False, id="lesson")
         yield Bar(id="command")
         yield Bar(id="trouble")
         yield self._hints
@@ -196,13 +204,23 @@ class RecordingForm(Overlay["str | list[str]"]):
         for row in self.query(".folded"):
             row.styles.display = "block" if is_open else "none"
 
+    @on(ChoiceField.Changed, f"#field-{LESSON.name}")
+    def _show_lesson(self) -> None:
+        is_open = self._text_of(LESSON.name) == "yes"
+        self.query_one("#lesson").styles.display = "block" if is_open else "none"
+
     def on_descendant_focus(self) -> None:
         """The keys are those of the field."""
         self._hints.show_hints()
 
     def _recorded(self, paths: list[str] | None) -> None:
-        if paths:
-            self.dismiss(paths[:2] if len(paths) > 1 else paths[0])
+        if not paths:
+            return
+        result = paths[0] if len(paths) == 1 else paths if len(paths) == 2 else tuple(paths)
+        self.app.push_screen(GuessScreen(paths), lambda _: self._close(result))
+
+    def _close(self, result: str | list[str] | tuple[str, ...]) -> None:
+        self.dismiss(result)
 
     def _show_trouble(self, words: str) -> None:
         self.query_one("#trouble", Bar).parts = (BarPart(clean(words), "warn"),)
@@ -212,7 +230,8 @@ class RecordingForm(Overlay["str | list[str]"]):
         """Every field in its order, by the end of its id."""
         folded = {key: param for key, param in self._options.items() if param in FOLDED}
         others = {key: param for key, param in self._options.items() if key not in folded}
-        return {**self._params, **others, MORE.name: MORE, **folded}
+        lesson = {LESSON.name: LESSON} if self._workload.lesson else {}
+        return {**self._params, **others, **lesson, MORE.name: MORE, **folded}
 
     def _changed(self, fields: Mapping[str, Param]) -> dict[str, Value]:
         texts = {key: self._text_of(key) for key in fields}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -32,11 +33,14 @@ from workloads.recording.launcher import (
     Failure,
     LogLine,
     Note,
+    Outcome,
     Progress,
     Request,
     Stage,
     StageDone,
+    keep_times,
     record,
+    time_variants,
 )
 
 CLOCK_SECONDS = 0.25
@@ -70,6 +74,9 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
         self._index = 0
         """Index of the request that is being recorded."""
         self._paths: list[str] = []
+        self._recorded: list[tuple[Request, Outcome]] = []
+        self._is_timing = False
+        """Whether the variants were recorded, and are timed in turns."""
         self._failures: list[Failure] = []
         self._cancel = asyncio.Event()
         self._recording: asyncio.Task[None] | None = None
@@ -134,10 +141,24 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
             outcome = await record(request, self._take_event, self._cancel)
             if outcome.path is not None:
                 self._paths.append(str(outcome.path))
+                self._recorded.append((request, outcome))
             elif outcome.failure is not None:
                 self._failures.append(outcome.failure)
             if self._cancel.is_set() or (outcome.failure and outcome.failure.is_shared):
                 return
+        await self._time_in_turns()
+
+    async def _time_in_turns(self) -> None:
+        """Time the variants without the profiler, one beside the other; without success they keep their own times."""
+        timed = [each for each in self._recorded if isinstance(each[1].metadata.get("unprofiled"), Mapping)]
+        if len(timed) < 2:
+            return
+        self._stages.clear()
+        self._is_timing = True
+        outcomes = await time_variants([request for request, _ in timed], self._take_event, self._cancel)
+        for (_, recorded), outcome in zip(timed, outcomes, strict=True):
+            with suppress(OSError):
+                keep_times(recorded, outcome)
 
     def action_cancel(self) -> None:
         """Stop the recording; after one that failed go back."""
@@ -193,4 +214,6 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
     def _what(self) -> str:
         """What is recorded, and which of how many."""
         request, count = self._requests[self._index], len(self._requests)
+        if self._is_timing:
+            return f"{request.workload} without the profiler, {count} variants in turns"
         return f"{request.workload} {request.variant} {self._index + 1}/{count}" if count > 1 else request.workload

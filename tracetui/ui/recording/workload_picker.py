@@ -24,7 +24,7 @@ HERE = "runs here"
 
 
 class WorkloadPicker(Picker[Any]):
-    """Workloads to record; dismissed with the path of the trace, or those of two to compare, or None."""
+    """Workloads to record; dismissed with the path of the trace, or those of several to compare, or None."""
 
     TITLE_TEXT = "Record which workload?"
     PANE = "workloads"
@@ -59,7 +59,7 @@ class WorkloadPicker(Picker[Any]):
             return
         self.app.push_screen(RecordingForm(choice.name, choice.workload), self._recorded)
 
-    def _recorded(self, recorded: str | list[str] | None) -> None:
+    def _recorded(self, recorded: str | list[str] | tuple[str, ...] | None) -> None:
         if recorded is not None:
             self.dismiss(recorded)
 

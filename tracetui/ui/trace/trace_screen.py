@@ -49,6 +49,7 @@ class TraceScreen(SizedScreen):
             keys.ESCAPE, "leave", "Leave the trace", "To the comparison or the list from which it was opened.", "back"
         ),
         command(keys.BACK, "leave_below", "Leave the trace", "To the comparison from which it was opened."),
+        command(keys.LESSON, "lesson", "Lesson of the workload", "What its trace was to show, and what it shows."),
     ]
 
     def __init__(
@@ -89,6 +90,17 @@ class TraceScreen(SizedScreen):
         if action == "leave":
             return self.is_over_another or bool(getattr(self.app, "has_list", False))
         return self.is_over_another if action == "leave_below" else True
+
+    def action_lesson(self) -> None:
+        """Show the lesson of the workload, or say that this is a recording of none."""
+        # Workloads are needed only once somebody asks for the lesson.
+        from tracetui.ui.recording.lesson_screen import LessonScreen, lesson_text, verified_workload
+
+        found = verified_workload(self.trace)
+        if found is None or not found[0].lesson:
+            self.view.notice("This trace is no recording of a workload with a lesson: `tracetui run` makes one.")
+            return
+        self.app.push_screen(LessonScreen(f"Lesson of {found[0].name}", lesson_text(*found)))
 
     def action_leave_below(self) -> None:
         """Back to the screen below."""

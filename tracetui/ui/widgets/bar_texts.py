@@ -56,6 +56,9 @@ def header_parts(trace: Trace, summary: Table | None, width: int) -> tuple[BarPa
     verdict = facts.get("verdict")
     if verdict:
         words.append(doubt + clean(str(verdict)))
+    unprofiled = _number(facts.get("unprofiled_us"))
+    if unprofiled is not None:
+        words.append(f"{duration(1000 * unprofiled)}/step without profiler")
     if not words and summary is not None:
         words = [clean(trace.format), f"{count(len(trace.slices))} slice{'' if len(trace.slices) == 1 else 's'}"]
     alone = _number(facts.get("without_launch"))

@@ -24,6 +24,7 @@ from tracetui.analysis.comparing.sentences.time_sentences import (
     mixed_times,
     verdict_sentences,
 )
+from tracetui.analysis.comparing.sentences.unprofiled_sentences import unprofiled_sentences
 from tracetui.analysis.comparing.sides.composition import is_mixed
 from tracetui.analysis.comparing.sides.side import STEP, Side
 from tracetui.analysis.comparing.sides.traits import traits
@@ -110,7 +111,8 @@ def statement(a: Side, b: Side, ops: Table | None = None) -> tuple[str, ...]:
     rows = list((ops or op_changes(a, b)).rows())
     if others := unrelated_programs(a, b, rows):
         return (others, *doubts, *separate_times(a, b, totals), *last)
-    first = [*doubts, *verdict_sentences(a, b, totals)]
+    verdicts = list(verdict_sentences(a, b, totals))
+    first = [*doubts, *verdicts[:1], *unprofiled_sentences(a, b), *verdicts[1:]]
     why = _why(a, b, rows, totals) if a.part_kind == b.part_kind else names_alone(a, b, rows)
     room = max(MAX_SENTENCES - len(first) - len(last), 1)
     return (*first, *list(why)[:room], *last)
@@ -129,7 +131,7 @@ def opening(a: Side, b: Side, names: tuple[str, str]) -> tuple[str, ...]:
         return (*mixed_sentences(a, b, names), *doubts)
     if others := unrelated_programs(a, b, list(op_changes(a, b).rows()), names):
         return (others, *doubts)
-    return (*doubts, *verdict_sentences(a, b, paired(a, b), names)[:1])
+    return (*doubts, *verdict_sentences(a, b, paired(a, b), names)[:1], *unprofiled_sentences(a, b))
 
 
 def _why(a: Side, b: Side, rows: Sequence[dict[str, Any]], totals: TotalsByName) -> Iterator[str]:

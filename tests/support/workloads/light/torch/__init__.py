@@ -58,6 +58,10 @@ def manual_seed(seed: int) -> None:
     """Nothing is random here."""
 
 
+def set_num_threads(count: int) -> None:
+    """Set how many threads are used: there is only one."""
+
+
 def get_num_threads() -> int:
     """One."""
     return 1

@@ -1,0 +1,123 @@
+"""What workloads promise of their traces: checked, asked as questions before the answer is seen, and explained.
+
+The command line and the screen show the same lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tracetui.analysis.expectation_metrics import Expectation
+from tracetui.analysis.expectations import contrasts, expectations
+from tracetui.analysis.kernel_names import short_kernel
+
+if TYPE_CHECKING:
+    from tracetui.model.table import Cell, Table
+    from tracetui.model.trace import Trace
+    from workloads.api import Contrast, Expect, Workload
+
+NEEDS_GPU = "needs a GPU"
+ABSENT = "–"
+MAX_QUESTIONS = 2
+"""Maximum number of questions before a trace is opened."""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The expectations that were checked, and those that could not be."""
+
+    trace: Trace
+    table: Table
+    """The table of `analysis.expectations`."""
+    skipped: Sequence[tuple[str, str]] = ()
+    """Expectations that apply to another device, each with the reason."""
+    asks: Sequence[str] = ()
+    """The question of each line; empty where nobody is asked."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether every expectation that was checked holds."""
+        return all(row["holds"] for row in self.table.rows())
+
+    @property
+    def questions(self) -> dict[int, str]:
+        """The first questions by line number."""
+        asked = {line: question for line, question in enumerate(self.asks) if question}
+        first = {question: line for line, question in reversed(asked.items())}
+        kept = sorted(first.values())[:MAX_QUESTIONS]
+        return {line: asked[line] for line in kept}
+
+
+def verify(workload: Workload, metadata: Mapping[str, Any], trace: Trace) -> Verification:
+    """Check the expectations of a workload that apply to a recording, given its metadata.
+
+    Raises: Unanswerable for a metric that does not exist.
+    """
+    wanted = [each for each in workload.expects if each.applies(metadata)]
+    skipped = [(each.text, NEEDS_GPU) for each in workload.expects if each not in wanted and _on_gpu(each, metadata)]
+    plain = [Expectation(each.text, each.metric, each.want, each.of, each.why) for each in wanted]
+    table = expectations(trace, plain, str(metadata.get("label", "")))
+    return Verification(trace, table, skipped, [each.asks for each in wanted])
+
+
+def contrasts_of(
+    workload: Workload, metadata_a: Mapping[str, Any], metadata_b: Mapping[str, Any]
+) -> Sequence[Contrast]:
+    """The contrasts of a workload that apply to two recorded variants, A before B."""
+    names = (metadata_a.get("variant"), metadata_b.get("variant"))
+    return [
+        each
+        for each in workload.contrasts
+        if (each.a, each.b) == names and each.applies(metadata_a) and each.applies(metadata_b)
+    ]
+
+
+def verify_pair(
+    expected: Sequence[Contrast],
+    traces: tuple[Trace, Trace],
+    labels: tuple[str, str],
+) -> Verification:
+    """Check contrasts of two traces.
+
+    Raises: Unanswerable for a metric that does not exist.
+    """
+    plain = [Expectation(each.text, each.metric, each.want, each.of, each.why) for each in expected]
+    return Verification(traces[0], contrasts(*traces, plain, *labels))
+
+
+def answer_rows(verification: Verification, guesses: Mapping[int, str]) -> list[tuple[str, ...]]:
+    """A heading, then a row per line: its number, the expectation, guess, expected and found, and the explanation."""
+    cells: list[tuple[str, ...]] = [("", "", "guess", "expected", "found", "")]
+    for line, row in enumerate(verification.table.rows()):
+        explanation = str(row["why"] or "") if row["holds"] else "not as expected"
+        guess = guesses.get(line, ABSENT)
+        cells.append((str(line + 1), str(row["expectation"]), guess, str(row["wanted"]), found_text(row), explanation))
+    return cells
+
+
+def found_text(row: Mapping[str, Cell]) -> str:
+    """The found value as text; names of kernels are shortened."""
+    text = row["found"]
+    if text is None:
+        return ABSENT
+    return short_kernel(str(text)) if row["metric"] == "kernel_named" else str(text)
+
+
+def recording_metadata(trace: Trace) -> Mapping[str, Any]:
+    """What the recorder wrote into a trace about itself; empty for a trace of another origin."""
+    value: Any = trace.metadata.get("tracetui")
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _on_gpu(expect: Expect, metadata: Mapping[str, Any]) -> bool:
+    """Whether a recording was on the CPU and the expectation would apply to it on a GPU."""
+    on_cpu = str(metadata.get("device")).startswith("cpu")
+    return on_cpu and expect.applies({**metadata, "device": "cuda:0"})
