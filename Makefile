@@ -1,5 +1,5 @@
 # Every target runs with the `python` of the active environment: pip install -e '.[dev]' first.
-PYTHON ?= python
+PYTHON ?= $(shell command -v python || echo python3)
 TEST ?= $(PYTHON) -m pytest
 
 .PHONY: scanner check format-check lint types layers test test-rest test-all nightly format bench bench-gpu findings gpu fuzz mutants audit \
@@ -50,7 +50,8 @@ findings:
 	$(PYTHON) -m tests.benchmarks.finding_labels $(LABELS)
 
 gpu:
-	$(PYTHON) -m tests.benchmarks.gpu_day
+	$(PYTHON) -m tests.benchmarks.gpu_day || test $$? -eq 1
+	$(PYTHON) -m tests.benchmarks.gpu_results .gpu_day --samples sample_traces
 
 # Ten minutes each: pip install -e '.[fuzz]' first.
 fuzz:

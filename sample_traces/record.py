@@ -135,12 +135,18 @@ def words_of(sample: Sample, device: str) -> list[str]:
 
 
 def device_name(about: Mapping[str, Any]) -> str:
-    """What a sample's name ends in: `cpu`, or the GPU in a word, for example `h200`."""
+    """What a sample's name ends in: `cpu`, or the GPU in a word: `h100` for `NVIDIA H100 80GB HBM3`, `rtx3090`."""
     gpu = about.get("gpu")
     if not gpu:
         return str(about["device"]).partition(":")[0]
-    words = re.split(r"[^a-z0-9-]+", str(gpu["name"]).casefold())
-    return "".join(word for word in words if word not in MAKERS).partition("-")[0] or "gpu"
+    name = ""
+    for word in re.split(r"[^a-z0-9]+", str(gpu["name"]).casefold()):
+        if word not in MAKERS:
+            name += word
+            if any(letter.isdigit() for letter in word):
+                # What follows is how much memory it has, and of which kind.
+                break
+    return name or "gpu"
 
 
 def without_private(value: Any) -> Any:

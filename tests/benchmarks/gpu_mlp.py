@@ -30,7 +30,9 @@ REPEATS = 50
 WARM_CALLS = 5
 FLUSHED = 1 << 30
 """Bytes that are written before each call: more than any L2 cache holds, and a quarter of a millisecond or more."""
-VARIANTS = ("eager", "compile", "max-autotune", "geglu", "gateup")
+AUTOTUNED = "max-autotune-no-cudagraphs"
+"""With CUDA graphs the input would be copied within the time."""
+VARIANTS = ("eager", "compile", AUTOTUNED, "packed", "geglu", "gateup")
 
 Forward = Callable[["torch.Tensor"], "torch.Tensor"]
 
@@ -65,6 +67,7 @@ def main() -> int:
     for dim in options.dims:
         for tokens in options.tokens:
             print_row(ceilings, tokens, dim, measured(tokens, dim, options.repeats))
+    print_geglu(options.repeats)
     return 0
 
 
@@ -111,11 +114,49 @@ def variant(name: str, context: Any, eager: Geglu, x: torch.Tensor) -> Forward:
 
     if name == "eager":
         return eager
-    if name in ("compile", "max-autotune"):
+    if name == "packed":
+        return torch.compile(packed(eager), dynamic=False)
+    if name in ("compile", AUTOTUNED):
         mode = "default" if name == "compile" else name
         compiled: Forward = torch.compile(eager.__call__, mode=mode, dynamic=False)
         return compiled
     return fused(context, name, eager, x)
+
+
+def packed(eager: Geglu) -> Forward:
+    """The usual practice: one product for gate and up together."""
+    import torch
+    from torch.nn import functional
+
+    weight = torch.cat([eager.gate.weight, eager.up.weight])
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        gate, up = functional.linear(x, weight).chunk(2, dim=-1)
+        down: torch.Tensor = eager.down(functional.gelu(gate, approximate="tanh") * up)
+        return down
+
+    return forward
+
+
+def print_geglu(repeats: int, tokens: int = 8192, hidden: int = 3072) -> None:
+    """The pointwise part alone: eager, compiled and the Triton kernel."""
+    import torch
+    from torch.nn import functional
+
+    from workloads.programs.kernels.geglu import geglu
+
+    gate, up = (torch.randn(tokens, hidden, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+
+    def eager() -> torch.Tensor:
+        return functional.gelu(gate, approximate="tanh") * up
+
+    ways = {"eager": eager, "compile": torch.compile(eager, dynamic=False), "geglu": lambda: geglu(gate, up)}
+    print(f"\nGeGLU alone, {tokens} x {hidden}, µs:\n")
+    print(f"| {' | '.join(ways)} |")
+    print(f"|{' ---: |' * len(ways)}")
+    with torch.no_grad():
+        times = [f"{median_seconds(way, repeats) * 1e6:,.1f}" for way in ways.values()]
+    print(f"| {' | '.join(times)} |", flush=True)
 
 
 def median_seconds(call: Callable[[], object], repeats: int) -> float:

@@ -30,6 +30,10 @@ class Recording:
     """As `--verify --json` prints them."""
     facts: Sequence[str]
     """Cells of the table of recordings: numbers per step, and the kernels of one step."""
+    unprofiled: dict[str, Any] | None = None
+    """The time of a step without the profiler, as the recording has it."""
+    is_gpu: bool = True
+    """Whether it was made on a GPU."""
 
     @property
     def holds(self) -> bool:
@@ -37,11 +41,9 @@ class Recording:
         return all(line["holds"] for line in self.lines)
 
 
-def recording(command: str, document: dict[str, Any]) -> Recording:
-    """The recording by what `tracetui run --verify --json` printed."""
-    return Recording(
-        command, machine(document["recording"]), document["verification"]["lines"], facts(document["path"])
-    )
+def recording(command: str, about: dict[str, Any], lines: Sequence[dict[str, Any]], path: str) -> Recording:
+    """The recording by what `tracetui run --verify --json` printed of it, and its trace."""
+    return Recording(command, machine(about), lines, facts(path), about.get("unprofiled"), bool(about.get("gpu")))
 
 
 def machine(about: dict[str, Any]) -> str:
@@ -84,15 +86,26 @@ def kernel_names(trace: Trace, step: int | None) -> str:
     return cell(", ".join(told)) or ABSENT
 
 
-def page(verified: Sequence[Recording], sampled: Sequence[str], measured: str, trouble: Sequence[str]) -> str:
-    """The whole page."""
-    day = datetime.now(UTC).strftime("%-d %B %Y")
+def page(
+    verified: Sequence[Recording],
+    sampled: Sequence[str],
+    measured: Sequence[tuple[str, str]],
+    trouble: Sequence[str],
+    kernels: str = "",
+    day: str = "",
+) -> str:
+    """The whole page; `measured` are headings with what was printed below them, `day` is today without one."""
+    day = day or datetime.now(UTC).strftime("%-d %B %Y")
     machines = sorted({cell(each.machine) for each in verified})
+    is_gpu = all(each.is_gpu for each in verified)
+    title = "# On a GPU" if is_gpu else "# A trial without a GPU: none of these numbers is one of a GPU"
     parts = [
-        "# On a GPU",
+        title,
         f"Measured on {day} by `make gpu`" + (f", on {'; '.join(machines)}." if machines else "."),
+        *([kernels] if kernels else []),
         *section("What the recordings show", [*promises(verified), "", *recordings(verified)] if verified else []),
-        *section("The fused MLP", measured.strip().splitlines()),
+        *section("Times without the profiler", unprofiled(verified)),
+        *(line for heading, text in measured for line in section(heading, text.strip().splitlines())),
         *section("Samples", [f"* `{name}`: {size}" for name, _, size in (line.partition(": ") for line in sampled)]),
         *section("What did not run", [f"* {cell(line)}" for line in trouble]),
     ]
@@ -123,6 +136,16 @@ def promises(verified: Sequence[Recording]) -> list[str]:
 def recordings(verified: Sequence[Recording]) -> list[str]:
     """A table of what ran in a step."""
     return table(["`tracetui run`", *FACTS], [[f"`{each.command}`", *each.facts] for each in verified])
+
+
+def unprofiled(verified: Sequence[Recording]) -> list[str]:
+    """A table of the times of a step without the profiler; nothing where none was measured."""
+    rows = [
+        [f"`{each.command}`", *(f"{each.unprofiled[key]:,.1f}" for key in ("median_us", "low_us", "high_us"))]
+        for each in verified
+        if each.unprofiled
+    ]
+    return table(["`tracetui run`", "median, µs", "from", "to"], rows) if rows else []
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:

@@ -65,6 +65,8 @@ def test_the_app_loads_rules_comparisons_and_panes_when_they_are_needed():
     said = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = set(said.stdout.split())
     assert {"tracetui.ui.trace.trace_view", "tracetui.analysis.panes"} <= loaded
-    late = ("analysis.findings.", "analysis.comparing.changes.", "analysis.checking.lists", "ui.compare.")
-    late += ("analysis.kernels", "analysis.serving.", "analysis.layers", "analysis.counter_table")
+    late = (
+        *("analysis.findings.", "analysis.comparing.changes.", "analysis.checking.lists", "ui.compare."),
+        *("analysis.kernels", "analysis.serving.", "analysis.layers", "analysis.counter_table"),
+    )
     assert [name for name in sorted(loaded) if name.removeprefix("tracetui.").startswith(late)] == []
