@@ -124,9 +124,11 @@ def summary_of(row: Entry) -> str:
 
 def _words(name: str, changes: Mapping[str, Any]) -> Iterator[str]:
     """The workload, and the options and parameters that differ."""
+    from workloads.recording.options import OPTIONS
+
     yield str(changes.get("workload", name))
     for key, value in changes.items():
-        if value is True:
+        if value is True and key in OPTIONS:
             yield f"--{key}"
         elif key != "workload" and value is not False:
             yield f"-p {key}={value}"
