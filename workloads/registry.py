@@ -32,6 +32,7 @@ BUILT_IN = {
     "split_stack": "workloads.programs.puzzlers:SPLIT_STACK",
     "combined": "workloads.programs.puzzlers:COMBINED",
     "train_step": "workloads.programs.train_step:WORKLOAD",
+    "decode": "workloads.programs.decode:WORKLOAD",
     "sync": "workloads.programs.sync:WORKLOAD",
     "graph_breaks": "workloads.programs.graph_breaks:WORKLOAD",
 }

@@ -13,7 +13,9 @@ import pytest
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli import run as run_command
 from tracetui.cli import variants
-from tracetui.cli.main import main
+from tracetui.cli.main import build_parser, main
+from tracetui.cli.run import request_of
+from tracetui.cli.workloads import variants_as_words
 from workloads import registry
 from workloads.api import Contrast
 from workloads.recording import launcher
@@ -398,3 +400,18 @@ def test_the_variants_of_a_workload_are_listed(capsys):
     [row] = json.loads(capsys.readouterr().out)
     assert row["variants"]["flash"] == "attention -p impl=sdpa -p backend=flash"
     assert row["variants"]["eager"] == "attention"
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_the_words_of_a_variant_ask_for_it(name):
+    parser = build_parser()
+    for variant, words in variants_as_words(name).items():
+        parsed, rest = parser.parse_known_args(["run", *words.split()])
+        parsed.parameters = rest
+        request = request_of(parsed)
+        options = {"compile": request.options.compile, "mode": request.options.mode, "cold": request.options.cold}
+        known = {"compile": False, "mode": "default", "cold": False, **variants_of(name)[variant]}
+        assert options == {key: known[key] for key in options}, variant
+        for key, value in variants_of(name)[variant].items():
+            if key in request.params:
+                assert request.params[key] == value, variant
