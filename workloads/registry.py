@@ -31,6 +31,10 @@ BUILT_IN = {
     "attention": "workloads.programs.attention:WORKLOAD",
     "split_stack": "workloads.programs.puzzlers:SPLIT_STACK",
     "combined": "workloads.programs.puzzlers:COMBINED",
+    "train_step": "workloads.programs.train_step:WORKLOAD",
+    "decode": "workloads.programs.decode:WORKLOAD",
+    "sync": "workloads.programs.sync:WORKLOAD",
+    "graph_breaks": "workloads.programs.graph_breaks:WORKLOAD",
 }
 """Name and object of each built-in workload, as in an entry point, so that this module imports none of them."""
 

@@ -203,7 +203,9 @@ def test_the_share_of_the_steps_counts_what_overlaps_once():
 def test_two_traces_are_told_apart_by_the_ratio_of_their_medians():
     wanted = [Expectation("x", "ops_per_step", (2.9, 3.1)), Expectation("y", "span_us", (0, 9))]
     few = make_trace([step(2, 0, 100), op("aten::mm", 10, 5)])
-    first, second = contrasts(training(), few, wanted, "fwd", "fwd").rows()
+    wanted.append(Expectation("z", "calls_per_step", 2, "aten::mm"))
+    first, second, third = contrasts(training(), few, wanted, "fwd", "fwd").rows()
+    assert (third["found"], third["holds"]) == ("2", True)
     assert (first["found"], first["holds"]) == ("3", True)
     assert (second["found"], second["holds"]) == (None, False), "one of them has no GPU"
 

@@ -13,7 +13,9 @@ import pytest
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli import run as run_command
 from tracetui.cli import variants
-from tracetui.cli.main import main
+from tracetui.cli.main import build_parser, main
+from tracetui.cli.run import request_of
+from tracetui.cli.workloads import variants_as_words
 from workloads import registry
 from workloads.api import Contrast
 from workloads.recording import launcher
@@ -72,11 +74,20 @@ def test_eager_and_compile_exist_for_everything(name):
     assert compiled.out == eager.out.replace("eager", "compile")
 
 
+SAME_AS_ANOTHER = {
+    ("attention", "naive"),
+    ("fused_mlp", "geglu"),
+    ("train_step", "foreach"),
+    ("sync", "each"),
+    ("graph_breaks", "whole"),
+}
+"""Variants that are what `eager` or `compile` is, under a name that says which."""
+
+
 @pytest.mark.parametrize("name", registry.BUILT_IN)
 def test_every_variant_of_a_workload_can_be_recorded_beside_the_others(name):
     words = list(variants_of(name))
-    # What another name says, too: eager attention is written out, the default of the fused block is its GeGLU.
-    words = [word for word in words if (name, word) not in {("attention", "naive"), ("fused_mlp", "geglu")}]
+    words = [word for word in words if (name, word) not in SAME_AS_ANOTHER]
     requests = planned(name, ",".join(words))
     assert [request.variant for request in requests] == words
     assert len({request.out for request in requests}) == len(words)
@@ -389,3 +400,18 @@ def test_the_variants_of_a_workload_are_listed(capsys):
     [row] = json.loads(capsys.readouterr().out)
     assert row["variants"]["flash"] == "attention -p impl=sdpa -p backend=flash"
     assert row["variants"]["eager"] == "attention"
+
+
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_the_words_of_a_variant_ask_for_it(name):
+    parser = build_parser()
+    for variant, words in variants_as_words(name).items():
+        parsed, rest = parser.parse_known_args(["run", *words.split()])
+        parsed.parameters = rest
+        request = request_of(parsed)
+        options = {"compile": request.options.compile, "mode": request.options.mode, "cold": request.options.cold}
+        known = {"compile": False, "mode": "default", "cold": False, **variants_of(name)[variant]}
+        assert options == {key: known[key] for key in options}, variant
+        for key, value in variants_of(name)[variant].items():
+            if key in request.params:
+                assert request.params[key] == value, variant

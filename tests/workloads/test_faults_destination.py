@@ -133,6 +133,7 @@ def test_an_older_trace_is_replaced_at_once_and_whole(tmp_path):
     ended = light(tmp_path, source, "--force", out="../out/x.json.gz").ended()
     assert ended.code == 0, ended
     assert len(json.loads(gzip.decompress(ended.files["x.json.gz"]))["traceEvents"]) > 15
+    assert "x.json.gz existed and is replaced." in ended.stderr
 
 
 def test_a_command_in_a_folder_that_is_gone(tmp_path):

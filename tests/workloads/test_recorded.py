@@ -46,6 +46,11 @@ def requests(folder):
         # In float32, which every processor multiplies by the same operators.
         wanted[impl] = ("attention", {"impl": impl, **ATTENTION}, {"dtype": "fp32"})
     wanted["flash"] = ("attention", {"impl": "sdpa", "backend": "flash", **ATTENTION}, {})
+    wanted["train_step"] = ("train_step", {"optimizer": "fused", "batch": 4, "width": 8, "zero_grad": "zeros"}, {})
+    wanted["loop"] = ("train_step", {"optimizer": "forloop", "batch": 4, "width": 8, "amp": True}, {})
+    wanted["decode"] = ("decode", {"heads": 2, "dim": 8, "cached": 4}, {})
+    wanted["sync"] = ("sync", {"size": 4}, {})
+    wanted["breaks"] = ("graph_breaks", {"size": 8, "breaks": 3}, {"compile": True, "backend": "aot_eager"})
     wanted["timed"] = ("matmul_add", {"size": 8}, {"time_seconds": 0.2, "threads": 1})
     wanted["anywhere"] = ("matmul_add", {"size": 8}, {"device": "auto"})
     return {
@@ -129,10 +134,11 @@ def test_the_backend_that_was_asked_for(recorded):
     assert ops["aten::_scaled_dot_product_flash_attention_for_cpu"] == 1
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*SMALL, "train_step", "loop", "sync", "decode", "breaks"])
 def test_what_is_expected_of_a_workload_is_in_its_trace(recorded, name):
     outcome = recorded[name].outcome
-    verified = verify(registry.find(name), outcome.metadata, load(str(outcome.path)))
+    workload = registry.find(str(outcome.metadata["workload"]))
+    verified = verify(workload, outcome.metadata, load(str(outcome.path)))
     assert verified.table.rows()
     assert [row for row in verified.table.rows() if not row["holds"]] == []
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -120,7 +120,7 @@ def _calls_per_step(trace: Trace, expected: Expectation, _: str) -> Observed:
     rows = op_rows(trace)
     called = rows[trace.slices.name[rows] == trace.names.find(expected.of)]
     found = _per_step(trace, called)
-    return found if len(called) == 0 else Observed(found.least, found.most, row=int(called[-1]))
+    return found if len(called) == 0 else replace(found, row=int(called[-1]))
 
 
 def _matching_ops_per_step(trace: Trace, expected: Expectation, _: str) -> Observed:

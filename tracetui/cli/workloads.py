@@ -124,9 +124,16 @@ def summary_of(row: Entry) -> str:
 
 def _words(name: str, changes: Mapping[str, Any]) -> Iterator[str]:
     """The workload, and the options and parameters that differ."""
-    yield str(changes.get("workload", name))
+    from workloads.recording.options import OPTIONS
+    from workloads.registry import find
+
+    workload = str(changes.get("workload", name))
+    own = {param.name for param in find(workload).params}
+    yield workload
     for key, value in changes.items():
-        if value is True:
-            yield f"--{key}"
-        elif key != "workload" and value is not False:
-            yield f"-p {key}={value}"
+        if key == "workload" or value is False:
+            continue
+        # Attention has a parameter with the name of an option.
+        is_option = key in OPTIONS and key not in own
+        flag = f"--{key.replace('_', '-')}"
+        yield (flag if value is True else f"{flag} {value}") if is_option else f"-p {key}={value}"
