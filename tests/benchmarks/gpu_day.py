@@ -18,14 +18,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.gpu_packing import pack
 from workloads import registry
+from workloads.recording.options import Options
 
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".gpu_day"
@@ -47,8 +48,6 @@ MORE = (
     "matmul_add --size 64 --cold --compile",
     "matmul_add --size 4096",
     "matmul_add --size 4096 --compile",
-    "fused_mlp --impl geglu",
-    "fused_mlp --impl gateup",
 )
 """What is recorded beside the variants that workloads name: the samples, and what the lessons speak of."""
 BENCH_SHAPES = ("--tokens", "2048", "8192", "--dims", "768", "4096")
@@ -246,8 +245,8 @@ def commands(only: Sequence[str] = ()) -> Iterator[str]:
         if only and name not in only:
             continue
         for words in [*_variants(name), *(words for words in MORE if words.split()[0] == name)]:
-            if words not in seen:
-                seen.add(words)
+            if name_of(words) not in seen:
+                seen.add(name_of(words))
                 yield words
 
 
@@ -255,13 +254,24 @@ def _variants(name: str) -> Iterator[str]:
     for _, changes in registry.built_in(name).variants:
         # A variant that is another workload is recorded as that.
         if "workload" not in changes:
-            words = [f"--{key}" if value is True else f"-p {key}={value}" for key, value in changes.items()]
+            own = {param.name for param in registry.built_in(name).params}
+            words = [_option(key, value, own) for key, value in changes.items()]
             yield " ".join([name, *words])
 
 
+def _option(key: str, value: object, own: Collection[str]) -> str:
+    """An option of every workload, or a parameter of this one, as the command takes it."""
+    is_option = key in {field.name for field in fields(Options)}
+    if is_option and key in own:
+        # Attention has a parameter with the name of an option.
+        return f"-p {key}={value}"
+    return f"--{key}" if value is True and is_option else f"--{key} {value}"
+
+
 def name_of(words: str) -> str:
-    """The name of a recording's files: `fused_mlp --impl geglu` is `fused_mlp_impl_geglu`."""
-    return "_".join("".join(each if each.isalnum() else " " for each in words).split())
+    """The name of a recording's files: `fused_mlp --impl geglu` is `fused_mlp_impl_geglu`, however that is written."""
+    spaced = words.replace(" -p ", " ")
+    return "_".join("".join(each if each.isalnum() else " " for each in spaced).split())
 
 
 def run_until(deadline: float, words: Sequence[str]) -> tuple[int | None, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -69,6 +70,13 @@ def test_every_variant_of_every_workload_is_understood():
         parsed, rest = parser.parse_known_args(["run", *words.split()])
         parsed.parameters = rest
         assert request_of(parsed).workload == words.split()[0]
+
+
+def test_every_sample_is_among_what_is_recorded():
+    known = {gpu_day.name_of(words) for words in gpu_day.commands()}
+    samples = runpy.run_path(str(ROOT / "sample_traces" / "record.py"))["SAMPLES"]
+    own = {sample.name for sample in samples if gpu_day.name_of(sample.words) not in known}
+    assert own == {"mlp_train"}, "a function of one's own is no workload"
 
 
 def test_what_teaches_most_is_recorded_first():
