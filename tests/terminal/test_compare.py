@@ -17,7 +17,7 @@ pytestmark = pytest.mark.full
 def test_two_traces(start, size):
     tmux = start(*size)
     tmux.command(sys.executable, "-m", "tracetui", str(EAGER), str(COMPILED))
-    screen = tmux.wait_for("378 → 336 ms", "- fused", "aten::gelu", "[2]", "[3]")
+    screen = tmux.wait_for("425 → 368 ms", "- fused", "aten::gelu", "[2]", "[4]")
     lines = screen.splitlines()
     first, second = (next(i for i, line in enumerate(lines) if line.startswith(f"  {side}  step")) for side in "AB")
     assert first < second < next(i for i, line in enumerate(lines) if "2 Ops" in line)
@@ -29,11 +29,11 @@ def test_two_traces(start, size):
     tmux.press("Escape")
     tmux.wait_for("main thread")
     tmux.press("X")
-    tmux.wait_for("+ new", "336 → 378 ms")
+    tmux.wait_for("+ new", "368 → 425 ms")
     tmux.press("g")
     tmux.wait_for("Summary" if size[0] > 100 else "Kernels")
     tmux.press("BSpace")
-    tmux.wait_for("336 → 378 ms")
+    tmux.wait_for("368 → 425 ms")
     tmux.press("q")
     assert tmux.exit_status() == 0
     assert "Traceback" not in tmux.screen()
