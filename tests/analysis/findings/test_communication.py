@@ -89,6 +89,27 @@ def test_a_process_group_names_the_form_of_parallelism(group, form):
     assert one(trace, "exposed-communication").title.startswith(f"Exposed communication, {form}all-reduce: ")
 
 
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [
+        # Beyond 5 µs each: 0, 2 and 55 µs.
+        (("a", "a", "a"), "; ~57.0 µs of 72.0 µs may be waiting or contention, by the shortest of equal ones"),
+        (("a", "a", "b"), "; ~2.0 µs of 12.0 µs may be waiting or contention"),
+        (("a", "b", "c"), ""),
+    ],
+)
+def test_a_rank_alone_says_how_much_of_equal_collectives_may_be_waiting(groups, said):
+    calls = [step(0, 0, 200_000), *(launch(10 * number, 5, number) for number in (1, 2, 3))]
+    times = (5_000, 7_000, 60_000)
+    work = [
+        kernel(NCCL, 1_000 + 10_000 * number, dur, COMM, correlation=number + 1, args=args)
+        for number, dur in enumerate(times)
+        for args in [{"In msg nelems": 64, "dtype": "Float", "Process Group Name": groups[number]}]
+    ]
+    evidence = one(make_trace([*calls, *work]), "exposed-communication").evidence
+    assert said in evidence if said else "may be waiting" not in evidence
+
+
 @pytest.mark.parametrize(("elements", "waits"), [((64, 64, 64, 64), True), ((64, 64, 64, 4096), False)])
 def test_collectives_of_one_size_that_take_different_times_wait_for_ranks(elements, waits):
     calls = [step(0, 0, 200_000), *(launch(10 * number, 5, number) for number in (1, 2, 3, 4))]

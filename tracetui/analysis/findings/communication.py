@@ -28,6 +28,8 @@ MIN_HIDDEN_SHARE = 0.1
 """Minimum share of the time with communication that computation hides, to be worth a note."""
 MAX_NAMED_KINDS = 3
 """Maximum kinds of collectives named in a sentence."""
+MIN_ESTIMATED_SHARE = 0.1
+"""Share of the time of equal collectives that must lie beyond the shortest of each for a word about it."""
 MIN_WAITING_CALLS = 4
 """Minimum collectives of one size whose times are compared."""
 MIN_WAITING_RATIO = 3
@@ -160,15 +162,19 @@ def _times(scope: Scope, count: int) -> str:
 
 
 def _waiting(trace: Trace, rows: Int64) -> str:
-    """How far the times of collectives of one size lie apart, which is waiting; empty where sizes are not recorded."""
+    """What the times of equal collectives tell of waiting; empty where sizes are not recorded.
+
+    A rank alone does not know who came when: what a collective takes beyond the shortest of the same group and size is
+    waiting or contention.
+    """
     rows = rows[:MAX_READ_COLLECTIVES]
-    numbers, types = trace.args_of(rows, ["In msg nelems", "dtype"])
+    numbers, types, groups_of = trace.args_of(rows, ["In msg nelems", "dtype", "Process Group Name"])
     known = np.array([isinstance(number, int) for number in numbers], bool)
     if not known.any():
         return ""
-    keys: dict[tuple[int, object, object], int] = {}
+    keys: dict[tuple[int, object, object, object], int] = {}
     names = trace.slices.name[rows].tolist()
-    given = zip(names, numbers, map(str, types), strict=True)
+    given = zip(names, numbers, map(str, types), map(str, groups_of), strict=True)
     member = np.array([keys.setdefault(key, len(keys)) for key in given], np.int64)
     groups = Groups(np.arange(len(keys)), member)
     dur = trace.slices.dur[rows]
@@ -176,10 +182,23 @@ def _waiting(trace: Trace, rows: Int64) -> str:
     np.maximum.at(most, member, dur)
     uneven = (groups.calls >= MIN_WAITING_CALLS) & (most >= MIN_WAITING_RATIO * np.maximum(usual, 1))
     uneven[member[~known]] = False
+    estimate = _estimated_waiting(dur[known], member[known], len(keys))
     if not uneven.any():
-        return ""
+        return estimate
     worst = int(np.flatnonzero(uneven)[np.argmax(groups.sum(dur)[uneven])])
     return (
         f"; of one size {duration(usual[worst])} in the median and {duration(int(most[worst]))} at most, "
-        "so ranks wait for each other"
+        f"so ranks wait for each other{estimate}"
     )
+
+
+def _estimated_waiting(dur: Int64, member: Int64, kinds: int) -> str:
+    """How much of the time of collectives of a kind that there are several of may be waiting, as a clause."""
+    least = np.full(kinds, np.iinfo(np.int64).max)
+    np.minimum.at(least, member, dur)
+    several = np.bincount(member, minlength=kinds)[member] > 1
+    told = int(dur[several].sum())
+    beyond = told - int(least[member[several]].sum())
+    if beyond < MIN_ESTIMATED_SHARE * told or not beyond:
+        return ""
+    return f"; ~{duration(beyond)} of {duration(told)} may be waiting or contention, by the shortest of equal ones"
