@@ -18,6 +18,7 @@ from tracetui.analysis.findings.scope import Scope, longest
 from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.ranks.bandwidth import beyond_shortest
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import counted, duration
 from tracetui.model.trace import Kind, Trace
@@ -182,7 +183,7 @@ def _waiting(trace: Trace, rows: Int64) -> str:
     np.maximum.at(most, member, dur)
     uneven = (groups.calls >= MIN_WAITING_CALLS) & (most >= MIN_WAITING_RATIO * np.maximum(usual, 1))
     uneven[member[~known]] = False
-    estimate = _estimated_waiting(dur[known], member[known], len(keys))
+    estimate = _estimated_waiting(dur[known], member[known])
     if not uneven.any():
         return estimate
     worst = int(np.flatnonzero(uneven)[np.argmax(groups.sum(dur)[uneven])])
@@ -192,13 +193,9 @@ def _waiting(trace: Trace, rows: Int64) -> str:
     )
 
 
-def _estimated_waiting(dur: Int64, member: Int64, kinds: int) -> str:
+def _estimated_waiting(dur: Int64, member: Int64) -> str:
     """How much of the time of collectives of a kind that there are several of may be waiting, as a clause."""
-    least = np.full(kinds, np.iinfo(np.int64).max)
-    np.minimum.at(least, member, dur)
-    several = np.bincount(member, minlength=kinds)[member] > 1
-    told = int(dur[several].sum())
-    beyond = told - int(least[member[several]].sum())
+    beyond, told = beyond_shortest(dur, member)
     if beyond < MIN_ESTIMATED_SHARE * told or not beyond:
         return ""
     return f"; ~{duration(beyond)} of {duration(told)} may be waiting or contention, by the shortest of equal ones"

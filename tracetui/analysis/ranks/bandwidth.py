@@ -53,12 +53,19 @@ def estimated_waiting(summary: RankSummary) -> tuple[int, int]:
     rows = np.flatnonzero(own.is_symmetric)
     if len(rows) == 0:
         return 0, 0
-    equal = combinations(own.group[rows], own.token[rows])
-    shortest = np.full(len(equal), np.iinfo(np.int64).max)
-    np.minimum.at(shortest, equal.member, own.dur[rows])
-    several = np.bincount(equal.member, minlength=len(equal))[equal.member] > 1
-    waiting = (own.dur[rows] - shortest[equal.member])[several]
-    return int(waiting.sum()), int(own.dur[rows][several].sum())
+    return beyond_shortest(own.dur[rows], combinations(own.group[rows], own.token[rows]).member)
+
+
+def beyond_shortest(dur: Int64, member: Int64) -> tuple[int, int]:
+    """Time in ns that collectives took beyond the shortest of their kind, and the time of those that tell.
+
+    `member` is the number of each one's kind; one that is alone of its kind tells nothing.
+    """
+    kinds = int(member.max(initial=-1)) + 1
+    shortest = np.full(kinds, np.iinfo(np.int64).max)
+    np.minimum.at(shortest, member, dur)
+    several = np.bincount(member, minlength=kinds)[member] > 1
+    return int((dur - shortest[member])[several].sum()), int(dur[several].sum())
 
 
 def usual_transfer(matches: Matches, waiting: Waiting) -> Int64:
