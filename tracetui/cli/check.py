@@ -150,15 +150,11 @@ def _ranks(options: argparse.Namespace) -> RankSet:
 
     Raises: UsageError for options that are those of one trace.
     """
-    from tracetui.cli.progress import CountProgress
-    from tracetui.rank_folder import open_rank_set
-    from tracetui.rank_reading.summaries import SummaryWork
+    from tracetui.cli.rank_sets import read_rank_folder
 
     if options.baseline is not None:
         raise UsageError("A set of ranks has no baseline: --baseline is for one trace.")
-    with CountProgress("ranks") as progress:
-        work = SummaryWork(uses_cache=opening(options).uses_cache)
-        return open_rank_set([options.trace], None, progress.update, work)
+    return read_rank_folder(options.trace, opening(options).uses_cache)
 
 
 def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) -> int:

@@ -13,6 +13,7 @@ from tracetui.errors import UsageError
 
 if TYPE_CHECKING:
     from tracetui.analysis.ranks.rank_set import RankSet
+    from tracetui.rank_folder import RankOptions
 
 MAX_RANK = 10**6
 """Numbers of ranks beyond this are a mistake."""
@@ -46,14 +47,27 @@ def read_rank_set(paths: Sequence[str], options: argparse.Namespace) -> RankSet:
 
     Raises: UsageError for a pattern or run that does not exist; TraceError where there is no rank.
     """
-    # These load numpy, which `--help` must not wait for.
-    from tracetui.rank_folder import RankOptions, open_rank_set
-    from tracetui.rank_reading.summaries import SummaryWork
+    # It loads numpy, which `--help` must not wait for.
+    from tracetui.rank_folder import RankOptions
 
     asked = RankOptions(options.rank_pattern, options.run_number)
-    work = SummaryWork(options.jobs, uses_cache=not options.no_cache)
+    return _read(paths, asked, options.jobs, not options.no_cache)
+
+
+def read_rank_folder(path: str, uses_cache: bool) -> RankSet:
+    """The largest set of ranks in a folder, for commands that are about one trace else.
+
+    Raises: TraceError where there is no rank.
+    """
+    return _read([path], None, None, uses_cache)
+
+
+def _read(paths: Sequence[str], asked: RankOptions | None, jobs: int | None, uses_cache: bool) -> RankSet:
+    from tracetui.rank_folder import open_rank_set
+    from tracetui.rank_reading.summaries import SummaryWork
+
     with CountProgress("ranks") as progress:
-        return open_rank_set(paths, asked, progress.update, work)
+        return open_rank_set(paths, asked, progress.update, SummaryWork(jobs, uses_cache=uses_cache))
 
 
 def rank_numbers(text: str) -> list[int]:

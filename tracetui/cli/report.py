@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_opening, add_output, completes_files, opening
-from tracetui.cli.progress import CountProgress
+from tracetui.cli.rank_sets import read_rank_folder
 from tracetui.cli.sides import named_pair, read_sides, split
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
@@ -78,17 +78,12 @@ def _of_ranks(options: argparse.Namespace) -> tuple[Report, bool]:
     """
     from tracetui import __version__
     from tracetui.drawing.report.rank_report import rank_report
-    from tracetui.rank_folder import open_rank_set
-    from tracetui.rank_reading.summaries import SummaryWork
 
     if len(options.traces) > 1:
         raise UsageError("A report on ranks is about one folder: `tracetui ranks` takes several.")
     if options.step is not None or opening(options)._replace(uses_cache=True) != AS_RECORDED:
         raise UsageError("--step, --steps-by, --device and --capture are about one trace, not about a folder of ranks.")
-    with CountProgress("ranks") as progress:
-        ranks = open_rank_set(
-            options.traces, None, progress.update, SummaryWork(uses_cache=opening(options).uses_cache)
-        )
+    ranks = read_rank_folder(options.traces[0], opening(options).uses_cache)
     return rank_report(ranks, __version__), not any(each.loss for each in ranks.summaries)
 
 
