@@ -18,15 +18,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.gpu_packing import pack
+from tracetui.cli.workloads import variants_as_words
 from workloads import registry
-from workloads.recording.options import Options
 
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".gpu_day"
@@ -251,21 +251,9 @@ def commands(only: Sequence[str] = ()) -> Iterator[str]:
 
 
 def _variants(name: str) -> Iterator[str]:
-    for _, changes in registry.built_in(name).variants:
-        # A variant that is another workload is recorded as that.
-        if "workload" not in changes:
-            own = {param.name for param in registry.built_in(name).params}
-            words = [_option(key, value, own) for key, value in changes.items()]
-            yield " ".join([name, *words])
-
-
-def _option(key: str, value: object, own: Collection[str]) -> str:
-    """An option of every workload, or a parameter of this one, as the command takes it."""
-    is_option = key in {field.name for field in fields(Options)}
-    if is_option and key in own:
-        # Attention has a parameter with the name of an option.
-        return f"-p {key}={value}"
-    return f"--{key}" if value is True and is_option else f"--{key} {value}"
+    """Its variants; one that is another workload is recorded as that."""
+    words = variants_as_words(name)
+    yield from (words[variant] for variant, changes in registry.built_in(name).variants if "workload" not in changes)
 
 
 def name_of(words: str) -> str:
