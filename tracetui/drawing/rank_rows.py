@@ -44,21 +44,24 @@ def readable_ranks(table: Table, cells: int) -> Table:
     return replace(table, columns=tuple(_marked(table, column) for column in columns))
 
 
-def _busy(table: Table, cells: int) -> Column:
+def bar_parts(table: Table) -> tuple[list[tuple[float, float, float]], float]:
+    """Busy, exposed transfer and exposed waiting of each rank, and the longest run, in microseconds."""
     busy, exposed, waiting, idle = (
         np.nan_to_num(table[name].values.astype(np.float64))
         for name in ("busy_us", "exposed_comm_us", "exposed_wait_us", "idle_us")
     )
     whole = float((busy + exposed + idle).max(initial=0))
-    words = [duration(1000 * each) for each in busy.tolist()]
+    return list(zip(busy.tolist(), (exposed - waiting).tolist(), waiting.tolist(), strict=True)), whole
+
+
+def _busy(table: Table, cells: int) -> Column:
+    parts, whole = bar_parts(table)
+    words = [duration(1000 * busy) for busy, _, _ in parts]
     width = max(map(len, words), default=0)
     spec = replace(table["busy_us"].spec, width=width + 1 + cells, unit="")
     return texts(
         spec,
-        [
-            f"{word:>{width}} {bar((one, all_ - wait, wait), whole, cells)}"
-            for word, one, all_, wait in zip(words, busy.tolist(), exposed.tolist(), waiting.tolist(), strict=True)
-        ],
+        [f"{word:>{width}} {bar(each, whole, cells)}" for word, each in zip(words, parts, strict=True)],
     )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tracetui.analysis.ranks.rank_set import RankSet
 from tracetui.analysis.ranks.rank_tables import TABLES
 from tracetui.analysis.ranks.sentences import headline, late_words, remarks, title
+from tracetui.drawing.rank_rows import bar_parts
 from tracetui.drawing.report.section import Report, Section, Tile
 from tracetui.drawing.report.words import text
 from tracetui.drawing.text.rank_text import pane_name
@@ -81,18 +80,11 @@ def _remarks(ranks: RankSet) -> Section | None:
 def _time(ranks: RankSet) -> Section | None:
     """The time of the run of each rank as a bar."""
     table = TABLES["ranks"](ranks)
-    parts = np.nan_to_num([table[name].values for name in ("busy_us", "exposed_comm_us", "exposed_wait_us", "idle_us")])
-    busy, exposed, waiting, idle = (np.asarray(part, np.float64) for part in parts)
-    whole = float((busy + exposed + idle).max(initial=0))
+    parts, whole = bar_parts(table)
     if len(ranks) < 2 or whole <= 0:
         return None
     shown = min(len(table), MAX_BARS)
-    rows = [
-        _bar(
-            index, str(table["rank"].cell(index)), (busy[index], exposed[index] - waiting[index], waiting[index]), whole
-        )
-        for index in range(shown)
-    ]
+    rows = [_bar(index, str(table["rank"].cell(index)), parts[index], whole) for index in range(shown)]
     figure = (
         f'<figure class="ranks"><svg viewBox="0 0 {WIDTH} {ROW * shown}" role="img" '
         f'aria-label="Time of the run of each rank">{"".join(rows)}</svg>{_legend()}</figure>'
