@@ -113,13 +113,18 @@ def record(sample: Sample, device: str, folder: Path) -> Path | None:
             print(f"{sample.name}: {'left out, ' if sample.needs_gpu else ''}{reason}", flush=True)
             return None
         path = Path(scratch, result.stdout.splitlines()[0])
-        trace = without_private(json.loads(gzip.decompress(path.read_bytes())))
-        kept = folder / f"{sample.name}_{device_name(trace['tracetui'])}.json.gz"
-        # No time in the gzip header: the same trace gives the same bytes.
-        kept.write_bytes(gzip.compress(json.dumps(trace, separators=(",", ":")).encode(), mtime=0))
-        table = path.with_name(path.name.replace(".json.gz", ".txt"))
-        shutil.copyfile(table, kept.with_name(kept.name.replace(".json.gz", ".txt")))
-        return kept
+        return keep(sample, path, folder)
+
+
+def keep(sample: Sample, path: Path, folder: Path) -> Path:
+    """Put a recording, without what is private in it, and the table beside it into a folder; the path of the trace."""
+    trace = without_private(json.loads(gzip.decompress(path.read_bytes())))
+    kept = folder / f"{sample.name}_{device_name(trace['tracetui'])}.json.gz"
+    # No time in the gzip header: the same trace gives the same bytes.
+    kept.write_bytes(gzip.compress(json.dumps(trace, separators=(",", ":")).encode(), mtime=0))
+    table = path.with_name(path.name.replace(".json.gz", ".txt"))
+    shutil.copyfile(table, kept.with_name(kept.name.replace(".json.gz", ".txt")))
+    return kept
 
 
 def environment() -> dict[str, str]:

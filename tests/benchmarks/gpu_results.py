@@ -8,7 +8,6 @@ machine, with torch's own table beside each. What was made without a GPU becomes
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import runpy
 import shutil
@@ -108,15 +107,10 @@ def copy_samples(scratch: Path, outcomes: Mapping[str, dict[str, Any]], folder: 
     said = []
     for sample in maker["SAMPLES"]:
         name = name_of(sample.words)
-        trace, table = scratch / f"{name}.json.gz", scratch / f"{name}.txt"
+        trace = scratch / f"{name}.json.gz"
         if not outcomes.get(name, {}).get("holds") or not trace.exists() or trace.stat().st_size > MAX_SAMPLE_BYTES:
             continue
-        document = maker["without_private"](json.loads(gzip.decompress(trace.read_bytes())))
-        stem = f"{sample.name}_{maker['device_name'](document['tracetui'])}"
-        kept = folder / f"{stem}.json.gz"
-        kept.write_bytes(gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0))
-        if table.exists():
-            shutil.copyfile(table, folder / f"{stem}.txt")
+        kept = maker["keep"](sample, trace, folder)
         said.append(f"{kept.name}: {kept.stat().st_size / 1000:.1f} kB")
     return said
 
