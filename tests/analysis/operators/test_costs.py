@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support.build import Event, make_trace, op
+from tracetui.analysis.operators.costs import costs, is_overlapped, self_cpu_sum
 from tracetui.analysis.panes import PANES
 from tracetui.model.table import Cell
 from tracetui.model.trace import Kind, LaneKind, Trace
@@ -47,3 +48,13 @@ def test_a_name_that_torch_drops_is_no_row_when_it_never_ended() -> None:
 def test_what_never_ended_and_began_after_the_recording_took_no_time() -> None:
     trace = make_trace([op("outer", 0, 1_000), op("late", 2_500, 9_000, args=OPEN), CAPTURE])
     assert rows(trace)["late"]["cpu_total_us"] == 0.0
+
+
+def test_the_sum_of_self_times_is_that_of_all_costs() -> None:
+    repeated = [op("outer", 0, 1_000), op("same", 100, 500), op("same", 150, 300), op("inner", 200, 100)]
+    overlapping = [op("outer", 0, 100), op("a", 10, 80), op("b", 15, 80)]
+    lone = [op("same", 0, 100), op("same", 0, 90), op("x", 0, 60), op("y", 20, 60)]
+    for slices in (repeated, overlapping, lone, [*repeated, CAPTURE]):
+        trace = make_trace(slices)
+        own = costs(trace).self_cpu
+        assert self_cpu_sum(make_trace(slices)) == (own.sum(), is_overlapped(own).any())

@@ -12,7 +12,7 @@ from tracetui.analysis.idle.unrecorded import unrecorded_holes
 from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.replays import replays
-from tracetui.analysis.operators.costs import costs, is_overlapped
+from tracetui.analysis.operators.costs import costs, counted_rows, is_overlapped, self_cpu_sum
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import duration, percent
 from tracetui.model.trace import Kind, Trace
@@ -171,12 +171,13 @@ def own_flush(trace: Trace) -> Doubt | None:
 
 def overlapping_callees(trace: Trace) -> Doubt | None:
     """Operators, annotations and calls whose direct callees overlap and took longer together than they did."""
-    cost = costs(trace)
-    if len(cost.row) == 0:
+    if len(counted_rows(trace)) == 0:
         return None
-    bad = np.flatnonzero(is_overlapped(cost.self_cpu))
-    if len(bad) == 0:
+    # The costs of all slices are worked out for those alone that have such callees.
+    if not self_cpu_sum(trace).is_overlapped:
         return Doubt(0)
+    cost = costs(trace)
+    bad = np.flatnonzero(is_overlapped(cost.self_cpu))
     worst = int(bad[np.argmin(cost.self_cpu[bad])])
     row = int(cost.row[worst])
     words = f"{duration(-int(cost.self_cpu[worst]))} more than {trace.name_of(row)} itself"

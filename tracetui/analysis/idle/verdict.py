@@ -28,7 +28,7 @@ from tracetui.analysis.linking.complete_steps import averaged_steps
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import chosen, step_index, time_within, within
 from tracetui.analysis.linking.steps import steps
-from tracetui.analysis.operators.costs import costs, costs_within, is_overlapped
+from tracetui.analysis.operators.costs import costs, costs_within, is_overlapped, self_cpu_sum
 from tracetui.analysis.work.roofline import bound_share
 from tracetui.model.intervals import Int64
 from tracetui.model.quantities import duration, rounded_percent
@@ -67,13 +67,16 @@ class TorchTotals:
 def totals(trace: Trace, step: Part | None = None) -> TorchTotals:
     """The sums over the trace or the step with a number, of a range of time those of the time within it."""
     work = within(trace, links(trace).gpu, step)
+    device = int(time_within(trace, work, step).sum())
+    if step is None:
+        cpu = self_cpu_sum(trace)
+        return TorchTotals(cpu.total, device, cpu.is_overlapped)
     if isinstance(step, TimeRange):
         own = costs_within(trace, step).self_cpu
     else:
         cost = costs(trace)
-        held = np.isin(cost.row, within(trace, cost.row, step), assume_unique=True) if step is not None else slice(None)
-        own = cost.self_cpu[held]
-    return TorchTotals(int(own.sum()), int(time_within(trace, work, step).sum()), bool(is_overlapped(own).any()))
+        own = cost.self_cpu[np.isin(cost.row, within(trace, cost.row, step), assume_unique=True)]
+    return TorchTotals(int(own.sum()), device, bool(is_overlapped(own).any()))
 
 
 BUSY, STARVED = 10.0, 25.0

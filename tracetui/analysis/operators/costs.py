@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -82,14 +83,14 @@ def threads(trace: Trace, rows: Int64, named: Int64) -> Int64:
     slices = trace.slices
     lane = slices.lane[rows].astype(np.int64)
     kind = slices.kind[rows]
-    op = named[rows]
     homes = _stopping_lanes(trace)
-    strays = (kind == Kind.OVERHEAD) | ((kind == Kind.RUNTIME) & (op < 0))
-    home = homes[lane]
-    result = np.where(strays & (home >= 0), home, lane)
-    claimed = (kind == Kind.RUNTIME) & (op >= 0)
-    result[claimed] = slices.lane[op[claimed]]
-    return result
+    calls = np.flatnonzero(kind == Kind.RUNTIME)
+    op = named[rows[calls]]
+    strays = np.concatenate([calls[op < 0], np.flatnonzero(kind == Kind.OVERHEAD)])
+    home = homes[lane[strays]]
+    lane[strays[home >= 0]] = home[home >= 0]
+    lane[calls[op >= 0]] = slices.lane[op[op >= 0]]
+    return lane
 
 
 def _stopping_lanes(trace: Trace) -> Int64:
@@ -133,8 +134,6 @@ _KINDS = (Kind.CPU_OP, Kind.ANNOTATION, Kind.RUNTIME, Kind.OVERHEAD)
 _ON_DEVICE = (*GPU_WORK, Kind.GPU_ANNOTATION, Kind.SYNC)
 _NAMED = (Kind.CPU_OP, Kind.ANNOTATION)
 """Kinds that an `External id` may name."""
-_FEW_ROWS = 2_000
-"""Maximum rows that are inserted one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,19 +171,16 @@ class Costs:
         """The slices of both in order of their rows, which ascend in either; they share their texts."""
         index = np.searchsorted(self.row, other.row) + np.arange(len(other.row))
         total = len(self.row) + len(other.row)
-        is_old = np.ones(total if len(index) > _FEW_ROWS else 0, bool)
-        is_old[index[: len(is_old)]] = False
-        bounds = list(zip([0, *(index + 1).tolist()], [*index.tolist(), total], strict=True))
+        # Where each entry comes from: as many before it as were inserted up to there. Masks take five times as long.
+        source = np.zeros(total, np.int32)
+        source[index] = 1
+        np.cumsum(source, out=source)
+        np.subtract(np.arange(total, dtype=np.int32), source, out=source)
+        source[index] = 0
 
         def both(mine: Int64, new: Int64) -> Int64:
-            column = np.empty(total, np.int64)
+            column: Int64 = mine[source] if len(mine) else np.empty(total, np.int64)
             column[index] = new
-            if len(is_old):
-                column[is_old] = mine
-                return column
-            # What lies between a few rows is copied as it stands.
-            for skipped, (head, tail) in enumerate(bounds):
-                column[head:tail] = mine[head - skipped : tail - skipped]
             return column
 
         columns = (both(mine, new) for mine, new in zip(self._times, other._times, strict=True))
@@ -280,6 +276,32 @@ def self_times(trace: Trace, part: Part | None = None) -> Int64:
         return self_time
 
     return make() if isinstance(part, TimeRange) else trace.remember("self times", make)
+
+
+class SelfCpuSum(NamedTuple):
+    """The self CPU times of all slices together."""
+
+    total: int
+    """In ns."""
+    is_overlapped: bool
+    """Whether some of them are below 0 and measure nothing."""
+
+
+def self_cpu_sum(trace: Trace) -> SelfCpuSum:
+    """Sum of the self CPU times of all slices, which takes a quarter of the time that `costs` does.
+
+    Names that repeat do not change the sum: what one loses, the other gains.
+    """
+
+    def make() -> SelfCpuSum:
+        rows = _synchronous(trace, counted_rows(trace))
+        parent = _tree(trace, rows, threads(trace, rows, named_ops(trace)))
+        own = _self_cpu(parent, trace.slices.dur[rows])
+        # Merged with the name that it repeats, a slice may be overlapped no more.
+        overlapped = bool(is_overlapped(own).any()) and bool(is_overlapped(costs(trace).self_cpu).any())
+        return SelfCpuSum(int(own.sum()), overlapped)
+
+    return trace.remember("sum of self times", make)
 
 
 def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None) -> Costs:
@@ -446,10 +468,11 @@ def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> t
     for torch replaces the list of the parent instead of adding to it.
     """
     every = np.arange(len(parent))
-    inner = np.flatnonzero((name == name[parent]) & (parent >= 0))
+    inner = np.flatnonzero(name == name[parent])
+    inner = inner[parent[inner] >= 0]
     if len(inner) == 0:
         return every, parent, every
-    children = np.bincount(parent[parent >= 0], minlength=len(parent))
+    children = np.bincount(parent + 1, minlength=len(parent) + 1)[1:]
     inner = inner[children[parent[inner]] == 1]
     repeat = np.zeros(len(parent), bool)
     repeat[inner] = True
