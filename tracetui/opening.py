@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from tracetui.importers.load import LoadProgress
+    from tracetui.importers.load_progress import LoadProgress
     from tracetui.model.trace import Trace
 
 
@@ -53,13 +53,14 @@ def open_trace(
     from tracetui.analysis.devices.descriptions import with_device
     from tracetui.analysis.linking.step_sources import with_steps
     from tracetui.capture_files import with_captures
-    from tracetui.importers.load import load
 
     if options.uses_cache:
         from tracetui.trace_cache.kept_traces import add_results, read_trace
 
         trace = read_trace(path, progress, cancelled)
     else:
+        from tracetui.importers.load import load
+
         trace = load(path, progress, cancelled)
     if options.device is not None:
         trace = with_device(trace, options.device)

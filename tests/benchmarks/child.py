@@ -46,7 +46,8 @@ def load_with_tracetui(path: str) -> Figures:
     """Load, then join launches and find steps: what the first screen needs."""
     from tracetui.analysis.linking.links import links
     from tracetui.analysis.linking.steps import steps
-    from tracetui.importers.load import LoadProgress, load
+    from tracetui.importers.load import load
+    from tracetui.importers.load_progress import LoadProgress
 
     kept: list[Trace] = []
 

@@ -124,13 +124,12 @@ def test_the_statement_stands_on_top_of_the_tables(capsys, pair):
 def test_two_steps_of_one_trace_are_read_once(capsys, monkeypatch):
     read: list[str] = []
     from tracetui.importers.load import load
-    from tracetui.trace_cache import kept_traces
 
     def noted(path: str, *more):
         read.append(path)
         return load(path, *more)
 
-    monkeypatch.setattr(kept_traces, "load", noted)
+    monkeypatch.setattr("tracetui.trace_cache.kept_traces.read_file", noted)
     found = told(capsys, EAGER, "#3", "#4")
     assert read == [str(EAGER)]
     assert (found["a"]["scope"], found["b"]["scope"]) == ("3", "4")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tracetui.errors import NoEvents
-from tracetui.importers.load import LoadProgress, load
+from tracetui.importers.load import load
+from tracetui.importers.load_progress import LoadProgress
 from tracetui.model.table import NULL
 from tracetui.model.trace import NO_ID, Kind, LaneKind
 

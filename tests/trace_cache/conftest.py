@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.own_cache import own_cache
 from tracetui.importers.load import load
-from tracetui.trace_cache import kept_traces
 
 
 @pytest.fixture(autouse=True)
@@ -26,5 +25,5 @@ def read_again(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         paths.append(path)
         return load(path, *more)
 
-    monkeypatch.setattr(kept_traces, "load", counted)
+    monkeypatch.setattr("tracetui.trace_cache.kept_traces.read_file", counted)
     return paths

@@ -12,7 +12,7 @@ from tests.support.build import kernel, launch, make_trace, op, step
 from tests.support.waiting import PATIENCE, until
 from tracetui.analysis.linking.steps import steps
 from tracetui.errors import UsageError
-from tracetui.importers.load import LoadProgress
+from tracetui.importers.load_progress import LoadProgress
 from tracetui.model.trace import Trace
 from tracetui.opening import OpenOptions
 from tracetui.ui.app import TraceApp, run

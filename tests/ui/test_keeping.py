@@ -36,7 +36,7 @@ async def test_what_was_shown_is_kept_with_its_picture_and_shown_again(monkeypat
         view = app.screen.query_one(TraceView)
         shown = [str(strip) for strip in view.lanes.render_lines(view.lanes.size.region)]
         await until(pilot, lambda: bool(kept_entries()), "nothing is kept")
-    monkeypatch.setattr(kept_traces, "load", lambda *_: pytest.fail("it was read again"))
+    monkeypatch.setattr("tracetui.trace_cache.kept_traces.read_file", lambda *_: pytest.fail("it was read again"))
     again = TraceApp([TRACE])
     async with again.run_test(size=(120, 40)) as pilot:
         await opened(again, pilot)

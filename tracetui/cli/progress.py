@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from tracetui.importers.load import LoadProgress
+    from tracetui.importers.load_progress import LoadProgress
     from workloads.recording.launcher import Event
 
 DELAY = 0.3

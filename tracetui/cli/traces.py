@@ -57,7 +57,7 @@ def write_trace(
     Raises: UsageError, CannotWrite, and what `write` raises.
     """
     # These load numpy, which `--help` must not wait for.
-    from tracetui.importers.load import LoadProgress
+    from tracetui.importers.load_progress import LoadProgress
     from tracetui.writing.output import output
 
     with TraceProgress("standard output" if path == "-" else path) as progress:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
@@ -18,6 +18,7 @@ from tracetui.importers.columns import Collector
 from tracetui.importers.copy_names import with_directions
 from tracetui.importers.garbage import collector_off
 from tracetui.importers.layout import FileLayout
+from tracetui.importers.load_progress import LoadProgress
 from tracetui.importers.notes import no_events, note_layout
 from tracetui.importers.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.importers.scanner.block_scanner import block_scanner
@@ -27,19 +28,6 @@ from tracetui.importers.store import BlockLocation, Container, FileBlocks, Memor
 from tracetui.importers.top_keys import top_keys
 from tracetui.model.trace import Quality, Trace
 from tracetui.model.whole_numbers import MAX_TIME_NS, whole_number
-
-
-@dataclass(frozen=True, slots=True)
-class LoadProgress:
-    """How far a load has come."""
-
-    bytes_done: int
-    """Bytes taken from the disk or the pipe."""
-    bytes_total: int | None
-    """All there are, None for a pipe."""
-    events: int
-    stage: str
-    """`reading`, `pairing`, `sorting` or `nesting`; `opening` where it comes from the cache."""
 
 
 def load(

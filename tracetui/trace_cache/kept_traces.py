@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from tracetui.importers.garbage import collector_off
-from tracetui.importers.load import LoadProgress, load
+from tracetui.importers.load_progress import LoadProgress
 from tracetui.importers.oddities import Found, Oddity
 from tracetui.importers.store import Container, Store, StoreParts
 from tracetui.model.arguments import Arguments
@@ -100,17 +100,27 @@ def read_trace(
     """
     identity = identity_of(path) if is_wanted() and reading_version() else None
     if identity is None:
-        return load(path, progress, cancelled)
+        return read_file(path, progress, cancelled)
     with collector_off():
         trace = _kept_trace(path, identity)
     if trace is not None:
         if progress is not None:
             progress(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "opening"))
         return trace
-    trace = load(path, progress, cancelled)
+    trace = read_file(path, progress, cancelled)
     if not trace.quality.partial and _unpacked_bytes(trace) >= MIN_TRACE_BYTES and identity_of(path) == identity:
         _note(trace, identity)
     return trace
+
+
+def read_file(
+    path: str, progress: Callable[[LoadProgress], None] | None, cancelled: Callable[[], bool] | None
+) -> Trace:
+    """Read a trace from its file, as `load` does."""
+    # A trace from the cache does not wait for the import of what reads files.
+    from tracetui.importers.load import load
+
+    return load(path, progress, cancelled)
 
 
 def can_be_kept(trace: Trace) -> bool:

@@ -20,7 +20,8 @@ from tests.support.same_columns import both, needs_scanner, reading
 from tracetui.errors import NotFound
 from tracetui.importers import scan_ahead, source
 from tracetui.importers.chunks import ChunkReader
-from tracetui.importers.load import LoadProgress, load
+from tracetui.importers.load import load
+from tracetui.importers.load_progress import LoadProgress
 from tracetui.importers.scanner.scanner import Scanner
 from tracetui.importers.scanner.scanning_threads import scanning_threads
 from tracetui.importers.source import Source

@@ -8,7 +8,7 @@ from textual.message import Message
 
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import TracetuiError
-from tracetui.importers.load import LoadProgress
+from tracetui.importers.load_progress import LoadProgress
 from tracetui.model.trace import Trace
 from tracetui.opening import SideName
 

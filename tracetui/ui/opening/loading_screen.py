@@ -23,7 +23,7 @@ from tracetui.analysis.linking.graph_nodes import graph_nodes
 from tracetui.analysis.linking.links import links
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.errors import NotFound, TracetuiError
-from tracetui.importers.load import LoadProgress
+from tracetui.importers.load_progress import LoadProgress
 from tracetui.model.quantities import count, size
 from tracetui.opening import AS_RECORDED, OpenOptions, open_trace
 from tracetui.safe_text import clean
