@@ -28,6 +28,7 @@ from tracetui.errors import NotATrace, NotFound, TraceError, UsageError
 from tracetui.importers.load import load
 from tracetui.model.graph_recording import GraphRecording, GraphScopes
 from tracetui.model.trace import Trace
+from tracetui.urls import is_url
 
 FOLDER = "capture_traces"
 """Name of the folder beside a trace."""
@@ -127,7 +128,7 @@ def _with_found(trace: Trace, cancelled: Callable[[], bool] | None) -> Trace:
 
 def beside(trace: Trace) -> list[Path]:
     """The files with captures in the folder beside a trace, those of another rank left out."""
-    if trace.path is None:
+    if trace.path is None or is_url(trace.path):
         return []
     folder = Path(trace.path).resolve().parent / FOLDER
     rank = _rank(trace)
@@ -135,6 +136,8 @@ def beside(trace: Trace) -> list[Path]:
 
 
 def _files_of(name: str) -> list[Path]:
+    if is_url(name):
+        raise UsageError(f"{name} is a URL: --capture takes files and folders of this machine.")
     path = Path(name)
     if not path.is_dir():
         return [path]
@@ -177,7 +180,7 @@ def names_near(trace: Trace) -> list[Path]:
 
     None where the rank is not known and there are files of several.
     """
-    if trace.path is None:
+    if trace.path is None or is_url(trace.path):
         return []
     rank, folder = _rank(trace), Path(trace.path).resolve().parent
     for place in (folder, folder.parent):
@@ -260,7 +263,7 @@ def _ordered(trace: Trace, files: list[Path], batches: dict[str, int]) -> list[P
 
 def _batches(trace: Trace) -> dict[str, int]:
     """Batch sizes by file name, from the file with details in the folder beside the trace; nothing where it is odd."""
-    if trace.path is None:
+    if trace.path is None or is_url(trace.path):
         return {}
     folder = Path(trace.path).resolve().parent
     for path in (folder / FOLDER / DETAILS, folder / DETAILS):

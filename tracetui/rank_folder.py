@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tracetui.errors import NotFound, TraceError, UsageError
+from tracetui.remote_files import each_result, is_pattern, is_remote_folder, matching_urls, walk_remote
+from tracetui.urls import is_url, url_name
 
 if TYPE_CHECKING:
     from tracetui.analysis.ranks.rank_runs import LeftOut, RankFile, RankRun, RankRuns
@@ -27,8 +29,14 @@ NOT_READ = "not read: reading was stopped"
 """Why a file is left out that the user did not wait for."""
 MIN_SHARE_OF_RANKS = 0.5
 """Minimum share of the traces of a folder that are ranks of a run, for the folder to be a set of ranks."""
+MAX_SEARCHED_ENTRIES = 200_000
+"""Maximum files and folders below a folder that are looked at for traces."""
+MAX_CANDIDATES = 20_000
+"""Maximum files below a folder whose beginning is read."""
 SUFFIXES = (".json", ".json.gz", ".json.zst")
 """Endings of files that may be traces of ranks."""
+FILE_SUFFIXES = (*SUFFIXES, ".gz", ".zst", ".zip", ".pftrace", ".perfetto-trace")
+"""Endings of names that folders do not have."""
 
 
 class RankOptions(NamedTuple):
@@ -60,20 +68,63 @@ def rank_candidates(paths: Sequence[str]) -> list[str]:
     found: dict[str, str] = {}
     for path in paths:
         for each in _expanded(path):
-            found.setdefault(os.path.realpath(each), each)
+            found.setdefault(each if is_url(each) else os.path.realpath(each), each)
     return sorted(found.values())
 
 
+def is_folder(path: str) -> bool:
+    """Whether a path or a URL is that of a folder.
+
+    Raises: NotFound for a URL that cannot be asked.
+    """
+    if not is_url(path):
+        return os.path.isdir(path)
+    # A name with the ending of a trace spares the question.
+    return not url_name(path.partition("#")[0]).endswith(FILE_SUFFIXES) and is_remote_folder(path)
+
+
 def _expanded(path: str) -> list[str]:
+    if is_url(path):
+        return _expanded_url(path)
     if os.path.isdir(path):
-        below = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
-        return [each for each in below if each.endswith(SUFFIXES)]
+        return _files_below(path)
     if os.path.lexists(path):
         return [path]
     matching = glob.glob(path, recursive=True)
     if not matching:
         raise NotFound(f"{path} is no folder, no file and no pattern that matches one.")
     return [each for part in matching for each in _expanded(part)]
+
+
+def _expanded_url(url: str) -> list[str]:
+    if is_pattern(url):
+        matching = matching_urls(url)
+        if not matching:
+            raise NotFound(f"{url} is a pattern that matches nothing.")
+        return [each for each in matching if url_name(each).endswith(SUFFIXES)]
+    return _files_below(url) if is_folder(url) else [url]
+
+
+def _files_below(folder: str) -> list[str]:
+    """The files below a folder with the ending of a trace.
+
+    Raises: UsageError where these, or all that lies there, are too many for the folder of a run; NotFound.
+    """
+    found: list[str] = []
+    entries = 0
+    walk = walk_remote(folder) if is_url(folder) else os.walk(folder)
+    for where, folders, names in walk:
+        entries += len(folders) + len(names)
+        paths = (name if is_url(name) else os.path.join(where, name) for name in names if name.endswith(SUFFIXES))
+        # A pipe would be waited for.
+        found += [path for path in paths if is_url(path) or os.path.isfile(path)]
+        if entries > MAX_SEARCHED_ENTRIES or len(found) > MAX_CANDIDATES:
+            raise UsageError(
+                f"{folder} is too large to be searched: the search was ended after {entries:,} files and folders, of "
+                f"which {len(found):,} have the ending of a trace. Name a folder below it, or a pattern, "
+                f"such as '{folder.rstrip('/')}/run/rank*.json'."
+            )
+    return found
 
 
 def rank_runs_of(
@@ -91,13 +142,18 @@ def rank_runs_of(
     pattern = _compiled(options.pattern)
     headers: list[RankHeader] = []
     unread: list[LeftOut] = []
-    for path in rank_candidates(paths):
+    found = rank_candidates(paths)
+
+    def header_of(path: str) -> RankHeader | TraceError | None:
         try:
-            header = read_rank_header(path)
+            return read_rank_header(path)
         except TraceError as error:
-            unread.append(LeftOut(path, _unreadable(error)))
-            continue
-        if header is not None:
+            return error
+
+    for path, header in zip(found, each_result(header_of, found), strict=True):
+        if isinstance(header, TraceError):
+            unread.append(LeftOut(path, _unreadable(header)))
+        elif header is not None:
             headers.append(replace(header, path=path))
     # Behind the events of a compressed file may stand what its head does not say.
     open_ = [each.path for each in headers if each.rank is None and each.is_whole is None]
@@ -225,7 +281,7 @@ def open_rank_set(
 
 def _folder(paths: Sequence[str]) -> str:
     """The folder that was asked for, empty where it is none or several."""
-    return paths[0] if len(paths) == 1 and os.path.isdir(paths[0]) else ""
+    return paths[0] if len(paths) == 1 and is_folder(paths[0]) else ""
 
 
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:
@@ -241,9 +297,18 @@ def _compiled(pattern: str | None) -> re.Pattern[str] | None:
 
 
 def _same_content(one: str, other: str) -> bool:
-    return os.path.getsize(one) == os.path.getsize(other) and _digest(one) == _digest(other)
+    # It counts cores too, which takes an import that names alone do without.
+    from tracetui.rank_reading.worker_pool import file_bytes
+
+    return file_bytes(one) == file_bytes(other) and _digest(one) == _digest(other)
 
 
 def _digest(path: str) -> bytes:
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").digest()
+    # It reads files, which the commands that only name them do not.
+    from tracetui.importers.source import open_raw_file
+
+    with open_raw_file(path) as file:
+        digest = hashlib.blake2b()
+        while data := file.read(1 << 20):
+            digest.update(data)
+        return digest.digest()

@@ -24,7 +24,9 @@ from tracetui.cli.arguments import add_force, add_opening, completes_files, open
 from tracetui.cli.sides import read_sides, split
 from tracetui.errors import CannotWrite, TracetuiError, UsageError
 from tracetui.opening import SideName
+from tracetui.rank_folder import is_folder
 from tracetui.safe_text import clean
+from tracetui.urls import is_url
 
 if TYPE_CHECKING:
     from tracetui.analysis.checking.mistake import Mistake
@@ -133,7 +135,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace, assertions: list[Assertion]) -> CheckReport:
-    if os.path.isdir(options.trace):
+    if is_folder(options.trace):
         from tracetui.analysis.checking.rank_check import rank_report
 
         return rank_report(_ranks(options), assertions)
@@ -180,7 +182,7 @@ def _names(options: argparse.Namespace) -> int:
     if options.format == "junit":
         raise UsageError("--names has no JUnit form: choose text, json or md.")
     _require_writable(options)
-    if os.path.isdir(options.trace):
+    if is_folder(options.trace):
         from tracetui.analysis.checking.rank_check import rank_names
 
         if options.format != "text":
@@ -243,7 +245,7 @@ def _require_the_trace_first(options: argparse.Namespace) -> None:
     """Raises: UsageError for a trace that stands among the expressions, or an expression where a trace should."""
     words = [*options.expressions, *options.parameters]
     files = [word for word in words if os.path.isfile(split(word).path)]
-    if os.path.exists(split(options.trace).path) or options.trace == STANDARD_STREAM:
+    if is_url(options.trace) or os.path.exists(split(options.trace).path) or options.trace == STANDARD_STREAM:
         if files:
             raise UsageError(f"{files[0]} is a file, and no expression: a trace to compare with is --baseline B.")
         return

@@ -33,6 +33,7 @@ from tracetui.cli.traces import forget_read_traces, keep_read_traces
 from tracetui.cli.version import PrintVersion
 from tracetui.errors import TracetuiError, UsageError
 from tracetui.safe_text import clean
+from tracetui.urls import is_url, public_url
 
 COMMANDS: dict[str, ModuleType] = {
     "open": open_command,
@@ -89,9 +90,15 @@ exit codes:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; errors become one sentence on standard error."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    # What a URL holds of passwords and signatures is seen by what fetches it, and by no message.
+    words = [_public(word) for word in (sys.argv[1:] if argv is None else argv)]
     with safe_streams():
         return _run(words)
+
+
+def _public(word: str) -> str:
+    option, sign, value = word.partition("=")
+    return f"{option}={public_url(value)}" if sign and option.startswith("--") else public_url(word)
 
 
 def _run(words: list[str]) -> int:
@@ -168,6 +175,7 @@ def _with_command(words: list[str]) -> list[str]:
         return words
     if words and words[0].startswith("--print-completion"):
         return words
-    if words and not os.path.lexists(words[0]) and (meant := difflib.get_close_matches(words[0], COMMANDS, 1)):
+    is_path = not words or is_url(words[0]) or os.path.lexists(words[0])
+    if not is_path and (meant := difflib.get_close_matches(words[0], COMMANDS, 1)):
         raise UsageError(f"{words[0]} is neither a file nor a command. Did you mean `tracetui {meant[0]}`?")
     return ["open", *words]

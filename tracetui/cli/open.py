@@ -17,7 +17,9 @@ from tracetui.cli.sides import named_pair, split
 from tracetui.errors import NotFound, UsageError
 from tracetui.importers.garbage import collector_off
 from tracetui.opening import SideName
+from tracetui.rank_folder import is_folder
 from tracetui.safe_text import clean
+from tracetui.urls import is_url
 
 HELP = "open traces in the app; what `tracetui TRACE` does"
 
@@ -43,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     traces: list[str] = options.traces
     sides = _sides(traces, options)
     for path in traces if sides is None else [side.path for side in sides]:
-        if path != "-" and not os.path.exists(path):
+        if path != "-" and not is_url(path) and not os.path.exists(path):
             raise NotFound(f"{path} does not exist.")
     require_terminal()
     if "-" in traces and sys.stdin.isatty():
@@ -78,7 +80,7 @@ def _sides(traces: list[str], options: argparse.Namespace) -> tuple[SideName, Si
     Raises: UsageError for a part of a trace without another one, and for options that place one trace.
     """
     scoped = any(word.startswith("#") or split(word).scope for word in traces)
-    if not scoped and (len(traces) != 2 or any(map(os.path.isdir, traces))):
+    if not scoped and (len(traces) != 2 or any(map(is_folder, traces))):
         return None
     if options.step is not None or options.at or options.range:
         raise UsageError("Two traces are compared: write the step behind the path, as in `A.json#3 B.json#3`.")

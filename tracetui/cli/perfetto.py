@@ -24,6 +24,8 @@ from tracetui.cli.cut import add_part, wanted_part
 from tracetui.cli.progress import CountProgress
 from tracetui.cli.traces import read_trace, write_trace
 from tracetui.errors import UsageError
+from tracetui.rank_folder import is_folder
+from tracetui.urls import is_url
 
 HELP = "serve a trace for ui.perfetto.dev"
 
@@ -43,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     Raises: CannotRun when the port is taken; TraceError when the file cannot be served.
     """
     is_part = not (options.steps is None and options.window is None and options.range is None)
-    if os.path.isdir(options.trace):
+    if is_folder(options.trace):
         with tempfile.TemporaryDirectory(prefix="tracetui-") as folder:
             return _serve(_merged(options, folder), options)
     if options.ranks is not None:
@@ -51,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
     if not is_part:
         if options.steps_by is not None:
             raise UsageError("--steps-by says what the steps are: name some with --steps.")
+        if is_url(options.trace):
+            raise UsageError(f"{options.trace} is a URL: a trace is served whole from this machine, or a part of it.")
         return _serve(options.trace, options)
     with tempfile.TemporaryDirectory(prefix="tracetui-") as folder:
         return _serve(_part(options, folder), options)

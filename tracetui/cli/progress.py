@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from tracetui.cli.streams import console
 from tracetui.model.quantities import size
 from tracetui.safe_text import clean
+from tracetui.urls import is_url, url_name
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -163,7 +164,7 @@ class RecordingProgress(_Progress):
 
 def label_of(path: str) -> str:
     """A short name for a path."""
-    return "standard input" if path == "-" else os.path.basename(path) or path
+    return "standard input" if path == "-" else url_name(path) if is_url(path) else os.path.basename(path) or path
 
 
 def rate(progress: LoadProgress, seconds: float) -> str:

@@ -7,7 +7,6 @@ written as for `tracetui compare`: `A.json B.json`, or `A.json#3 A.json#4`."""
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -18,7 +17,9 @@ from tracetui.cli.sides import named_pair, read_sides, split
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
 from tracetui.opening import AS_RECORDED
+from tracetui.rank_folder import is_folder
 from tracetui.safe_text import clean, clean_lines
+from tracetui.urls import url_name
 
 if TYPE_CHECKING:
     from tracetui.drawing.report.section import Report
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         require_writable(options.output, inputs, options.force)
     elif options.traces[0] == STANDARD_STREAM:
         raise UsageError("A report on standard input needs a name: -o FILE.")
-    if any(map(os.path.isdir, options.traces)):
+    if any(map(is_folder, options.traces)):
         report, is_whole = _of_ranks(options)
     else:
         report, is_whole = _of_two(options) if len(options.traces) > 1 else _of_one(options)
@@ -127,6 +128,6 @@ def _write(html: str, options: argparse.Namespace) -> None:
 
 def _stem(trace: str) -> str:
     """The name of a trace without folder and suffixes, and its scope, for a file in the current folder."""
-    name, _, scope = os.path.basename(trace.rstrip("/")).partition("#")
+    name, _, scope = url_name(trace).partition("#")
     kept = re.sub(r"\W+", "_", scope).strip("_")
     return "-".join(filter(None, (re.split(r"\.(?:json|pftrace|perfetto-trace)", name)[0], kept))) or "trace"

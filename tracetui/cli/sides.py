@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
 from tracetui.opening import AS_RECORDED, OpenOptions, SideName
+from tracetui.urls import is_url
 
 if TYPE_CHECKING:
     from tracetui.analysis.comparing.sides.side import Side
@@ -61,6 +62,9 @@ def named_pair(words: Sequence[str]) -> tuple[SideName, SideName]:
 
 def split(word: str) -> SideName:
     """Path and scope of `PATH#SCOPE`; of several ways to read it the one with the longest path that exists."""
+    if is_url(word):
+        url, _, scope = word.partition("#")
+        return SideName(url, scope)
     signs = [index for index, letter in enumerate(word) if letter == "#"]
     for end in [len(word), *reversed(signs)]:
         if _exists(word[:end]):
@@ -100,7 +104,7 @@ def read_sides(sides: Sequence[SideName], options: OpenOptions = AS_RECORDED) ->
     from tracetui.analysis.comparing.sides.side import side
 
     traces: dict[str, Trace] = {}
-    paths = [each.path if each.path == "-" else os.path.realpath(each.path) for each in sides]
+    paths = [each.path if each.path == "-" or is_url(each.path) else os.path.realpath(each.path) for each in sides]
     for path, each in zip(paths, sides, strict=True):
         if path not in traces:
             traces[path] = read_trace(each.path, options)

@@ -9,11 +9,10 @@ import contextlib
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from tracetui.errors import TraceError
-from tracetui.importers.source import Source, open_source
+from tracetui.importers.source import Source, open_raw_file, open_source
 from tracetui.importers.tolerant import parse_value, readable
 from tracetui.model.rank_header import HEADER_KEYS, RankHeader, header_fields
 
@@ -76,9 +75,9 @@ def _head(source: Source) -> bytes:
 
 
 def _tail(path: str, size: int) -> str:
-    with Path(path).open("rb") as file:
+    with open_raw_file(path) as file:
         file.seek(max(size - TAIL_BYTES, 0))
-        return readable(file.read(TAIL_BYTES))
+        return readable(b"".join(iter(lambda: file.read(TAIL_BYTES) or b"", b"")))
 
 
 def _keys(text: str) -> dict[str, Any]:

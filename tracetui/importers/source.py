@@ -1,4 +1,4 @@
-"""The bytes of a trace, whatever they are wrapped in: a plain file, gzip, zstd, zip, UTF-16, or a pipe.
+"""The bytes of a trace, whatever they are wrapped in: a plain file, gzip, zstd, zip, UTF-16, a pipe, or a URL.
 
 The wrapping is found by content, never by suffix. A source is read once, front to back, into a buffer of the
 reader's; damage in the wrapping ends the stream early and is told in `damage`, so that what came before is kept.
@@ -20,6 +20,8 @@ from pathlib import Path
 from tracetui.errors import NotATrace, NotFound
 from tracetui.importers.read_ahead import ReadAhead, Unwrapped
 from tracetui.importers.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
+from tracetui.remote_files import RemoteFile
+from tracetui.urls import is_url, public_url, url_name
 
 HARMLESS, MOST_INFLATED = 1 << 26, 200
 """Beyond so many bytes what inflates to more than so many times its size is no trace; real ones reach 30 times."""
@@ -44,11 +46,11 @@ class Source:
         self.label = label
         """The file's name, for messages."""
         self.path = path
-        """Where the file lies, None for standard input and other pipes."""
+        """Where the file lies, also as a URL; None for standard input and other pipes."""
         self.wrapping = wrapping
         """`plain`, `gzip`, `zstd`, `zip` or `utf-16`."""
         self.size = raw.size
-        """Bytes on disk, None for a pipe."""
+        """Bytes on disk, None for a pipe and where a server does not tell."""
         self._raw = raw
         self._reader = reader
         self._given = 0
@@ -82,8 +84,8 @@ class Source:
 
     @property
     def rereadable(self) -> bool:
-        """Whether the bytes of an event can be read again at their offset in the file."""
-        return self.wrapping == "plain" and self.path is not None
+        """Whether the bytes of an event can be read again at their offset in the file; of a URL they are kept."""
+        return self.wrapping == "plain" and self.path is not None and not is_url(self.path)
 
     @property
     def is_long(self) -> bool:
@@ -149,9 +151,18 @@ class CountedFile:
     Waiting for a pipe ends, as if it had, when `cancelled` answers true or the file is given up.
     """
 
-    def __init__(self, file: io.RawIOBase, size: int | None, cancelled: Callable[[], bool], label: str) -> None:
+    def __init__(
+        self,
+        file: io.RawIOBase,
+        size: int | None,
+        cancelled: Callable[[], bool],
+        label: str,
+        is_remote: bool = False,
+    ) -> None:
+        """A remote file waits by itself."""
         self.size = size
         self.label = label
+        self.is_pipe = size is None and not is_remote
         self.consumed = 0
         self.file = file
         self._cancelled = cancelled
@@ -190,13 +201,17 @@ class CountedFile:
 
     def _has_come(self) -> bool:
         """Wait until a pipe has bytes or has ended; False when the wait was given up."""
-        while self.size is None and not select.select([self.file], [], [], PATIENCE)[0]:
-            if self._is_given_up or self._cancelled():
+        while self.is_pipe and not select.select([self.file], [], [], PATIENCE)[0]:
+            if self.is_unwanted():
                 return False
         return True
 
+    def is_unwanted(self) -> bool:
+        """Whether nobody wants more of the file."""
+        return self._is_given_up or self._cancelled()
+
     def give_up(self) -> None:
-        """Wait for a pipe no longer, in whichever thread that is."""
+        """Wait for a pipe or a server no longer, in whichever thread that is."""
         self._is_given_up = True
 
     def forget_ahead(self) -> None:
@@ -214,8 +229,13 @@ def open_source(path: str, cancelled: Callable[[], bool] = lambda: False) -> Sou
     `cancelled` ends the wait for a pipe that gives nothing; it may be asked in another thread.
     Raises: NotFound when it cannot be read; NotATrace when its first bytes are those of something else.
     """
-    label = "standard input" if path == "-" else Path(path).name
-    raw = _open_raw(path, cancelled, label)
+    if is_url(path):
+        path = public_url(path)
+        label = url_name(path)
+        raw = _open_remote(path, cancelled, label)
+    else:
+        label = "standard input" if path == "-" else Path(path).name
+        raw = _open_raw(path, cancelled, label)
     try:
         return _unwrap(raw, path, label)
     except (NotATrace, NotFound):
@@ -233,14 +253,16 @@ def _unwrap(raw: CountedFile, path: str, label: str) -> Source:
     elif start[:4] == _ZSTD:
         reader, wrapping = ZstdReader(raw), "zstd"
     elif start[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
-        if path == "-" or raw.size is None:
+        if path == "-" or raw.is_pipe:
             raise NotATrace("A zip archive cannot be read from a pipe: name the file.")
+        if raw.size is None:
+            raise NotATrace(f"{label} is a zip archive, and the server does not tell its size: fetch it first.")
         reader, wrapping = ZipReader(_Seekable(raw), label), "zip"
     elif start[:2] in _UTF16:
         raw.readinto(memoryview(bytearray(2)))
         reader, wrapping = Utf16Reader(raw, _UTF16[start[:2]]), "utf-16"
     # What has no length is a pipe, which cannot be read a second time.
-    again = None if path == "-" or raw.size is None else os.path.abspath(path)
+    again = None if path == "-" or raw.is_pipe else path if is_url(path) else os.path.abspath(path)
     return Source(label, again, raw, reader, wrapping)
 
 
@@ -270,6 +292,23 @@ def _open_raw(path: str, cancelled: Callable[[], bool], label: str) -> CountedFi
         return CountedFile(io.FileIO(descriptor, "rb"), size, cancelled, label)
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def open_raw_file(path: str) -> io.RawIOBase:
+    """A file, or what a URL leads to, to be read from anywhere.
+
+    Raises: NotFound for a URL, OSError for a file.
+    """
+    if not is_url(path):
+        return io.FileIO(path, "rb")
+    return RemoteFile(path)
+
+
+def _open_remote(url: str, cancelled: Callable[[], bool], label: str) -> CountedFile:
+    file = RemoteFile(url)
+    raw = CountedFile(file, file.size, cancelled, label, is_remote=True)
+    file.cancelled = raw.is_unwanted
+    return raw
 
 
 class _Seekable(io.RawIOBase):

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -21,8 +21,9 @@ from tracetui.rank_reading.summary_cache import (
     known_summaries,
     stored_summary,
 )
-from tracetui.rank_reading.worker_pool import local_pool, worker_count
+from tracetui.rank_reading.worker_pool import file_bytes, local_pool, worker_count
 from tracetui.trace_cache.identity import TraceIdentity, identity_of
+from tracetui.urls import add_url_secrets, is_of_one_process, url_secrets
 
 STOP_SECONDS = 0.1
 """Seconds between two looks at whether the user wants to stop."""
@@ -83,12 +84,15 @@ class ReadFile:
 
     summary_of: Callable[[str], bytes]
     uses_cache: bool
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the public forms of URLs lack."""
 
     def __call__(self, path: str) -> FileReading:
         """The summary of a file, of the cache where that knows its content.
 
         Raises: TraceError.
         """
+        add_url_secrets(self.secrets)
         identity = identity_of(path) if self.uses_cache else None
         if identity is None:
             return FileReading(self.summary_of(path))
@@ -112,10 +116,10 @@ def summarise_files(
     uses_cache = work.uses_cache and is_cache_used()
     known: Mapping[str, Outcome] = known_summaries(paths) if uses_cache else {}
     # The largest first, so that none of them is left for the end.
-    waiting = deque(sorted(dict.fromkeys(path for path in paths if path not in known), key=_size, reverse=True))
+    waiting = deque(sorted(dict.fromkeys(path for path in paths if path not in known), key=file_bytes, reverse=True))
     outcomes = _Outcomes(known, len(known) + len(waiting), progress, work.came)
     with suppress(_Stopped):
-        _read_files(waiting, work, ReadFile(work.summary_of, uses_cache), outcomes)
+        _read_files(waiting, work, ReadFile(work.summary_of, uses_cache, url_secrets(waiting)), outcomes)
     if outcomes.kept:
         keep_summaries(outcomes.kept)
     return outcomes.known
@@ -145,9 +149,11 @@ def _stop_here(work: SummaryWork) -> None:
 
 def _is_read_here(paths: Sequence[str], workers: int, jobs: int | None) -> bool:
     """Whether files are read in this process: as asked for, or where that takes less time than to start others."""
+    if any(map(is_of_one_process, paths)):
+        return True
     if jobs is not None:
         return workers <= 1
-    return len(paths) <= 1 or sum(map(_size, paths)) < MIN_POOL_BYTES
+    return len(paths) <= 1 or sum(map(file_bytes, paths)) < MIN_POOL_BYTES
 
 
 class _Outcomes:
@@ -230,10 +236,3 @@ def _add(outcomes: _Outcomes, path: str, result: Callable[[], FileReading]) -> N
     """Add the last reading of a file."""
     if not outcomes.add(path, result):
         outcomes.give_up(path)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tracetui.analysis.ranks.rank_summary import SUMMARY_VERSION, RankSummary
+from tracetui.remote_files import remote_version
 from tracetui.trace_cache.cache_folder import SUMMARIES, CacheEntry, CacheFolder, cache_folder, max_cache_bytes
-from tracetui.trace_cache.identity import TraceIdentity, identity_of, reading_version
+from tracetui.trace_cache.identity import TraceIdentity, identities_of, reading_version
+from tracetui.urls import absolute_path, is_url
 
 INDEX = "index.paths"
 """Name of the file that says which content the paths have; it counts as no summary."""
@@ -44,10 +46,12 @@ def is_cache_used() -> bool:
 
 
 def content_digest(path: str) -> str:
-    """The digest of a file's content.
+    """The digest of a file's content; of a URL that of its version, so that it need not be read twice.
 
     Raises: OSError.
     """
+    if is_url(path):
+        return hashlib.blake2b(f"{path} {remote_version(path)}".encode(), digest_size=16).hexdigest()
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
@@ -57,8 +61,8 @@ def known_summaries(paths: Sequence[str]) -> dict[str, RankSummary]:
     known: dict[str, RankSummary] = {}
     with cache_folder(kind=SUMMARIES) as folder:
         index = _index(folder)
-        for path in paths if folder is not None and index else ():
-            identity = identity_of(path)
+        asked = paths if folder is not None and index else ()
+        for path, identity in zip(asked, identities_of(asked), strict=True):
             entry = None if identity is None else index.get(identity.path)
             if identity is None or entry is None or entry[:-1] != list(identity[1:]):
                 continue
@@ -98,7 +102,7 @@ def clear_summaries(paths: Sequence[str] = ()) -> tuple[int, int]:
         if folder is None:
             return 0, 0
         index = _index(folder)
-        wanted = {os.path.abspath(path) for path in paths}
+        wanted = {absolute_path(path) for path in paths}
         names = {str(entry[-1]) + SUMMARIES.suffix for path, entry in index.items() if path in wanted}
         gone = [entry for entry in folder.entries() if not paths or entry.name in names]
         for each in gone:

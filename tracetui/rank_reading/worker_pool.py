@@ -18,6 +18,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from tracetui.remote_files import known_bytes
+from tracetui.urls import is_url, url_name
+
 WORKER_BYTES = 100 << 20
 """Memory of a worker that reads nothing."""
 MEMORY_FACTOR = 3
@@ -87,11 +90,18 @@ def core_count() -> int:
 
 def unpacked_bytes(path: str) -> int:
     """Size of a trace in memory, estimated where it is packed; 0 for a file that is not there."""
+    name = url_name(path) if is_url(path) else path
+    return file_bytes(path) * (PACKED_FACTOR if name.endswith(_PACKED) else 1)
+
+
+def file_bytes(path: str) -> int:
+    """Size of a file, of a URL as it was told last; 0 for one that is not there."""
+    if is_url(path):
+        return known_bytes(path)
     try:
-        size = os.path.getsize(path)
+        return os.path.getsize(path)
     except OSError:
         return 0
-    return size * (PACKED_FACTOR if path.endswith(_PACKED) else 1)
 
 
 def available_bytes() -> int | None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tracetui.files import user_cache_folder
+from tracetui.urls import absolute_path
 
 SIZE_VARIABLE = "TRACETUI_CACHE_SIZE"
 """The variable of the environment with the maximum size of the cache, such as `20GB`; 0 for none at all."""
@@ -254,7 +255,7 @@ def why_unusable(kind: CacheKind = TRACES) -> str:
 
 def entry_name(path: str) -> str:
     """The name of the cache file of a trace."""
-    return hashlib.blake2b(os.fsencode(os.path.abspath(path)), digest_size=16).hexdigest() + TRACES.suffix
+    return hashlib.blake2b(os.fsencode(absolute_path(path)), digest_size=16).hexdigest() + TRACES.suffix
 
 
 def _write_all(data: bytes, file: int) -> None:

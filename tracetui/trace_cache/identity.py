@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
+
+from tracetui.remote_files import each_result, remote_version
+from tracetui.urls import is_url
 
 END_BYTES = 1 << 16
 """Bytes at the beginning and at the end of a trace that are compared."""
@@ -25,13 +29,15 @@ class TraceIdentity(NamedTuple):
     """When the file, its name or its rights changed; unlike `modified_ns` no program can set it."""
     inode: int
     ends: str
-    """A digest of the first and last bytes of the file."""
+    """A digest of the first and last bytes of the file; of a URL, of its size and of what the server says beside it."""
 
 
 def identity_of(path: str) -> TraceIdentity | None:
-    """The identity of a file; None for standard input, pipes and what cannot be read."""
+    """The identity of a file; None for standard input, pipes, what cannot be read, and URLs of unknown version."""
     if path == "-":
         return None
+    if is_url(path):
+        return _remote_identity(path)
     try:
         # Without O_NONBLOCK a pipe that has no writer would be waited for.
         file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -49,6 +55,19 @@ def identity_of(path: str) -> TraceIdentity | None:
         return None
     finally:
         os.close(file)
+
+
+def identities_of(paths: Sequence[str]) -> Iterator[TraceIdentity | None]:
+    """The identity of each file; URLs are asked for at the same time."""
+    return each_result(identity_of, paths)
+
+
+def _remote_identity(url: str) -> TraceIdentity | None:
+    version = remote_version(url)
+    if not version:
+        return None
+    digest = hashlib.blake2b(version.encode(), digest_size=16).hexdigest()
+    return TraceIdentity(url, 0, 0, 0, 0, digest)
 
 
 @cache

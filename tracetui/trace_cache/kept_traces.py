@@ -44,6 +44,7 @@ from tracetui.trace_cache.cache_folder import cache_folder, entry_name, is_wante
 from tracetui.trace_cache.encoding import Array, Encoder, NotStorable, Tree, by_name, decode
 from tracetui.trace_cache.identity import TraceIdentity, identity_of, reading_version
 from tracetui.trace_cache.kept_results import RESULT_CLASSES, is_as_recorded, kept_results, of_the_file
+from tracetui.urls import is_url
 
 MIN_TRACE_BYTES = 20 * 10**6
 """Minimum size of a trace that is kept, unpacked; a smaller one is read in the blink of an eye."""
@@ -65,7 +66,10 @@ class KeptTrace(NamedTuple):
     used: float
     """When it was opened last, in seconds since the epoch."""
     is_current: bool
-    """Whether it is shown again: not where the file has changed or gone, or another release has read it."""
+    """Whether it is shown again: not where the file has changed or gone, or another release has read it.
+
+    Of a URL only the release is compared.
+    """
 
 
 @dataclass(eq=False)
@@ -180,8 +184,9 @@ def kept_entries() -> list[KeptTrace]:
             try:
                 header = read_cache_header(file)
                 path = str(header["identity"][0])
-                is_current = header["reading"] == reading_version() and header["identity"] == list(
-                    identity_of(path) or ()
+                # A list does not wait for servers: what a URL leads to is asked when it is opened.
+                is_current = header["reading"] == reading_version() and (
+                    is_url(path) or header["identity"] == list(identity_of(path) or ())
                 )
             except (CacheDamaged, OSError, TypeError, KeyError, IndexError):
                 path, is_current = None, False

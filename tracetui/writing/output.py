@@ -17,6 +17,7 @@ from typing import IO, Any, cast
 from tracetui.errors import CannotWrite, UsageError
 from tracetui.files import open_already, whole_file, write_numbered, write_whole
 from tracetui.safe_text import clean_lines
+from tracetui.urls import is_url
 
 STANDARD_STREAM = "-"
 """Stands for standard input or output in place of a path."""
@@ -36,6 +37,8 @@ def require_writable(
     """
     if path == STANDARD_STREAM or open_already(Path(path)) is not None:
         return
+    if is_url(path):
+        raise UsageError(f"{path} is a URL: only files of this machine are written.")
     if os.path.isdir(path):
         raise UsageError(f"{path} is a folder: name a file in it.")
     folder = Path(path).parent

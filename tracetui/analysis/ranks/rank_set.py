@@ -19,6 +19,7 @@ from tracetui.analysis.ranks.rank_summary import RankSummary
 from tracetui.analysis.ranks.waiting import Waiting, find_waiting
 from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL
+from tracetui.urls import is_url
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +118,8 @@ class RankSet:
         """A path as it is shown: from the folder that was asked for, where it lies below it."""
         if not self.folder:
             return path
+        if is_url(self.folder):
+            return path.removeprefix(self.folder.rstrip("/") + "/")
         below = os.path.relpath(path, self.folder)
         return path if below.startswith(os.pardir) else below
 
