@@ -46,6 +46,8 @@ _sizes: dict[str, int] = {}
 """Size of each file that was asked for."""
 _FINAL_STATUS = range(400, 500)
 _REFUSED, _GONE = (401, 403, 407), (404, 410)
+_BREAKS = {"_BrokenOff", "ClientPayloadError", "ServerDisconnectedError", "IncompleteRead", "IncompleteReadError"}
+"""Names of the errors with which a connection breaks off, of libraries that may not be installed."""
 _ADDRESS = re.compile(r"\S*://\S*")
 _SECRET = re.compile(r"(?i)\S*(key|token|secret|signature|password|credential)\S*[=:]\s*\S+")
 
@@ -435,7 +437,7 @@ def _cause(error: BaseException) -> str:
             return f"there is nothing at this address (HTTP {status})"
         return f"the server answered with HTTP {status}"
     first = list(_chain(error))[-1]
-    if isinstance(first, _BrokenOff) or type(first).__name__ in {"ClientPayloadError", "ServerDisconnectedError"}:
+    if any(type(each).__name__ in _BREAKS for each in _chain(error)):
         return "the connection broke off"
     if isinstance(first, TimeoutError) or "Timeout" in type(first).__name__:
         return "the server did not answer in time"

@@ -13,11 +13,12 @@ import sys
 
 from tracetui.cli.arguments import add_differ, add_opening, add_range, completes_files, opening, switch_differ
 from tracetui.cli.progress import label_of
+from tracetui.cli.rank_sets import add_rank_choice
 from tracetui.cli.sides import named_pair, split
 from tracetui.errors import NotFound, UsageError
 from tracetui.importers.garbage import collector_off
 from tracetui.opening import SideName
-from tracetui.rank_folder import is_folder
+from tracetui.rank_folder import AS_NAMED, RankOptions, RankSetName, is_folder
 from tracetui.safe_text import clean
 from tracetui.urls import is_url
 
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--at", metavar="VIEW", help="start at a view string, as `Y` in the app copies it")
     add_range(place, "start with lists of what ran in a range of time: its start and length, as 12.5us+250us")
+    add_rank_choice(parser)
     add_differ(parser)
 
 
@@ -47,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
     for path in traces if sides is None else [side.path for side in sides]:
         if path != "-" and not is_url(path) and not os.path.exists(path):
             raise NotFound(f"{path} does not exist.")
+    ranks = None if sides is not None else _ranks(traces, options)
     require_terminal()
     if "-" in traces and sys.stdin.isatty():
         raise UsageError("Standard input is the terminal: pipe a trace in, as in `zcat t.json.gz | tracetui -`.")
@@ -57,8 +60,25 @@ def run(options: argparse.Namespace) -> int:
         from tracetui.ui.app import compare, run
 
     if sides is None:
-        return run(traces, options.step, _view(options), opening(options))
+        return run(traces, options.step, _view(options), opening(options), ranks)
     return compare(*sides, options=opening(options))
+
+
+def _ranks(traces: list[str], options: argparse.Namespace) -> RankSetName | None:
+    """The set of ranks that is asked for; None where the app is to find out what a folder holds.
+
+    Raises: UsageError for a choice of ranks without a folder, and for a URL in a list of traces.
+    """
+    chosen = RankOptions(options.rank_pattern, options.run_number)
+    is_folder_alone = len(traces) == 1 and is_folder(traces[0])
+    if chosen != AS_NAMED and not is_folder_alone:
+        raise UsageError("--run and --rank-pattern choose among the ranks of a folder: name one folder.")
+    if len(traces) > 1 and (listed := [path for path in traces if is_url(path)]):
+        raise UsageError(
+            f"{listed[0]} is a URL, and a list is of files on this machine: name one URL, or two to compare."
+        )
+    is_asked = chosen != AS_NAMED or (is_folder_alone and is_url(traces[0]))
+    return RankSetName(tuple(traces), chosen) if is_asked else None
 
 
 def _view(options: argparse.Namespace) -> str:

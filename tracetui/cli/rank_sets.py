@@ -20,8 +20,8 @@ MAX_RANK = 10**6
 _RANKS = re.compile(r"\d{1,7}(-\d{1,7})?")
 
 
-def add_rank_set(parser: argparse.ArgumentParser) -> None:
-    """Declare what says which ranks are read and how."""
+def add_rank_choice(parser: argparse.ArgumentParser) -> None:
+    """Declare what says which ranks of a folder are meant."""
     parser.add_argument(
         "--rank-pattern", metavar="RE", help="regular expression with the rank in its first group, for names of files"
     )
@@ -31,8 +31,13 @@ def add_rank_set(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="which run, where there are several (default: 1)",
+        help="which run of ranks, where a folder holds several (default: 1)",
     )
+
+
+def add_rank_set(parser: argparse.ArgumentParser) -> None:
+    """Declare what says which ranks are read and how."""
+    add_rank_choice(parser)
     parser.add_argument(
         "--jobs",
         type=job_count,

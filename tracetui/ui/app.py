@@ -39,6 +39,7 @@ from tracetui.ui.recent_traces import RecentTraces
 from tracetui.ui.trace.trace_screen import StepsAsked, TraceScreen
 from tracetui.ui.widgets.hints_bar import HintsBar
 from tracetui.ui.widgets.sized_screen import SizedScreen
+from tracetui.urls import is_url
 
 MAX_SCREENS = 6
 """Maximum screens above each other; at this depth a slice is shown on a screen that is there already."""
@@ -72,8 +73,9 @@ class TraceApp(CrashSafeApp):
         viewpoint: Viewpoint | None = None,
         sides: Sequence[SideName] | None = None,
         options: OpenOptions = AS_RECORDED,
+        ranks: RankSetName | None = None,
     ) -> None:
-        """With `sides`, traces or parts of one are compared, more than two with the first.
+        """With `sides`, traces or parts of one are compared, more than two with the first; with `ranks` these are shown.
 
         `options` are for every trace that is opened.
         """
@@ -94,6 +96,7 @@ class TraceApp(CrashSafeApp):
         self.recent = RecentTraces(self)
         self._opener = ComparisonOpener(self, self, self.recent)
         self._sides = sides
+        self._ranks = ranks
         self._postponed: list[Message] = []
         """What waits until nothing lies over the screen that it is about."""
 
@@ -110,6 +113,8 @@ class TraceApp(CrashSafeApp):
         """Load the file that was given, or the sides of a comparison, or list what there is."""
         if self._sides is not None:
             self._opener.start(*self._sides)
+        elif self._ranks is not None:
+            self._show_ranks(self._ranks)
         elif self._is_one_file:
             self.push_screen(LoadingScreen(self.paths[0], self.options))
         else:
@@ -145,7 +150,8 @@ class TraceApp(CrashSafeApp):
 
     def folders_beside(self, path: str) -> list[str]:
         """Where traces beside one of a path may be: what the app was started with, or else its folder."""
-        return ["." if path == "-" else str(Path(path).parent)] if self._is_one_file else self.paths
+        is_here = path != "-" and not is_url(path)
+        return [str(Path(path).parent) if is_here else "."] if self._is_one_file else self.paths
 
     @property
     def has_list(self) -> bool:
@@ -221,6 +227,9 @@ class TraceApp(CrashSafeApp):
     def _fail_ranks(self, message: SetFailed) -> None:
         """List the traces instead, with what went wrong."""
         if self._waits(message):
+            return
+        if self._ranks is not None and len(self._rank_screens) == 1:
+            self.end_with(message.error)
             return
         for name, screen in list(self._rank_screens.items()):
             if screen is self.screen:
@@ -375,8 +384,14 @@ def compare_all(paths: Sequence[str]) -> int:
     return _run(TraceApp(list(paths), sides=[SideName(path) for path in paths]))
 
 
-def run(paths: list[str], step: int | None = None, at: str | None = None, options: OpenOptions = AS_RECORDED) -> int:
-    """Run the app on files and folders and return its exit code.
+def run(
+    paths: list[str],
+    step: int | None = None,
+    at: str | None = None,
+    options: OpenOptions = AS_RECORDED,
+    ranks: RankSetName | None = None,
+) -> int:
+    """Run the app on files and folders, or on a set of ranks, and return its exit code.
 
     Raises: UsageError for a view string that cannot be understood.
     """
@@ -387,7 +402,7 @@ def run(paths: list[str], step: int | None = None, at: str | None = None, option
         viewpoint = replace(viewpoint, step=step, every_step=False)
     if viewpoint.steps_by and options.steps_by is None:
         options = options._replace(steps_by=viewpoint.steps_by)
-    return _run(TraceApp(paths, viewpoint, options=options))
+    return _run(TraceApp(paths, viewpoint, options=options, ranks=ranks))
 
 
 def _run(app: TraceApp) -> int:

@@ -80,6 +80,8 @@ class LoadingScreen(Screen[None]):
     def on_mount(self) -> None:
         """Say what is opened, then start."""
         name = "standard input" if self.path == "-" else Path(self.path).name
+        if is_url(self.path):
+            name = url_name(self.path)
         remark = f"   {self.remark}" if self.remark else ""
         self.query_one("#what", Bar).parts = (
             BarPart("opening "),
