@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -108,7 +109,7 @@ def test_blocks_are_asked_for_one_after_the_other_and_none_twice(
     load(server.url("/trace.json"))
     bounds = [tuple(map(int, wanted.removeprefix("bytes=").split("-"))) for wanted in server.fetched]
     assert bounds[0] == (0, remote_files.FIRST_BYTES - 1) and bounds[-1][1] == len(PLAIN) - 1
-    assert all(after[0] == before[1] + 1 for before, after in zip(bounds, bounds[1:], strict=False))
+    assert all(after[0] == before[1] + 1 for before, after in pairwise(bounds))
 
 
 def test_the_beginning_alone_costs_one_small_request(server: HttpFiles) -> None:

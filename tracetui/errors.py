@@ -5,6 +5,7 @@ TracetuiError
 │   ├── NotFound        no such file, or it cannot be read
 │   ├── NotATrace       the bytes are something else, or nothing
 │   └── NoEvents        a trace without one usable event
+├── ClusterUnusable     no Dask cluster at an address, or its workers lack what reading needs (1)
 ├── CannotWrite         the disk is full, or nothing may be written in that folder (1)
 ├── Unanswerable        the trace is fine but does not hold what was asked (1)
 ├── UsageError          the command was not understood, or the output file exists, has no folder or is an input (2)
@@ -42,6 +43,10 @@ class NotATrace(TraceError):
 
 class NoEvents(TraceError):
     """The file is a trace, but not one event in it can be placed in time."""
+
+
+class ClusterUnusable(TracetuiError):
+    """A Dask cluster cannot be reached, or has no workers, or one that lacks what reading needs."""
 
 
 class CannotWrite(TracetuiError):

@@ -56,3 +56,16 @@ def is_running(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def notes_process(path: str) -> bytes:
+    """The summary, and a note of who read it."""
+    note_process(path)
+    return summarise(path)
+
+
+def waits_a_while(path: str) -> bytes:
+    """The summary, after a while in which somebody may want no more."""
+    note_process(path)
+    time.sleep(3)
+    return summarise(path)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_force, add_opening, completes_files, opening
+from tracetui.cli.rank_sets import add_cluster, read_rank_folder, require_no_cluster
 from tracetui.cli.sides import read_sides, split
 from tracetui.errors import CannotWrite, TracetuiError, UsageError
 from tracetui.opening import SideName
@@ -80,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_baseline(parser.add_argument_group("beside another trace"))
     _add_output(parser.add_argument_group("output"))
     add_opening(parser)
+    add_cluster(parser)
 
 
 def _add_baseline(group: argparse._ArgumentGroup) -> None:
@@ -152,11 +154,9 @@ def _ranks(options: argparse.Namespace) -> RankSet:
 
     Raises: UsageError for options that are those of one trace.
     """
-    from tracetui.cli.rank_sets import read_rank_folder
-
     if options.baseline is not None:
         raise UsageError("A set of ranks has no baseline: --baseline is for one trace.")
-    return read_rank_folder(options.trace, opening(options).uses_cache)
+    return read_rank_folder(options.trace, options)
 
 
 def _explain_others(options: argparse.Namespace, assertions: list[Assertion]) -> int:
@@ -277,6 +277,7 @@ def _is_understood(text: str) -> bool:
 
 def _sides(options: argparse.Namespace) -> tuple[Side, Side | None]:
     """The trace and the baseline."""
+    require_no_cluster(options)
     first = split(options.trace)
     if options.baseline is None:
         return read_sides([first], opening(options))[0], None

@@ -74,9 +74,7 @@ def _ranks(traces: list[str], options: argparse.Namespace) -> RankSetName | None
     if chosen != AS_NAMED and not is_folder_alone:
         raise UsageError("--run and --rank-pattern choose among the ranks of a folder: name one folder.")
     if len(traces) > 1 and (listed := [path for path in traces if is_url(path)]):
-        raise UsageError(
-            f"{listed[0]} is a URL, and a list is of files on this machine: name one URL, or two to compare."
-        )
+        raise UsageError(f"{listed[0]} is a URL, and a list is of files of this machine: name one or two.")
     is_asked = chosen != AS_NAMED or (is_folder_alone and is_url(traces[0]))
     return RankSetName(tuple(traces), chosen) if is_asked else None
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_no_cache, job_count
 from tracetui.cli.progress import CountProgress
 from tracetui.errors import UsageError
+from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
     from tracetui.analysis.ranks.rank_set import RankSet
@@ -44,7 +46,15 @@ def add_rank_set(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="read with N processes (default: one per core, fewer where memory is short)",
     )
+    add_cluster(parser)
     add_no_cache(parser)
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that has a cluster read ranks."""
+    parser.add_argument(
+        "--dask", metavar="ADDRESS", help="have ranks read by the Dask cluster whose scheduler is at this address"
+    )
 
 
 def read_rank_set(paths: Sequence[str], options: argparse.Namespace) -> RankSet:
@@ -56,23 +66,42 @@ def read_rank_set(paths: Sequence[str], options: argparse.Namespace) -> RankSet:
     from tracetui.rank_folder import RankOptions
 
     asked = RankOptions(options.rank_pattern, options.run_number)
-    return _read(paths, asked, options.jobs, not options.no_cache)
+    if options.dask is not None and options.jobs is not None:
+        raise UsageError("--jobs is the number of processes here: the workers of --dask are those of the cluster.")
+    return _read(paths, asked, options, options.jobs)
 
 
-def read_rank_folder(path: str, uses_cache: bool) -> RankSet:
+def read_rank_folder(path: str, options: argparse.Namespace) -> RankSet:
     """The largest set of ranks in a folder, for commands that are about one trace else.
 
-    Raises: TraceError where there is no rank.
+    Raises: TraceError where there is no rank; ClusterUnusable.
     """
-    return _read([path], None, None, uses_cache)
+    return _read([path], None, options, None)
 
 
-def _read(paths: Sequence[str], asked: RankOptions | None, jobs: int | None, uses_cache: bool) -> RankSet:
+def _read(paths: Sequence[str], asked: RankOptions | None, options: argparse.Namespace, jobs: int | None) -> RankSet:
     from tracetui.rank_folder import open_rank_set
     from tracetui.rank_reading.summaries import SummaryWork
 
-    with CountProgress("ranks") as progress:
-        return open_rank_set(paths, asked, progress.update, SummaryWork(jobs, uses_cache=uses_cache))
+    work = SummaryWork(jobs, uses_cache=not options.no_cache)
+    if options.dask is None:
+        with CountProgress("ranks") as progress:
+            return open_rank_set(paths, asked, progress.update, work)
+    # Few have a cluster.
+    from tracetui.rank_reading.dask_cluster import dask_work
+
+    with dask_work(options.dask, work, _say) as there, CountProgress("ranks") as progress:
+        return open_rank_set(paths, asked, progress.update, there)
+
+
+def require_no_cluster(options: argparse.Namespace) -> None:
+    """Raises: UsageError for a cluster where one trace is opened, which this process reads."""
+    if options.dask is not None:
+        raise UsageError("--dask reads the ranks of a folder: one trace is read here.")
+
+
+def _say(sentence: str) -> None:
+    print(f"tracetui: {clean(sentence)}", file=sys.stderr)
 
 
 def rank_numbers(text: str) -> list[int]:

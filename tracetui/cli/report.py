@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_opening, add_output, completes_files, opening
-from tracetui.cli.rank_sets import read_rank_folder
+from tracetui.cli.rank_sets import add_cluster, read_rank_folder, require_no_cluster
 from tracetui.cli.sides import named_pair, read_sides, split
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", type=int, metavar="N", help="whose lanes are drawn (default: the middle one)")
     add_output(parser, "FILE", "where to write it, - for standard output (default: TRACE.report.html, numbered)")
     add_opening(parser)
+    add_cluster(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if any(map(is_folder, options.traces)):
         report, is_whole = _of_ranks(options)
     else:
+        require_no_cluster(options)
         report, is_whole = _of_two(options) if len(options.traces) > 1 else _of_one(options)
     _write(page(report), options)
     return 0 if is_whole else 1
@@ -84,7 +86,7 @@ def _of_ranks(options: argparse.Namespace) -> tuple[Report, bool]:
         raise UsageError("A report on ranks is about one folder: `tracetui ranks` takes several.")
     if options.step is not None or opening(options)._replace(uses_cache=True) != AS_RECORDED:
         raise UsageError("--step, --steps-by, --device and --capture are about one trace, not about a folder of ranks.")
-    ranks = read_rank_folder(options.traces[0], opening(options).uses_cache)
+    ranks = read_rank_folder(options.traces[0], options)
     return rank_report(ranks, __version__), not any(each.loss for each in ranks.summaries)
 
 

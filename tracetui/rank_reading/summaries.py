@@ -55,6 +55,8 @@ class SummaryWork(NamedTuple):
     """Number of processes, None for as many as cores and memory allow; with 1 it is this one."""
     summary_of: Callable[[str], bytes] = summarise
     new_pool: Callable[[int], AbstractContextManager[Executor]] = local_pool
+    is_elsewhere: bool = False
+    """Whether no file is read in this process, though there be one alone."""
     uses_cache: bool = True
     """Whether summaries are taken from the cache of the user, and kept there."""
     came: Callable[[str, Outcome], None] | None = None
@@ -128,7 +130,7 @@ def summarise_files(
 def _read_files(waiting: deque[str], work: SummaryWork, read: ReadFile, outcomes: _Outcomes) -> None:
     """Read what waits, in this process or in others."""
     workers = worker_count(waiting, work.jobs)
-    if _is_read_here(waiting, workers, work.jobs):
+    if _is_read_here(waiting, workers, work):
         for path in waiting:
             _stop_here(work)
             _add(outcomes, path, partial(read, path))
@@ -147,11 +149,13 @@ def _stop_here(work: SummaryWork) -> None:
         raise _Stopped
 
 
-def _is_read_here(paths: Sequence[str], workers: int, jobs: int | None) -> bool:
+def _is_read_here(paths: Sequence[str], workers: int, work: SummaryWork) -> bool:
     """Whether files are read in this process: as asked for, or where that takes less time than to start others."""
     if any(map(is_of_one_process, paths)):
         return True
-    if jobs is not None:
+    if work.is_elsewhere:
+        return not paths
+    if work.jobs is not None:
         return workers <= 1
     return len(paths) <= 1 or sum(map(file_bytes, paths)) < MIN_POOL_BYTES
 

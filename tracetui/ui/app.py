@@ -75,7 +75,7 @@ class TraceApp(CrashSafeApp):
         options: OpenOptions = AS_RECORDED,
         ranks: RankSetName | None = None,
     ) -> None:
-        """With `sides`, traces or parts of one are compared, more than two with the first; with `ranks` these are shown.
+        """With `sides`, traces or parts of one are compared, more than two with the first; `ranks` are shown.
 
         `options` are for every trace that is opened.
         """

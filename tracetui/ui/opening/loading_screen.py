@@ -31,6 +31,7 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import Loaded, LoadFailed, LoadProgressed
 from tracetui.ui.widgets.bar import Bar, BarPart
+from tracetui.urls import is_url, url_name
 
 PROGRESS_SECONDS = 0.1
 """Seconds between two reports of progress, at least."""
