@@ -356,18 +356,28 @@ def is_remote_folder(url: str) -> bool:
 
 
 def walk_remote(url: str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Each folder below a URL, with the names of folders and the URLs of files in it, as `os.walk` has them.
+    """Each folder below a URL, as `os.walk` has them: its name, the names of folders in it, and the URLs of its files.
 
     Raises: NotFound.
     """
     system, root = file_system(url)
     root = root.rstrip("/")
-    try:
-        for folder, folders, files in system.walk(root + "/" if is_web_url(url) else root, on_error="raise"):
-            below = str(folder).rstrip("/")[len(root) :]
-            yield url.rstrip("/") + below, list(folders), [url_below(url, f"{below}/{name}") for name in files]
-    except Exception as error:
-        raise NotFound(f"{url} cannot be searched: {_cause(error)}.") from None
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        try:
+            # Of the web, a folder is what ends with a slash.
+            listing = system.ls(folder + "/" if is_web_url(url) else folder, detail=True)
+        except Exception as error:
+            raise NotFound(f"{url} cannot be searched: {_cause(error)}.") from None
+        names: dict[str, list[str]] = {"directory": [], "file": []}
+        for each in listing:
+            name = str(each["name"]).rstrip("/")
+            # A page may lead anywhere.
+            if name.startswith(f"{folder}/"):
+                names["directory" if each["type"] == "directory" else "file"].append(name)
+        yield folder[len(root) :], names["directory"], [url_below(url, name[len(root) :]) for name in names["file"]]
+        folders += names["directory"]
 
 
 def is_pattern(url: str) -> bool:

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from tests.support.app import keys, settle
 from tests.support.rank_files import write_ranks
 from tests.support.waiting import until
+from tracetui.rank_folder import RankOptions, RankSetName
 from tracetui.ui.app import TraceApp
 from tracetui.ui.base.commands import all_commands
 from tracetui.ui.compare.compare_screen import CompareScreen
@@ -191,3 +192,24 @@ async def test_a_set_of_equal_ranks_blames_nobody(tmp_path: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         view = await listed(app, pilot)
         assert view.statement.sentences[0].startswith("No rank stands out")
+
+
+async def test_the_ranks_of_a_url_are_shown_and_one_of_them_opened(run: Path) -> None:
+    memory = pytest.importorskip("fsspec", reason="fsspec is not installed").filesystem("memory")
+    for path in run.iterdir():
+        memory.pipe(f"/shown/run/{path.name}", path.read_bytes())
+    folder = "memory://shown/run"
+    app = TraceApp([folder], ranks=RankSetName((folder,)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = await listed(app, pilot)
+        assert column(view, "rank")[0] == 2
+        await keys(pilot, "g")
+        await until(pilot, lambda: isinstance(app.screen, TraceScreen), "the rank is not opened")
+    memory.rm("/shown", recursive=True)
+
+
+async def test_a_run_that_is_not_there_ends_the_app_with_a_sentence(run: Path) -> None:
+    app = TraceApp([str(run)], ranks=RankSetName((str(run),), RankOptions(run=5)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.failure is not None, "nothing is said")
+    assert str(app.failure).startswith("There is no run 5")

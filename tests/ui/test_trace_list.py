@@ -248,3 +248,15 @@ async def test_the_enter_of_a_sorted_list_opens_the_trace_under_the_cursor(runs)
         assert trace_file(folder / "one.json") is not None
         assert isinstance(app.screen, TraceScreen)
         assert app.screen.traces[0].label == "one.json"
+
+
+async def test_a_folder_that_is_too_large_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "trace.json").write_text('{"traceEvents": []}')
+    monkeypatch.setattr(trace_files, "MAX_SEARCHED_ENTRIES", 2)
+    app = TraceApp([str(tmp_path)])
+    async with app.run_test(size=(140, 40)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, TracePicker) and bool(app.screen.choices), "nothing is listed")
+        await settle(pilot)
+        assert "was searched up to 3 files and folders: name a folder below it" in app.screen.query_one("#title", Bar).text

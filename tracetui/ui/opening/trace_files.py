@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fnmatch
 import gzip
 import os
+import re
 import stat
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tracetui.importers.perfetto.recognition import is_perfetto
 
@@ -22,6 +26,9 @@ MAX_FOLDER_DEPTH = 3
 MAX_LISTED_FILES = 500
 """Maximum files listed."""
 
+MAX_SEARCHED_ENTRIES = 100_000
+"""Maximum files and folders that a search looks at, but for those of its last folder."""
+_IS_NAMED = re.compile("|".join(map(fnmatch.translate, PATTERNS)))
 _SKIPPED = {"node_modules", "site-packages", "__pycache__"}
 _SIGNS = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"displayTimeUnit"', b'"ph"')
 _HEAD = 8192
@@ -39,7 +46,12 @@ class TraceFile:
 
 def find_traces(folder: Path, depth: int = MAX_FOLDER_DEPTH, limit: int = MAX_LISTED_FILES) -> list[TraceFile]:
     """Files in a folder and below that look like traces by name and by their first bytes, newest first."""
-    files = [file for path in candidates(folder, depth) if (file := trace_file(path)) is not None]
+    return traces_among(candidates(folder, depth).paths, limit)
+
+
+def traces_among(paths: Iterable[Path], limit: int = MAX_LISTED_FILES) -> list[TraceFile]:
+    """Those of some files that look like traces by their first bytes, newest first."""
+    files = [file for path in paths if (file := trace_file(path)) is not None]
     files.sort(key=lambda file: -file.modified)
     chosen = []
     for file in files:
@@ -75,12 +87,27 @@ def looks_like_trace(path: Path) -> bool:
     return is_binary or any(sign in head for sign in _SIGNS)
 
 
-def candidates(folder: Path, depth: int = MAX_FOLDER_DEPTH) -> list[Path]:
-    """Files in a folder and below that have the name of a trace."""
-    paths = []
+class FolderSearch(NamedTuple):
+    """What was found in a folder and below."""
+
+    paths: list[Path]
+    """Files that have the name of a trace."""
+    entries: int
+    """Files and folders that were looked at."""
+    is_whole: bool
+    """Whether there were no more."""
+
+
+def candidates(folder: Path, depth: int = MAX_FOLDER_DEPTH) -> FolderSearch:
+    """Search a folder, and so far down as `depth` says, until very many files and folders were looked at."""
+    paths: list[Path] = []
+    entries = 0
     for where, folders, files in os.walk(folder):
+        if entries > MAX_SEARCHED_ENTRIES:
+            return FolderSearch(paths, entries, False)
+        entries += len(folders) + len(files)
         level = len(Path(where).relative_to(folder).parts)
         kept = [name for name in sorted(folders) if not name.startswith(".") and name not in _SKIPPED]
         folders[:] = kept if level < depth else []
-        paths += [Path(where, name) for name in files if any(Path(name).match(each) for each in PATTERNS)]
-    return paths
+        paths += [Path(where, name) for name in files if _IS_NAMED.match(name)]
+    return FolderSearch(paths, entries, True)

@@ -22,7 +22,7 @@ from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.exports import home_path
 from tracetui.ui.opening.trace_facts import FactsCache, TraceFacts, is_cheap, read_facts
-from tracetui.ui.opening.trace_files import TraceFile, candidates, find_traces, trace_file
+from tracetui.ui.opening.trace_files import TraceFile, candidates, trace_file, traces_among
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
@@ -75,9 +75,10 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
     class Listed(Message):
         """The folders have been looked through."""
 
-        def __init__(self, files: list[TraceFile]) -> None:
+        def __init__(self, files: list[TraceFile], remark: str = "") -> None:
+            """`remark` says what was not looked at, empty for nothing."""
             super().__init__()
-            self.files = files
+            self.files, self.remark = files, remark
 
     class RanksFound(Message):
         """The folders hold runs with several ranks."""
@@ -220,10 +221,18 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         if self._opens_ranks and self._look_for_ranks():
             return
         files: list[TraceFile] = []
+        remark = ""
         for path in map(Path, self.paths):
-            listed = find_traces(path) if path.is_dir() else [trace_file(path)]
-            files += [file for file in listed if file is not None]
-        self.post_message(self.Listed(sorted(files, key=lambda file: -file.modified)))
+            if not path.is_dir():
+                files += [file for file in [trace_file(path)] if file is not None]
+                continue
+            search = candidates(path)
+            files += traces_among(search.paths)
+            if not search.is_whole:
+                remark = (
+                    f"{home_path(path)} was searched up to {search.entries:,} files and folders: name a folder below it"
+                )
+        self.post_message(self.Listed(sorted(files, key=lambda file: -file.modified), remark))
         if self._offers_ranks and not self._opens_ranks:
             self._look_for_ranks()
 
@@ -231,7 +240,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         """Find the runs with several ranks; whether the folder is there for them, and they are opened."""
         found: list[str] = []
         for path in map(Path, self.paths):
-            found += map(str, candidates(path)) if path.is_dir() else [str(path)]
+            found += map(str, candidates(path).paths) if path.is_dir() else [str(path)]
         found = sorted(path for path in found if path.endswith(SUFFIXES))[:MAX_SNIFFED_FILES]
         if len(found) < 2:
             return False
@@ -271,6 +280,8 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         self._show_rows()
         if self.marked:
             self._show_marks()
+        elif message.remark:
+            self._show_remark(message.remark)
         self.read_facts(cache)
 
     @work(exclusive=True, group="facts")
