@@ -27,7 +27,8 @@ def test_every_dependency_has_its_reason():
     table = (ROOT / "CONTRIBUTING.md").read_text().partition("\n## Dependencies")[2]
     reasons = re.findall(r"^\| ([\w-]+) ?(?:\(.*?\) )?\|", table, re.MULTILINE)
     extras = PROJECT["optional-dependencies"]
-    wanted = {package(each) for each in [*PROJECT["dependencies"], *extras["workloads"], *extras["fast"]]}
+    own = [each for name in ("workloads", "fast", "remote", "cluster") for each in extras[name]]
+    wanted = {package(each) for each in [*PROJECT["dependencies"], *own]}
     assert wanted == set(reasons) - {"package"}
 
 
