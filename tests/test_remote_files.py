@@ -137,12 +137,12 @@ def test_a_server_that_always_breaks_off_gives_smaller_blocks_to_the_end(server:
 def test_a_server_that_gives_up_is_named_with_the_byte(server: HttpFiles) -> None:
     server.files["/trace.json"] = PLAIN
     server.max_bytes = 10_000
-    with (
-        RemoteFile(server.url("/trace.json")) as file,
-        pytest.raises(NotFound, match="the connection broke off") as error,
-    ):
-        file.read(100)
-    assert str(error.value).startswith(server.url("/trace.json")) and "tried 4 times" in str(error.value)
+    with RemoteFile(server.url("/trace.json")) as file:
+        # Who asks again is told the same, and does not wait.
+        for _ in range(2):
+            with pytest.raises(NotFound, match="the connection broke off") as error:
+                file.read(100)
+            assert str(error.value).startswith(server.url("/trace.json")) and "tried 4 times" in str(error.value)
 
 
 def test_a_file_that_changes_meanwhile_is_not_mixed(server: HttpFiles) -> None:
@@ -204,6 +204,13 @@ def test_a_server_that_is_not_there_and_a_scheme_that_is_none_are_named() -> Non
         load("nothing://x/trace.json")
     with pytest.raises(NotFound, match="names one file system within another"):
         load("simplecache::http://127.0.0.1:9/trace.json")
+
+
+def test_a_server_that_says_nothing_is_given_up(server: HttpFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.files["/trace.json"], server.silent_seconds = PLAIN, 5.0
+    monkeypatch.setattr(remote_files, "ANSWER_SECONDS", 0.01)
+    with pytest.raises(NotFound, match="the server did not answer in time"):
+        load(server.url("/trace.json"))
 
 
 def test_what_is_no_trace_is_refused_as_a_file_is(server: HttpFiles) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from queue import Empty, Queue
 from threading import Event, Semaphore, Thread
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from tracetui.errors import NotFound
 from tracetui.urls import full_url, has_query, is_url, is_web_url, public_url, url_below
@@ -32,6 +32,8 @@ RETRY_SECONDS = (0.2, 1.0, 3.0)
 """Seconds before each further attempt at a block."""
 MAX_CONNECTIONS = 16
 """Maximum files that are asked for at the same time."""
+ANSWER_SECONDS = 60.0
+"""Seconds after which a server that says nothing of a file or a folder is given up."""
 PATIENCE = 0.2
 """Seconds of waiting for a block between two looks at whether that is still wanted."""
 MAX_CAUSE_LETTERS = 200
@@ -45,6 +47,9 @@ _IDENTITY_KEYS = (
 _sizes: dict[str, int] = {}
 """Size of each file that was asked for."""
 _FINAL_STATUS = range(400, 500)
+_FINAL_ERRORS = (
+    *(NotFound, FileNotFoundError, PermissionError, NotImplementedError, ImportError, ValueError, TypeError),
+)
 _REFUSED, _GONE = (401, 403, 407), (404, 410)
 _BREAKS = {"_BrokenOff", "ClientPayloadError", "ServerDisconnectedError", "IncompleteRead", "IncompleteReadError"}
 """Names of the errors with which a connection breaks off, of libraries that may not be installed."""
@@ -159,10 +164,11 @@ class _Fetcher:
                 if cancelled():
                     return b""
                 continue
+            if not block or isinstance(block, BaseException):
+                # Who asks again is told the same.
+                self._fetched.put(block)
             if isinstance(block, BaseException):
                 raise block
-            if not block:
-                self._fetched.put(b"")
             return block
 
     def stop(self) -> None:
@@ -318,7 +324,7 @@ def remote_info(url: str) -> RemoteInfo:
     system, path = file_system(url)
     try:
         system.invalidate_cache(path)
-        found = system.info(path)
+        found = _in_time(lambda: system.info(path))
     except Exception as error:
         raise NotFound(f"{url} cannot be read: {_cause(error)}.") from None
     if found.get("type") == "directory":
@@ -350,7 +356,7 @@ def is_remote_folder(url: str) -> bool:
         return url.endswith("/")
     system, path = file_system(url)
     try:
-        return bool(system.isdir(path))
+        return bool(_in_time(lambda: system.isdir(path)))
     except Exception as error:
         raise NotFound(f"{url} cannot be read: {_cause(error)}.") from None
 
@@ -367,7 +373,7 @@ def walk_remote(url: str) -> Iterator[tuple[str, list[str], list[str]]]:
         folder = folders.pop()
         try:
             # Of the web, a folder is what ends with a slash.
-            listing = system.ls(folder + "/" if is_web_url(url) else folder, detail=True)
+            listing = _in_time(partial(system.ls, folder + "/" if is_web_url(url) else folder, detail=True))
         except Exception as error:
             raise NotFound(f"{url} cannot be searched: {_cause(error)}.") from None
         names: dict[str, list[str]] = {"directory": [], "file": []}
@@ -392,7 +398,8 @@ def matching_urls(url: str) -> list[str]:
     """
     system, path = file_system(url)
     try:
-        return sorted(public_url(str(system.unstrip_protocol(name))) for name in system.glob(path))
+        names = _in_time(lambda: system.glob(path))
+        return sorted(public_url(str(system.unstrip_protocol(name))) for name in names)
     except Exception as error:
         raise NotFound(f"{url} cannot be searched: {_cause(error)}.") from None
 
@@ -407,11 +414,37 @@ def each_result(function: Callable[[str], Result], paths: Sequence[str]) -> Iter
     if not any(map(is_url, paths)):
         yield from map(function, paths)
         return
+    # Some milliseconds of import that files of this machine do without.
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(MAX_CONNECTIONS, "tracetui-urls")
     try:
         yield from pool.map(function, paths)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_time(ask: Callable[[], Result]) -> Result:
+    """What a server answers, asked in a thread that nobody waits for once it takes too long.
+
+    Raises: TimeoutError, and what `ask` raises.
+    """
+    answers: Queue[tuple[Result | None, BaseException | None]] = Queue()
+
+    def work() -> None:
+        try:
+            answers.put((ask(), None))
+        except BaseException as error:
+            answers.put((None, error))
+
+    Thread(target=work, name="tracetui-ask", daemon=True).start()
+    try:
+        answer, error = answers.get(timeout=ANSWER_SECONDS)
+    except Empty:
+        raise TimeoutError from None
+    if error is not None:
+        raise error
+    return cast(Result, answer)
 
 
 def _lacks_ranges(error: Exception) -> bool:
@@ -423,7 +456,7 @@ def _may_pass(error: Exception) -> bool:
     """Whether the next attempt may succeed."""
     if any(status in _FINAL_STATUS and status not in (408, 429) for status in _statuses(error)):
         return False
-    return not isinstance(error, (NotFound, PermissionError, NotImplementedError, ImportError, ValueError, TypeError))
+    return not isinstance(error, _FINAL_ERRORS)
 
 
 def _statuses(error: BaseException) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,8 @@ class HttpFiles:
     """What a client must name as user and password, empty for no question."""
     max_bytes: int | None = None
     """Bytes of an answer after which the connection breaks off, None for never."""
+    silent_seconds: float = 0.0
+    """Seconds before an answer."""
     breaks: int = 1000
     """How often it breaks off."""
     asked: list[tuple[str, str, str]] = field(default_factory=list)
@@ -76,6 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
         state = self.state
         path, wanted = self.path.partition("?")[0], self.headers.get("Range", "")
         state.asked.append((self.command, self.path, wanted))
+        time.sleep(state.silent_seconds)
         if (
             state.password
             and self.headers.get("Authorization") != f"Basic {b64encode(state.password.encode()).decode()}"

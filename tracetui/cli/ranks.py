@@ -1,7 +1,8 @@
 """Say which rank of a run is late, where and why, from one trace per rank.
 
-FOLDER is searched for traces of ranks; several folders, files and patterns may be named. What is missing, left out or
-not certain is said below the table. Waits are in microseconds; a value that the traces do not tell is null (– as text).
+FOLDER is searched for traces of ranks; several folders, files, patterns and URLs may be named. What is missing, left
+out or not certain is said below the table. Waits are in microseconds; a value that the traces do not tell is null (–
+as text).
 """
 
 from __future__ import annotations
