@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.http_files import HttpFiles, served
+from tests.support.own_cache import own_cache
 from tests.support.rank_files import write_ranks
 from tracetui import rank_folder, remote_files
+from tracetui.analysis.ranks.rank_summary import RankSummary
 from tracetui.cli.main import main
 from tracetui.rank_folder import RankOptions, RankSetName
+from tracetui.rank_reading.summaries import summarise_files
+from tracetui.urls import public_url
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 pytest.importorskip("aiohttp", reason="aiohttp is not installed")
@@ -105,6 +109,18 @@ def test_a_set_in_the_memory_of_this_process_is_read_here(tmp_path: Path, capsys
     said = capsys.readouterr()
     assert json.loads(said.out)["rows"][0]["file"] == "rank2_trace.json"
     assert "is a pattern that matches nothing" in said.err
+
+
+def test_a_rank_that_was_read_before_is_not_fetched_again(
+    server: HttpFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_cache(monkeypatch, tmp_path)
+    url = public_url(secret(server, "/all/run/rank1_trace.json"))
+    assert isinstance(summarise_files([url])[url], RankSummary)
+    server.asked.clear()
+    assert isinstance(summarise_files([url])[url], RankSummary) and not server.fetched
+    server.etag = '"2"'
+    assert isinstance(summarise_files([url])[url], RankSummary) and server.fetched
 
 
 @pytest.mark.full
