@@ -171,6 +171,8 @@ def test_no_scheduler_and_no_distributed_are_sentences(
     folder = str(write_ranks(tmp_path / "run"))
     assert main(["ranks", folder, "--dask", "tcp://127.0.0.1:9"]) == 1
     assert "There is no Dask scheduler to be reached at tcp://127.0.0.1:9" in capsys.readouterr().err
+    assert main(["ranks", folder, "--dask", "nothing"]) == 1
+    assert "nothing is no address of a Dask scheduler" in capsys.readouterr().err
     assert main(["ranks", folder, "--dask", "tcp://127.0.0.1:9", "--jobs", "2"]) == 2
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert main(["ranks", folder, "--dask", "tcp://127.0.0.1:9"]) == 1

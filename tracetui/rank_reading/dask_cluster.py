@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 import uuid
 import warnings
@@ -32,6 +33,7 @@ MAX_NAMED_WORKERS = 3
 """Maximum workers that are named in a sentence."""
 CONNECT_SECONDS = 10
 """Seconds after which a scheduler that does not answer is given up."""
+_ADDRESS = re.compile(r"(\w+://)?\S+:\d+(/\S*)?")
 INSTALL = "pip install 'tracetui[cluster]'"
 
 
@@ -66,6 +68,8 @@ def _client(address: str) -> Any:
         from distributed import Client
     except ImportError:
         raise ClusterUnusable(f"--dask needs the package distributed: {INSTALL}.") from None
+    if not _ADDRESS.fullmatch(address):
+        raise ClusterUnusable(f"{address} is no address of a Dask scheduler: write it as tcp://HOST:PORT.")
     try:
         return Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
