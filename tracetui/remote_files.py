@@ -270,7 +270,7 @@ class _Blocks:
     def _open(self, **how: Any) -> Any:
         if is_web_url(self.url):
             # A server that packs what it sends has neither size nor ranges of that.
-            how["headers"] = {**self._system.kwargs.get("headers", {}), "Accept-Encoding": "identity"}
+            how["headers"] = {**getattr(self._system, "kwargs", {}).get("headers", {}), "Accept-Encoding": "identity"}
         return self._system.open(self._path, "rb", **how)
 
     def _require_same(self) -> None:

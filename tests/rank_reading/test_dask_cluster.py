@@ -125,23 +125,21 @@ def test_a_file_that_is_too_large_to_be_sent_is_left_out(
     assert "the workers of the cluster do not see it" in ranks.left_out[0].why
 
 
-def pretend(worker: str, address: str, name: str, value: object) -> None:
-    """Change what a worker says of its tracetui."""
+def pretend(worker: str, address: str, version: str | None) -> None:
+    """Change what a worker says of its tracetui; None: that it has none."""
 
-    def change(name: str, value: object) -> None:
+    def change(version: str | None) -> None:
         import sys
 
         import tracetui
 
-        if name == "version":
-            tracetui.__version__ = str(value)
-        elif value is None:
-            sys.modules["tracetui"] = None  # type: ignore[assignment]
+        if version is None:
+            sys.modules["tracetui.trace_cache.identity"] = None  # type: ignore[assignment]
         else:
-            del sys.modules["tracetui"]
+            tracetui.__version__ = version
 
     with distributed.Client(address, set_as_default=False) as client:
-        client.run(change, name, value, workers=[worker])
+        client.run(change, version, workers=[worker])
 
 
 def test_a_worker_of_another_version_and_one_without_are_named(
@@ -151,12 +149,12 @@ def test_a_worker_of_another_version_and_one_without_are_named(
     with distributed.Client(address, set_as_default=False) as client:
         first, second = client.nthreads()
     version = sys.modules["tracetui"].__version__
-    pretend(first, address, "version", "0.0.9")
-    pretend(second, address, "module", None)
+    pretend(first, address, "0.0.9")
+    pretend(second, address, None)
     try:
         assert main(["ranks", folder, "--dask", address]) == 1
     finally:
-        pretend(first, address, "version", version)
+        pretend(first, address, version)
         with distributed.Client(address, set_as_default=False) as client:
             client.restart_workers([second], timeout=60)
     said = capsys.readouterr()

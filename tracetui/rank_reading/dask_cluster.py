@@ -20,11 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tracetui import __version__
 from tracetui.errors import ClusterUnusable, TraceError
 from tracetui.rank_reading.summaries import FileReading, SummaryWork
 from tracetui.rank_reading.worker_pool import file_bytes
-from tracetui.trace_cache.identity import TraceIdentity, identity_of, reading_version
+from tracetui.trace_cache.identity import TraceIdentity, identity_of
 from tracetui.urls import absolute_path, is_url
 
 MAX_SENT_BYTES = 64 << 20
@@ -86,22 +85,24 @@ def _checked_threads(client: Any, address: str) -> int:
     if not workers:
         raise ClusterUnusable(f"The Dask scheduler at {address} has no workers: start some and ask again.")
     answers = client.run(_facts_function(), on_error="return")
-    here = WorkerFacts(__version__, reading_version())
+    here = WorkerFacts(*_facts_function()())
     trouble = {worker: said for worker, facts in answers.items() if (said := _difference(facts, here))}
     if trouble:
-        raise ClusterUnusable(f"{_listed(trouble)}. All need tracetui {__version__}, as it is here.")
+        raise ClusterUnusable(f"{_listed(trouble)}. All need tracetui {here.version}, as it is here.")
     return sum(workers.values())
 
 
 def _facts_function() -> Callable[[], tuple[str | None, str]]:
     def facts() -> tuple[str | None, str]:
         # Sent as code, for a worker without tracetui has no such function.
+        import sys
+
         try:
-            from tracetui import __version__
             from tracetui.trace_cache.identity import reading_version
         except ImportError:
             return None, ""
-        return __version__, reading_version()
+        # Not imported by name: beside its version the package has what records, which reading does without.
+        return sys.modules["tracetui"].__version__, reading_version()
 
     return facts
 
