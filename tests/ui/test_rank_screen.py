@@ -75,11 +75,14 @@ async def the_late_rank_is_first_and_named(app: TraceApp, pilot: Pilot[int], vie
 
 
 async def the_tabs_are_the_tables_of_the_command(app: TraceApp, pilot: Pilot[int], view: RankView) -> None:
-    rows = {}
+    rows, described = {}, {}
     for key, name in zip("23456", ("collectives", "matrix", "groups", "steps", "files"), strict=True):
         await keys(pilot, key)
         assert view.panes.pane == name
         rows[name] = len(view.panes.view.order)
+        described[name] = " ".join(line.text for line in view.panes.details.lines).strip()
+    # Each tab describes its own row at once, and the list of files none.
+    assert described["collectives"].startswith("allreduce of 4.0 MiB") and not described["files"]
     assert rows == {"collectives": 6, "matrix": 3, "groups": 1, "steps": 3, "files": 0}
     await keys(pilot, "1")
 

@@ -13,7 +13,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -49,6 +50,9 @@ class _WorkerPool(ProcessPoolExecutor):
 @contextmanager
 def local_pool(workers: int) -> Iterator[Executor]:
     """New worker processes of this machine; on an exception they end at once, in the middle of what they do."""
+    # The app puts something without a file descriptor in place of standard error, which the tracker would pass on.
+    with redirect_stderr(sys.__stderr__):
+        resource_tracker.ensure_running()
     context = multiprocessing.get_context("spawn")
     reader, writer = context.Pipe(duplex=False)
     pool = _WorkerPool(workers, context, _begin_worker, (reader,))

@@ -246,6 +246,7 @@ class RankView(SearchableView):
         self.panes.view.announce_row()
 
     @on(TableView.RowHighlighted)
+    @on(RankList.Opened)
     def _explain(self) -> None:
         """Describe the current row in the details."""
         ranks = self.ranks
