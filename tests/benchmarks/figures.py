@@ -168,6 +168,31 @@ def pane(name: str) -> Callable[[Any], Reading]:
     return read
 
 
+def seconds_of_ranks(name: str, limit: float) -> Callable[[Any], Reading]:
+    """Seconds of the command on the set of many ranks."""
+
+    def read(measured: Any) -> Reading:
+        seconds = best(measured[name], "wall")
+        return Reading(f"{seconds:.1f} s", seconds <= limit)
+
+    return read
+
+
+def memory_of_ranks(measured: Any) -> Reading:
+    """The largest process of the command on the set of many ranks."""
+    peak = max(best(measured[name], "peak") for name in ("first", "again"))
+    return Reading(f"{peak / 1e6:.0f} MB", peak <= 400e6)
+
+
+def ranks_beside_hta(measured: Any) -> Reading:
+    """The table of a few ranks beside what HTA takes to load them."""
+    theirs = measured["hta"]
+    ours = best(measured["few"], "wall")
+    if theirs is None:
+        return Reading(f"{ours:.2f} s, HTA not measured: {measured['missing']}", None)
+    return Reading(f"1/{theirs['wall'] / ours:.1f} ({ours:.2f} / {theirs['wall']:.2f} s)", None)
+
+
 FIGURES = (
     Figure(
         "1.18 GB to usable, CPU / `orjson.loads` without garbage collector",
@@ -204,4 +229,8 @@ FIGURES = (
     Figure("idle", "0 bytes, < 1 % CPU", "keys", idle),
     Figure("Ops of 1.18 GB", "≤ 0.5 s", "panes", pane("ops")),
     Figure("Summary of 1.18 GB", "≤ 0.5 s", "panes", pane("summary")),
+    Figure("table of 512 ranks, the first time", "≤ 60 s", "ranks", seconds_of_ranks("first", 60.0)),
+    Figure("the same again", "≤ 2 s", "ranks", seconds_of_ranks("again", 2.0)),
+    Figure("memory of its largest process", "≤ 400 MB", "ranks", memory_of_ranks),
+    Figure("table of 8 ranks / HTA's loader for them, on the clock", "–", "ranks", ranks_beside_hta),
 )

@@ -16,6 +16,8 @@ from platformdirs import user_cache_path
 SHARED = Path(__file__).parents[3] / "shared"
 SOURCE = SHARED / "traces" / "d03_v100_2rank_5steps_mem_occ_nccl.json.gz"
 TOOL = SHARED / "tools" / "replicate_trace.py"
+RANK_SOURCE = SHARED / "traces" / "d05a_a100_megatron_tp8_rank0.json"
+RANK_TOOL = SHARED / "tools" / "replicate_ranks.py"
 SMALL_COPIES, MIDDLE_COPIES, COPIES, HUGE_COPIES = 2, 6, 26, 88
 """Repetitions of the source that make 90 MB, 270 MB, 1.18 GB with 5.6 M events, and 4 GB."""
 TENTH = 0.22
@@ -81,6 +83,17 @@ def packed(trace: Path) -> Path:
     return _made_once(f"{trace.name}.gz", make)
 
 
+def rank_set(ranks: int) -> Path:
+    """A folder with so many ranks, made of one of a Megatron run, one of which is slow."""
+
+    def make(path: Path) -> None:
+        _require(RANK_TOOL)
+        words = ["--base", str(RANK_SOURCE), "--ranks", str(ranks), "--slow", f"{ranks // 7}:factor=1.3"]
+        subprocess.run([sys.executable, str(RANK_TOOL), str(path), *words], check=True)
+
+    return _made_once(f"{ranks}_ranks", make)
+
+
 def _made_once(name: str, make: Callable[[Path], None]) -> Path:
     path = benchmark_folder() / name
     if not path.exists():
@@ -92,6 +105,8 @@ def _made_once(name: str, make: Callable[[Path], None]) -> Path:
             make(unfinished)
             unfinished.replace(path)
         finally:
+            if unfinished.is_dir():
+                shutil.rmtree(unfinished)
             unfinished.unlink(missing_ok=True)
     return path
 

@@ -62,7 +62,14 @@ def of_tracelens(path):
     }
 
 
-LOADS = {"pysimdjson": of_simdjson, "HTA": of_hta, "TraceLens": of_tracelens}
+def of_hta_ranks(folder):
+    """All ranks of a folder as HTA's `TraceAnalysis` loads them: a table of pandas each."""
+    analysis = importlib.import_module("hta.trace_analysis").TraceAnalysis
+    loaded, figures = measured(lambda path: analysis(trace_dir=path), folder)
+    return {**figures, "events": sum(map(len, loaded.t.traces.values())), "ranks": len(loaded.t.traces)}
+
+
+LOADS = {"HTA-ranks": of_hta_ranks, "pysimdjson": of_simdjson, "HTA": of_hta, "TraceLens": of_tracelens}
 
 if __name__ == "__main__":
     print("\n" + json.dumps(LOADS[sys.argv[1]](sys.argv[2])))

@@ -44,14 +44,14 @@ def printed_figures(command: Sequence[str], environment: Mapping[str, str] | Non
     return figures
 
 
-def timed_command(command: Sequence[str]) -> Figures:
+def timed_command(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Figures:
     """What a whole process took, from its start to its end, and the numbers that it printed as `events`.
 
     Raises: MeasurementError when the command fails.
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         started = time.perf_counter()
-        process = subprocess.Popen(command, stdout=output, stderr=errors)
+        process = subprocess.Popen(command, stdout=output, stderr=errors, env={**os.environ, **(environment or {})})
         _, status, usage = os.wait4(process.pid, 0)
         wall = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -63,7 +63,7 @@ def timed_command(command: Sequence[str]) -> Figures:
             "wall": wall,
             "cpu": usage.ru_utime + usage.ru_stime,
             "peak": usage.ru_maxrss * KIBIBYTE,
-            "printed": [int(word) for word in output.read().split()],
+            "printed": [int(word) for word in output.read().split() if word.isdigit()],
         }
 
 

@@ -26,6 +26,7 @@ from tracetui.ui.opening.trace_files import TraceFile, candidates, trace_file, t
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
+from tracetui.urls import is_url
 
 _MARK = ColumnSpec("mark", "", width=1)
 _TRACE = ColumnSpec("trace", "trace", width=24, grow=2)
@@ -268,11 +269,13 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
 
     @on(Listed)
     def _list(self, message: Listed) -> None:
-        where = ", ".join(home_path(Path(path).absolute()) for path in self.paths[:3])
+        where = ", ".join(path if is_url(path) else home_path(Path(path).absolute()) for path in self.paths[:3])
         note = (
             f"There is no trace in {where} or below. A trace is a .json or .pftrace file, plain or packed (.gz, .zst). "
             "Press r to record one."
         )
+        if all(map(is_url, self.paths)):
+            note = f"Only traces of this machine are listed, and {where} is a URL."
         self._files, self._note = message.files, note
         self.choices = [*(name for name, _ in self._sets), *(str(file.path) for file in message.files)]
         cache = FactsCache()
