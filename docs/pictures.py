@@ -26,6 +26,8 @@ HERE = Path(__file__).resolve().parent
 SAMPLES = HERE.parent / "sample_traces"
 EXAMPLE = "train.json.gz"
 """Name of the trace with a GPU."""
+RANKS = ".ranks"
+"""The folder with a simulated set of ranks, which no list of traces shows."""
 COLUMNS, ROWS = 120, 36
 QUIET, LONGEST = 1.0, 60.0
 """Seconds without output after which the screen is complete, and seconds after which waiting is given up."""
@@ -44,6 +46,8 @@ class Screen(NamedTuple):
     """The keys to press, in groups between which the screen comes to rest."""
     settle: float = 3.0
     """Seconds before the first key, at least."""
+    folder: str = ""
+    """Where the app runs, from the folder with the traces on."""
 
 
 PICTURES = {
@@ -55,6 +59,7 @@ PICTURES = {
     "findings.svg": Screen([EXAMPLE], ["7"]),
     "modules.svg": Screen([EXAMPLE], ["C", "jjjl"]),
     "occupancy.svg": Screen([EXAMPLE], ["4", PAGE_DOWN]),
+    "ranks.svg": Screen(["open", "run"], ["j", "k"], folder=RANKS),
     "steps.svg": Screen([EXAMPLE], ["B"]),
     "traces.svg": Screen(["."], [" j j"], 20.0),
     "recording.svg": Screen(["."], ["r", "jj", ENTER], 20.0),
@@ -82,6 +87,8 @@ def make_traces(folder: Path) -> None:
     subprocess.run([sys.executable, HERE / "example_trace.py", folder / EXAMPLE], check=True)
     for name in LISTED:
         shutil.copyfile(SAMPLES / name, folder / name)
+    write = "import sys, pathlib, tests.support.rank_files as f; f.write_ranks(pathlib.Path(sys.argv[1]), 8)"
+    subprocess.run([sys.executable, "-c", write, folder / RANKS / "run"], check=True, cwd=HERE.parent)
     now = time.time()
     for hours, name in enumerate((EXAMPLE, *LISTED), 2):
         os.utime(folder / name, (now, now - 3600 * hours))
@@ -91,7 +98,7 @@ def take_picture(screen: Screen, traces: Path, folder: Path) -> None:
     """Run the app in a pseudo-terminal among the traces, press the keys, and save the screen below `folder`."""
     child, terminal = pty.fork()
     if child == 0:
-        os.chdir(traces)
+        os.chdir(traces / screen.folder)
         data, cache = str(folder), str(traces / ".cache")
         os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "XDG_DATA_HOME": data}
         os.environ |= {"XDG_CACHE_HOME": cache, "TRACETUI_THEME": "dark"}
