@@ -310,7 +310,8 @@ def file_system(url: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(full)
     except ImportError as error:
-        raise NotFound(f"{url} needs a package that is not installed: {_words(error)}.") from None
+        how = f" {INSTALL} installs it." if is_web_url(url) else ""
+        raise NotFound(f"{url} needs a package that is not installed: {_words(error)}.{how}") from None
     except Exception as error:
         raise NotFound(f"{url} cannot be read: {_cause(error)}.") from None
     return system, str(path)
