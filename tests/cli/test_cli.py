@@ -76,7 +76,7 @@ def test_what_is_no_range_of_time(words, capsys):
 def test_the_app_opens_at_a_range_of_time(monkeypatch, capsys):
     begun = []
 
-    def start(paths, step, at, options, ranks):
+    def start(paths, step, at, options, ranks, follows):
         begun.append(at)
         return 0
 

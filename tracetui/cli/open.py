@@ -34,6 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--at", metavar="VIEW", help="start at a view string, as `Y` in the app copies it")
     add_range(place, "start with lists of what ran in a range of time: its start and length, as 12.5us+250us")
+    parser.add_argument(
+        "--follow", action="store_true", help="open every trace that appears in the folder, once it is written"
+    )
     add_rank_choice(parser)
     add_differ(parser)
 
@@ -50,6 +53,8 @@ def run(options: argparse.Namespace) -> int:
         if path != "-" and not is_url(path) and not os.path.exists(path):
             raise NotFound(f"{path} does not exist.")
     ranks = None if sides is not None else _ranks(traces, options)
+    if options.follow and not (all(map(os.path.isdir, traces)) and ranks is None and sides is None):
+        raise UsageError("--follow opens traces as they appear in a folder of this machine: name that alone.")
     require_terminal()
     if "-" in traces and sys.stdin.isatty():
         raise UsageError("Standard input is the terminal: pipe a trace in, as in `zcat t.json.gz | tracetui -`.")
@@ -60,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         from tracetui.ui.app import compare, run
 
     if sides is None:
-        return run(traces, options.step, _view(options), opening(options), ranks)
+        return run(traces, options.step, _view(options), opening(options), ranks, options.follow)
     return compare(*sides, options=opening(options))
 
 

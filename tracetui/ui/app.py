@@ -33,6 +33,7 @@ from tracetui.ui.base.themes import THEMES, first_theme, next_theme
 from tracetui.ui.choose_steps import StepsReady, prepare_steps
 from tracetui.ui.open_comparison import ComparisonOpener, SidesFound
 from tracetui.ui.opening.loading_screen import LoadingScreen
+from tracetui.ui.opening.trace_follower import TraceAppeared, TraceFollower
 from tracetui.ui.opening.trace_picker import TraceChoice, TracePicker
 from tracetui.ui.ranks.rank_messages import MomentAsked, RankLanesAsked, RankTraceAsked, SetFailed
 from tracetui.ui.recent_traces import RecentTraces
@@ -74,10 +75,11 @@ class TraceApp(CrashSafeApp):
         sides: Sequence[SideName] | None = None,
         options: OpenOptions = AS_RECORDED,
         ranks: RankSetName | None = None,
+        follows: bool = False,
     ) -> None:
         """With `sides`, traces or parts of one are compared, more than two with the first; `ranks` are shown.
 
-        `options` are for every trace that is opened.
+        `options` are for every trace that is opened. Where it `follows`, every trace that appears in the folders is.
         """
         super().__init__()
         self.paths = paths or ["."]
@@ -97,6 +99,7 @@ class TraceApp(CrashSafeApp):
         self._opener = ComparisonOpener(self, self, self.recent)
         self._sides = sides
         self._ranks = ranks
+        self._follows = follows
         self._postponed: list[Message] = []
         """What waits until nothing lies over the screen that it is about."""
 
@@ -117,9 +120,20 @@ class TraceApp(CrashSafeApp):
             self._show_ranks(self._ranks)
         elif self._is_one_file:
             self.push_screen(LoadingScreen(self.paths[0], self.options))
+        elif self._follows:
+            self.push_screen(TracePicker(self.paths), self.open)
+            TraceFollower(self, self.paths).start()
         else:
             # A folder that was named may be there for its ranks.
             self.push_screen(TracePicker(self.paths, opens_ranks=self._names_folder), self.open)
+
+    @on(TraceAppeared)
+    def _open_appeared(self, message: TraceAppeared) -> None:
+        """Open a trace of the folder that is followed; what is being typed or read goes first."""
+        if isinstance(self.screen, TracePicker):
+            self.screen.dismiss(message.path)
+        elif not self._waits(message):
+            self.open(message.path)
 
     def open(self, chosen: TraceChoice) -> None:
         """Show a trace, compare two or list more, reading what is not read yet; for None leave when nothing is open.
@@ -390,8 +404,11 @@ def run(
     at: str | None = None,
     options: OpenOptions = AS_RECORDED,
     ranks: RankSetName | None = None,
+    follows: bool = False,
 ) -> int:
     """Run the app on files and folders, or on a set of ranks, and return its exit code.
+
+    An app that `follows` opens every trace that appears in its folders.
 
     Raises: UsageError for a view string that cannot be understood.
     """
@@ -402,7 +419,7 @@ def run(
         viewpoint = replace(viewpoint, step=step, every_step=False)
     if viewpoint.steps_by and options.steps_by is None:
         options = options._replace(steps_by=viewpoint.steps_by)
-    return _run(TraceApp(paths, viewpoint, options=options, ranks=ranks))
+    return _run(TraceApp(paths, viewpoint, options=options, ranks=ranks, follows=follows))
 
 
 def _run(app: TraceApp) -> int:

@@ -21,6 +21,7 @@ from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.exports import home_path
+from tracetui.ui.opening.folder_watch import WATCH_SECONDS, FolderWatch
 from tracetui.ui.opening.trace_facts import FactsCache, TraceFacts, is_cheap, read_facts
 from tracetui.ui.opening.trace_files import TraceFile, candidates, trace_file, traces_among
 from tracetui.ui.widgets.bar import Bar, BarPart
@@ -81,6 +82,13 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
             super().__init__()
             self.files, self.remark = files, remark
 
+    class Changed(Message):
+        """Traces have appeared in the folders, or gone."""
+
+        def __init__(self, files: list[TraceFile], gone: list[Path]) -> None:
+            super().__init__()
+            self.files, self.gone = files, gone
+
     class RanksFound(Message):
         """The folders hold runs with several ranks."""
 
@@ -115,6 +123,8 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         self._title = title or self.TITLE_TEXT
         self.trouble = trouble
         """What went wrong with the last one that was picked."""
+        self._watch = FolderWatch(paths)
+        self._is_watching = False
 
     def on_mount(self) -> None:
         """Look through the folders in a thread."""
@@ -122,6 +132,7 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         self._show_remark(self.trouble)
         self.query_one(TableView).show(self.PANE, None, np.empty(0, np.int64), note="Looking for traces …")
         self.look()
+        self.set_interval(WATCH_SECONDS, self._look_again)
 
     @property
     def marked(self) -> list[str]:
@@ -216,11 +227,26 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
         if recorded is not None:
             self.dismiss(recorded)
 
+    def _look_again(self) -> None:
+        if self._is_watching and self.is_active:
+            self._is_watching = False
+            self.watch_folders()
+
+    @work(thread=True)
+    def watch_folders(self) -> None:
+        """List what has appeared since the last look."""
+        change = self._watch.changes()
+        if change.appeared or change.gone:
+            files = [file for path in change.appeared if (file := trace_file(path)) is not None]
+            self.post_message(self.Changed(files, change.gone))
+        self._is_watching = True
+
     @work(thread=True, exclusive=True)
     def look(self) -> None:
         """Find the traces."""
         if self._opens_ranks and self._look_for_ranks():
             return
+        self._watch.begin()
         files: list[TraceFile] = []
         remark = ""
         for path in map(Path, self.paths):
@@ -234,8 +260,29 @@ class TracePicker(Picker["str | list[str] | tuple[str, ...] | RankSetName"]):
                     f"{home_path(path)} was searched up to {search.entries:,} files and folders: name a folder below it"
                 )
         self.post_message(self.Listed(sorted(files, key=lambda file: -file.modified), remark))
+        self._is_watching = True
         if self._offers_ranks and not self._opens_ranks:
             self._look_for_ranks()
+
+    @on(Changed)
+    def _take_changes(self, message: Changed) -> None:
+        """List the files that are there now, the cursor on the one where it was."""
+        view = self.query_one(TableView)
+        chosen = str(self.choices[view.row]) if 0 <= view.row < len(self.choices) else ""
+        replaced = {*message.gone, *(file.path for file in message.files)}
+        self._files = [*message.files, *(file for file in self._files if file.path not in replaced)]
+        self._files.sort(key=lambda file: -file.modified)
+        self.choices = [*(name for name, _ in self._sets), *(str(file.path) for file in self._files)]
+        for path in replaced:
+            self._facts.pop(str(path), None)
+        self._show_rows()
+        rows = [str(choice) for choice in self.choices]
+        if chosen in rows:
+            (index,) = np.flatnonzero(view.order == rows.index(chosen))
+            view.put_cursor(int(index))
+        if message.files and not self.marked:
+            self._show_remark(f"new: {', '.join(file.path.name for file in message.files)}")
+        self.read_facts(FactsCache())
 
     def _look_for_ranks(self) -> bool:
         """Find the runs with several ranks; whether the folder is there for them, and they are opened."""
