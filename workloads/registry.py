@@ -35,6 +35,9 @@ BUILT_IN = {
     "decode": "workloads.programs.decode:WORKLOAD",
     "sync": "workloads.programs.sync:WORKLOAD",
     "graph_breaks": "workloads.programs.graph_breaks:WORKLOAD",
+    "conv": "workloads.programs.conv:WORKLOAD",
+    "dataloader": "workloads.programs.dataloader:WORKLOAD",
+    "copies": "workloads.programs.copies:WORKLOAD",
 }
 """Name and object of each built-in workload, as in an entry point, so that this module imports none of them."""
 

@@ -80,6 +80,9 @@ SAME_AS_ANOTHER = {
     ("train_step", "foreach"),
     ("sync", "each"),
     ("graph_breaks", "whole"),
+    ("conv", "nchw"),
+    ("dataloader", "no_workers"),
+    ("copies", "pageable"),
 }
 """Variants that are what `eager` or `compile` is, under a name that says which."""
 

@@ -27,8 +27,14 @@ SIZES: dict = {
     "decode": {"layers": 1, "heads": 2, "dim": 16, "cached": 4},
     "sync": {"pieces": 2, "size": 8},
     "graph_breaks": {"size": 64},
+    "conv": {"batch": 1, "channels": 4, "pixels": 4, "layers": 1},
+    "dataloader": {"batch": 2, "width": 4, "read_ms": 0.0},
+    "copies": {"pieces": 1, "size": 4},
 }
-LEFT_OUT = ("naive", "geglu", "cudnn", "efficient", "foreach", "each", "whole")
+LEFT_OUT = (
+    *("naive", "geglu", "cudnn", "efficient", "foreach", "each", "whole", "nchw", "no_workers", "pageable", "pinned"),
+    "overlapped",
+)
 """Variants that do not run here, and those that are `eager` or `compile` by another name."""
 
 

@@ -51,6 +51,8 @@ def requests(folder):
     wanted["decode"] = ("decode", {"heads": 2, "dim": 8, "cached": 4}, {})
     wanted["sync"] = ("sync", {"size": 4}, {})
     wanted["breaks"] = ("graph_breaks", {"size": 8, "breaks": 3}, {"compile": True, "backend": "aot_eager"})
+    wanted["conv"] = ("conv", {"layout": "input", "batch": 1, "channels": 4, "pixels": 8}, {})
+    wanted["loader"] = ("dataloader", {"workers": 2, "width": 8, "read_ms": 1.0}, {})
     wanted["timed"] = ("matmul_add", {"size": 8}, {"time_seconds": 0.2, "threads": 1})
     wanted["anywhere"] = ("matmul_add", {"size": 8}, {"device": "auto"})
     return {
@@ -134,7 +136,7 @@ def test_the_backend_that_was_asked_for(recorded):
     assert ops["aten::_scaled_dot_product_flash_attention_for_cpu"] == 1
 
 
-@pytest.mark.parametrize("name", [*SMALL, "train_step", "loop", "sync", "decode", "breaks"])
+@pytest.mark.parametrize("name", [*SMALL, "train_step", "loop", "sync", "decode", "breaks", "conv", "loader"])
 def test_what_is_expected_of_a_workload_is_in_its_trace(recorded, name):
     outcome = recorded[name].outcome
     workload = registry.find(str(outcome.metadata["workload"]))
