@@ -33,7 +33,7 @@ SIZES: dict = {
 }
 LEFT_OUT = (
     *("naive", "geglu", "cudnn", "efficient", "foreach", "each", "whole", "nchw", "no_workers", "pageable", "pinned"),
-    "overlapped",
+    *("overlapped", "packed", "liger"),
 )
 """Variants that do not run here, and those that are `eager` or `compile` by another name."""
 

@@ -98,7 +98,7 @@ def test_a_kernel_computes_what_torch_does_in_float64(interpreted, case):
 @pytest.mark.full
 @needs_triton
 @pytest.mark.skipif(not machine.inspect_machine().has_gpu, reason="needs a GPU")
-@pytest.mark.parametrize("case", kernel_results.CASES)
+@pytest.mark.parametrize("case", [*kernel_results.CASES, *kernel_results.ON_GPU_ALONE])
 def test_a_kernel_computes_the_same_on_a_gpu(computed, case):
     assert computed[case] == ""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from workloads.api import Context, Expect, Param, Prepared, Workload
+from workloads.api import Context, Expect, Param, Prepared, Unavailable, Workload
 from workloads.programs.common_expectations import compiled_region
 from workloads.programs.mlp import PARAMS, Geglu
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 LESSON = """\
 With impl=geglu, gelu and the multiplication are one handwritten kernel: four kernels per forward, as with
-torch.compile, but without its Dynamo and guard slices on the CPU. The 50 MB of gelu's result stay in registers. With
-impl=gateup, one kernel accumulates both matmuls and writes their GeGLU, so that two kernels are left. That is faster
-only if its matmul is nearly as fast as cuBLAS: relative to the matmuls, the time that fusion saves shrinks as
-1 / dim."""
+torch.compile, but without its Dynamo and guard slices on the CPU. The 50 MB of gelu's result stay in registers;
+impl=liger does the same with Liger's kernel. With impl=packed, which is usual practice, the weights of gate and up are
+one matrix: one matmul of twice the width, then the GeGLU of its halves, three kernels. With impl=gateup, one kernel
+accumulates both matmuls and writes their GeGLU, so that two kernels are left. That is faster only if its matmul is
+nearly as fast as cuBLAS: relative to the matmuls, the time that fusion saves shrinks as 1 / dim."""
 
 FUSED = "What fuses?"
 
@@ -31,7 +32,7 @@ WORKLOAD = Workload(
     summary="the GeGLU block with Triton kernels: GeGLU fused, or fused with both matmuls",
     prepare="workloads.programs.fused_mlp:prepare",
     params=(
-        Param("impl", "geglu", "kernel; gateup also fuses the matmuls", choices=("geglu", "gateup")),
+        Param("impl", "geglu", "kernel; gateup also fuses the matmuls", choices=("geglu", "packed", "gateup", "liger")),
         *PARAMS,
     ),
     needs=("gpu", "triton"),
@@ -45,6 +46,29 @@ WORKLOAD = Workload(
             "cuda eager impl=geglu",
             "two matmuls, the GeGLU, a matmul",
             asks="How many kernels does the GPU run per forward?",
+        ),
+        Expect(
+            "GPU kernels per forward",
+            "kernels_per_forward",
+            3,
+            "cuda eager impl=packed",
+            "one matmul for gate and up, the GeGLU of its halves, a matmul",
+            asks="How many kernels does the GPU run per forward?",
+        ),
+        Expect(
+            "GPU kernels per forward",
+            "kernels_per_forward",
+            4,
+            "cuda eager impl=liger",
+            "two matmuls, Liger's GeGLU, a matmul",
+            asks="How many kernels does the GPU run per forward?",
+        ),
+        Expect(
+            "GPU kernels per forward",
+            "kernels_per_forward",
+            3,
+            "cuda compile mode=default impl=packed",
+            "the compiler finds nothing left to fuse",
         ),
         # Two, not three: results have the type of x and weights are read in place, so nothing is cast or copied.
         Expect(
@@ -75,7 +99,17 @@ WORKLOAD = Workload(
         Expect(
             "the fused kernel", "kernel_named", "^gateup_forward", "cuda impl=gateup", "the function's name", asks=FUSED
         ),
-        Expect("matmuls per step", "calls_per_step", 3, "any eager impl=geglu", "gate, up, down", of="aten::mm"),
+        Expect(
+            "the fused kernel", "kernel_named", "^geglu_packed", "cuda impl=packed", "the function's name", asks=FUSED
+        ),
+        Expect(
+            "the fused kernel", "kernel_named", "geglu_tanh_forward", "cuda impl=liger", "Liger's function", asks=FUSED
+        ),
+        *(
+            Expect("matmuls per step", "calls_per_step", 3, f"any eager impl={impl}", "gate, up, down", of="aten::mm")
+            for impl in ("geglu", "liger")
+        ),
+        Expect("matmuls per step", "calls_per_step", 2, "any eager impl=packed", "gate and up, down", of="aten::mm"),
         Expect(
             "matmuls per step",
             "calls_per_step",
@@ -96,7 +130,13 @@ WORKLOAD = Workload(
         compiled_region("any compile"),
     ),
     see=("https://huggingface.co/blog/torch-mlp-fusion", "https://github.com/linkedin/Liger-Kernel"),
-    variants=(("geglu", {"impl": "geglu"}), ("gateup", {"impl": "gateup"}), ("unfused", {"workload": "mlp"})),
+    variants=(
+        ("geglu", {"impl": "geglu"}),
+        ("packed", {"impl": "packed"}),
+        ("gateup", {"impl": "gateup"}),
+        ("liger", {"impl": "liger"}),
+        ("unfused", {"workload": "mlp"}),
+    ),
 )
 
 
@@ -132,9 +172,32 @@ def fused(context: Context, impl: str, eager: Geglu, x: torch.Tensor) -> Callabl
         from workloads.programs.kernels.geglu import GegluMlp
 
         return GegluMlp(eager.gate, eager.up, eager.down)
+    if impl == "packed":
+        from workloads.programs.kernels.geglu import PackedGegluMlp
+
+        return PackedGegluMlp(eager.gate, eager.up, eager.down)
+    if impl == "liger":
+        return _with_liger(eager)
     from workloads.programs.kernels.gateup import GateUpMlp, fastest_tiles
 
     # Here and not in the first call, so that the trace of a cold run holds no trials.
     tiles = fastest_tiles(x, eager.gate.weight, eager.up.weight)
     context.note(f"gateup: the fastest tiles on this device are {tiles}.")
     return GateUpMlp(eager.gate, eager.up, eager.down, tiles)
+
+
+def _with_liger(eager: Geglu) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The block with Liger's kernel between its products.
+
+    Raises: Unavailable without the package.
+    """
+    try:
+        from liger_kernel.ops.geglu import LigerGELUMulFunction
+    except ImportError as error:
+        raise Unavailable("impl=liger needs the package liger-kernel: pip install liger-kernel.") from error
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = eager.down(LigerGELUMulFunction.apply(eager.gate(x), eager.up(x)))
+        return out
+
+    return block

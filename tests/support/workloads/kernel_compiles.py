@@ -7,18 +7,19 @@ The interpreter accepts what the compiler refuses, for example names that it loo
 from __future__ import annotations
 
 import json
+import re
 import sys
 from functools import partial
 from typing import Any
 
 from tests.support.workloads.kernel_results import complaints_of
 
-TENSOR_CORES = {80: "mma.sync", 90: "wgmma"}
+TENSOR_CORES = {80: "mma.sync", 90: "wgmma", 100: "tcgen05"}
 """The instruction for products, by compute capability."""
 
 CASES = {
     f"{kernel} {dtype} {capability}": (kernel, dtype, capability)
-    for kernel in ("geglu_forward", "geglu_backward", "gateup_forward")
+    for kernel in ("geglu_forward", "geglu_packed_forward", "geglu_backward", "gateup_forward")
     for dtype in ("bf16", "fp16")
     for capability in TENSOR_CORES
 }
@@ -31,10 +32,14 @@ def compile_case(kernel: str, dtype: str, capability: int) -> None:
     from workloads.programs.kernels import gateup, geglu
 
     if kernel == "gateup_forward":
-        tiles = gateup.CANDIDATES[0]
-        cut = {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth, "GROUP": tiles.group}
-        options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
-        assert TENSOR_CORES[capability] in assembly(gateup.gateup_forward, cut, options, dtype, capability)
+        for tiles in (each for each in gateup.CANDIDATES if each.least <= capability):
+            cut = {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth, "GROUP": tiles.group}
+            options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
+            found = assembly(gateup.gateup_forward, cut, options, dtype, capability)
+            assert TENSOR_CORES[capability] in found
+            registers, spilled = registers_of(found)
+            print(f"{dtype} sm_{capability} {tiles}: {registers} registers, {spilled} bytes spilled", file=sys.stderr)
+            assert spilled == 0, f"{tiles} spills {spilled} bytes"
     else:
         # Four elements of 32 bits are the widest load there is.
         found = assembly(getattr(geglu, kernel), {"BLOCK": geglu.BLOCK}, {"num_warps": 4}, dtype, capability)
@@ -53,6 +58,27 @@ def assembly(kernel: Any, constants: dict[str, int], options: dict[str, int], dt
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
     ptx: str = compile(source, target=GPUTarget("cuda", capability, 32), options=options).asm["ptx"]
     return ptx
+
+
+def registers_of(ptx: str) -> tuple[int, int]:
+    """Registers of a thread, and bytes that it spills to memory, as the assembler of Triton's package tells."""
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    import triton
+
+    assembler = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas-blackwell"
+    target = re.search(r"\.target (sm_\w+)", ptx)
+    assert target is not None
+    with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
+        file.write(ptx)
+        file.flush()
+        words = [str(assembler), "-v", f"--gpu-name={target[1]}", file.name, "-o", "/dev/null"]
+        told = subprocess.run(words, capture_output=True, text=True, check=True).stderr
+    registers, spilled = re.search(r"Used (\d+) registers", told), re.search(r"(\d+) bytes spill stores", told)
+    assert registers is not None and spilled is not None, told
+    return int(registers[1]), int(spilled[1])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import nn
 
-from workloads.programs.kernels.geglu import tanh_of_gelu
+from workloads.programs.kernels.geglu import share_of_gelu
 
 
 class Tiles(NamedTuple):
@@ -28,16 +28,18 @@ class Tiles(NamedTuple):
     stages: int
     group: int = 8
     """Tiles of rows that run at the same time, so that they share weights in the L2 cache."""
+    least: int = 0
+    """The compute capability, such as 90, before which the compiler lacks registers and spills them to memory."""
 
     def __str__(self) -> str:
         return f"{self.rows}x{self.columns}x{self.depth}, {self.warps} warps, {self.stages} stages"
 
 
 CANDIDATES = (
-    Tiles(128, 128, 64, 8, 3),
-    Tiles(128, 128, 64, 8, 4),
-    Tiles(128, 128, 32, 8, 4),
-    Tiles(128, 64, 64, 4, 4),
+    Tiles(128, 128, 64, 8, 3, least=90),
+    Tiles(128, 128, 64, 8, 4, least=90),
+    Tiles(128, 128, 32, 8, 4, least=90),
+    Tiles(128, 64, 64, 4, 4, least=90),
     Tiles(64, 128, 64, 4, 4),
     Tiles(64, 64, 64, 4, 4),
     Tiles(64, 64, 32, 4, 3),
@@ -85,7 +87,7 @@ def gateup_forward(
         gate_tile += DEPTH
         up_tile += DEPTH
 
-    out = 0.5 * gate * (1.0 + tanh_of_gelu(gate)) * up
+    out = gate * share_of_gelu(gate) * up
     out_tile = out_ptr + row.to(tl.int64)[:, None] * width + column[None, :]
     mask = (row < height)[:, None] & (column < width)[None, :]
     tl.store(out_tile, out.to(out_ptr.dtype.element_ty), mask=mask)
@@ -150,6 +152,14 @@ Timer = Callable[[Callable[[], object]], float]
 """A function that measures the time of a call in ms."""
 
 
+def without_spills(candidates: Sequence[Tiles], device: torch.device) -> list[Tiles]:
+    """The candidates for which the compiler has enough registers on a device; all of them elsewhere than on CUDA."""
+    if device.type != "cuda" or torch.version.hip is not None:
+        return list(candidates)
+    major, minor = torch.cuda.get_device_capability(device)
+    return [tiles for tiles in candidates if tiles.least <= 10 * major + minor]
+
+
 def fastest_tiles(
     x: torch.Tensor,
     gate: torch.Tensor,
@@ -159,6 +169,8 @@ def fastest_tiles(
 ) -> Tiles:
     """The fastest candidate for these shapes on this device, of those that fit its registers and shared memory.
 
+    Those that spill registers there are not tried.
+
     Raises: the last error of Triton where none fits.
     """
     from triton.runtime.errors import OutOfResources
@@ -167,7 +179,7 @@ def fastest_tiles(
     times: dict[Tiles, float] = {}
     last_error: Exception | None = None
     with torch.no_grad():
-        for tiles in candidates:
+        for tiles in without_spills(candidates, x.device):
             try:
                 times[tiles] = (timer or do_bench)(partial(gateup, x, gate, up, tiles))
             except OutOfResources as error:

@@ -25,10 +25,10 @@ into a constant."""
 
 
 @triton.jit
-def tanh_of_gelu(gate: tl.tensor) -> tl.tensor:
-    """The tanh in gelu's approximation."""
-    # Computed with the sigmoid, which needs no device library: the code runs on CUDA, ROCm and in the interpreter.
-    return 2.0 * tl.sigmoid((gate + gate * gate * gate * CUBIC) * SLOPE * 2.0) - 1.0
+def share_of_gelu(gate: tl.tensor) -> tl.tensor:
+    """gelu(gate) / gate in the tanh approximation: (1 + tanh(u)) / 2, which is sigmoid(2 u)."""
+    # The sigmoid needs no device library: the code runs on CUDA, ROCm and in the interpreter.
+    return tl.sigmoid((gate + gate * gate * gate * CUBIC) * SLOPE * 2.0)
 
 
 @triton.jit
@@ -41,7 +41,22 @@ def geglu_forward(
     mask = offsets < count
     gate = tl.load(gate_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
     up = tl.load(up_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-    out = 0.5 * gate * (1.0 + tanh_of_gelu(gate)) * up
+    out = gate * share_of_gelu(gate) * up
+    tl.store(out_ptr + offsets, out.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def geglu_packed_forward(
+    both_ptr: tl.tensor, out_ptr: tl.tensor, count: tl.tensor, width: tl.tensor, BLOCK: tl.constexpr
+) -> None:
+    """Write gelu(gate) * up of rows in which `width` elements of gate stand before as many of up."""
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < count
+    # The row of an element is as many widths to the right in `both` as it is rows down in `out`.
+    gate_ptrs = both_ptr + offsets + offsets // width * width
+    gate = tl.load(gate_ptrs, mask=mask, other=0.0).to(tl.float32)
+    up = tl.load(gate_ptrs + width, mask=mask, other=0.0).to(tl.float32)
+    out = gate * share_of_gelu(gate) * up
     tl.store(out_ptr + offsets, out.to(out_ptr.dtype.element_ty), mask=mask)
 
 
@@ -55,16 +70,16 @@ def geglu_backward(
     count: tl.tensor,
     BLOCK: tl.constexpr,
 ) -> None:
-    """Write the gradients of gate and up, from the gradient of the output; tanh is computed again."""
+    """Write the gradients of gate and up, from the gradient of the output; the sigmoid is computed again."""
     offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < count
     slope = tl.load(slope_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
     gate = tl.load(gate_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
     up = tl.load(up_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-    tanh = tanh_of_gelu(gate)
-    gelu_slope = 0.5 * (1.0 + tanh) + 0.5 * gate * (1.0 - tanh * tanh) * SLOPE * (1.0 + gate * gate * CUBIC * 3.0)
+    share = share_of_gelu(gate)
+    gelu_slope = share + 2.0 * gate * share * (1.0 - share) * SLOPE * (1.0 + gate * gate * CUBIC * 3.0)
     gate_slope = slope * up * gelu_slope
-    up_slope = slope * 0.5 * gate * (1.0 + tanh)
+    up_slope = slope * gate * share
     tl.store(gate_slope_ptr + offsets, gate_slope.to(gate_slope_ptr.dtype.element_ty), mask=mask)
     tl.store(up_slope_ptr + offsets, up_slope.to(up_slope_ptr.dtype.element_ty), mask=mask)
 
@@ -104,6 +119,44 @@ def geglu(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"gate is {gate.dtype} {tuple(gate.shape)}, and up is {up.dtype} {tuple(up.shape)}")
     apply: Callable[..., torch.Tensor] = GegluFunction.apply
     return apply(gate, up)
+
+
+class GegluPackedFunction(torch.autograd.Function):
+    """The same of one tensor with gate and up side by side; a trace shows it as one operator of this name."""
+
+    @staticmethod
+    def forward(ctx: Any, both: torch.Tensor) -> torch.Tensor:
+        """Shapes: (..., 2 width) to (..., width)."""
+        both = both.contiguous()
+        width = both.shape[-1] // 2
+        out = torch.empty(*both.shape[:-1], width, device=both.device, dtype=both.dtype)
+        count = out.numel()
+        geglu_packed_forward[(triton.cdiv(count, BLOCK),)](both, out, count, width, BLOCK=BLOCK)
+        return out
+
+
+def geglu_packed(both: torch.Tensor) -> torch.Tensor:
+    """gelu(gate) * up of tensors with gate in the first half of the last dimension, in one kernel, without a gradient.
+
+    Raises: ValueError for an odd last dimension.
+    """
+    if both.dim() == 0 or both.shape[-1] % 2:
+        raise ValueError(f"gate and up are halves of the last dimension, not of {tuple(both.shape)}")
+    apply: Callable[..., torch.Tensor] = GegluPackedFunction.apply
+    return apply(both)
+
+
+class PackedGegluMlp(nn.Module):
+    """A feed-forward block of which gate and up are one product, with GeGLU as one kernel; for inference."""
+
+    def __init__(self, gate: nn.Linear, up: nn.Linear, down: nn.Module) -> None:
+        super().__init__()
+        self.gate_up = nn.Parameter(torch.cat([gate.weight, up.weight]).detach(), requires_grad=False)
+        self.down = down
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Shapes: input and output are (..., dim)."""
+        return cast(torch.Tensor, self.down(geglu_packed(nn.functional.linear(x, self.gate_up))))
 
 
 class GegluMlp(nn.Module):
