@@ -97,7 +97,12 @@ WORKLOAD = Workload(
             "the fused kernel", "kernel_named", "^geglu_forward", "cuda impl=geglu", "the function's name", asks=FUSED
         ),
         Expect(
-            "the fused kernel", "kernel_named", "^gateup_forward", "cuda impl=gateup", "the function's name", asks=FUSED
+            "the fused kernel",
+            "kernel_named",
+            "^gateup_(forward|persistent)",
+            "cuda impl=gateup",
+            "the function's name",
+            asks=FUSED,
         ),
         Expect(
             "the fused kernel", "kernel_named", "^geglu_packed", "cuda impl=packed", "the function's name", asks=FUSED
@@ -178,10 +183,12 @@ def fused(context: Context, impl: str, eager: Geglu, x: torch.Tensor) -> Callabl
         return PackedGegluMlp(eager.gate, eager.up, eager.down)
     if impl == "liger":
         return _with_liger(eager)
-    from workloads.programs.kernels.gateup import GateUpMlp, fastest_tiles
+    from workloads.programs.kernels.gateup import CANDIDATES, GateUpMlp, fastest_tiles
 
+    # Descriptors are made within the call, which not every Dynamo can put into a graph.
+    candidates = [tiles for tiles in CANDIDATES if not (context.compiled and tiles.is_persistent)]
     # Here and not in the first call, so that the trace of a cold run holds no trials.
-    tiles = fastest_tiles(x, eager.gate.weight, eager.up.weight)
+    tiles = fastest_tiles(x, eager.gate.weight, eager.up.weight, candidates)
     context.note(f"gateup: the fastest tiles on this device are {tiles}.")
     return GateUpMlp(eager.gate, eager.up, eager.down, tiles)
 

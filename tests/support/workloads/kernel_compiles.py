@@ -33,9 +33,11 @@ def compile_case(kernel: str, dtype: str, capability: int) -> None:
 
     if kernel == "gateup_forward":
         for tiles in (each for each in gateup.CANDIDATES if each.least <= capability):
+            kernel_of_tiles = gateup.gateup_persistent if tiles.is_persistent else gateup.gateup_forward
             cut = {"ROWS": tiles.rows, "COLUMNS": tiles.columns, "DEPTH": tiles.depth, "GROUP": tiles.group}
             options = {"num_warps": tiles.warps, "num_stages": tiles.stages}
-            found = assembly(gateup.gateup_forward, cut, options, dtype, capability)
+            found = assembly(kernel_of_tiles, cut, options, dtype, capability)
+            assert ("cp.async.bulk" in found) == tiles.is_persistent
             assert TENSOR_CORES[capability] in found
             registers, spilled = registers_of(found)
             print(f"{dtype} sm_{capability} {tiles}: {registers} registers, {spilled} bytes spilled", file=sys.stderr)
@@ -52,12 +54,27 @@ def assembly(kernel: Any, constants: dict[str, int], options: dict[str, int], dt
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    kinds = {name: f"*{dtype}" if name.endswith("_ptr") else "i32" for name in kernel.arg_names}
+    kinds = {name: kind_of(name, constants, dtype) for name in kernel.arg_names}
     signature = {name: "constexpr" if name in constants else kind for name, kind in kinds.items()}
-    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(kernel.arg_names) if name not in constants}
+    aligned = {
+        (i,): [["tt.divisibility", 16]]
+        for i, name in enumerate(kernel.arg_names)
+        if name not in constants and not name.endswith("_desc")
+    }
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
     ptx: str = compile(source, target=GPUTarget("cuda", capability, 32), options=options).asm["ptx"]
     return ptx
+
+
+def kind_of(name: str, constants: dict[str, int], dtype: str) -> str:
+    """The type of an argument: a pointer, a descriptor of tiles, or a size."""
+    if name.endswith("_ptr"):
+        return f"*{dtype}"
+    if not name.endswith("_desc"):
+        return "i32"
+    rows = constants["ROWS" if name in ("x_desc", "out_desc") else "COLUMNS"]
+    columns = constants["COLUMNS" if name == "out_desc" else "DEPTH"]
+    return f"tensordesc<{dtype}[{rows},{columns}]>"
 
 
 def registers_of(ptx: str) -> tuple[int, int]:

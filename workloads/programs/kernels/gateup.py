@@ -2,12 +2,16 @@
 
 Each program keeps two accumulator tiles, one per matmul, in registers, loads a tile of x once for both, and writes
 their GeGLU: the results of the matmuls are never written to memory. The layout of the weights is that of `nn.Linear`.
+
+A second kernel is for Hopper and later: tensor descriptors, which the host makes, let the copy engine fetch whole
+tiles, and a grid of one program for each multiprocessor takes tiles until there are none left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -28,14 +32,20 @@ class Tiles(NamedTuple):
     stages: int
     group: int = 8
     """Tiles of rows that run at the same time, so that they share weights in the L2 cache."""
+    is_persistent: bool = False
+    """Whether the kernel with descriptors and a persistent grid computes them."""
     least: int = 0
     """The compute capability, such as 90, before which the compiler lacks registers and spills them to memory."""
 
     def __str__(self) -> str:
-        return f"{self.rows}x{self.columns}x{self.depth}, {self.warps} warps, {self.stages} stages"
+        persistent = ", persistent" if self.is_persistent else ""
+        return f"{self.rows}x{self.columns}x{self.depth}, {self.warps} warps, {self.stages} stages{persistent}"
 
 
 CANDIDATES = (
+    Tiles(128, 128, 64, 8, 3, is_persistent=True, least=90),
+    Tiles(128, 64, 64, 4, 4, is_persistent=True, least=90),
+    Tiles(128, 128, 32, 8, 4, is_persistent=True, least=90),
     Tiles(128, 128, 64, 8, 3, least=90),
     Tiles(128, 128, 64, 8, 4, least=90),
     Tiles(128, 128, 32, 8, 4, least=90),
@@ -93,6 +103,38 @@ def gateup_forward(
     tl.store(out_tile, out.to(out_ptr.dtype.element_ty), mask=mask)
 
 
+@triton.jit
+def gateup_persistent(
+    x_desc: tl.tensor,
+    gate_desc: tl.tensor,
+    up_desc: tl.tensor,
+    out_desc: tl.tensor,
+    height: tl.tensor,
+    width: tl.tensor,
+    depth: tl.tensor,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    DEPTH: tl.constexpr,
+    GROUP: tl.constexpr,
+) -> None:
+    """The same, tile after tile; descriptors read zeros beyond an edge and write nothing there."""
+    row_tiles, column_tiles = tl.cdiv(height, ROWS), tl.cdiv(width, COLUMNS)
+    in_group = GROUP * column_tiles
+    for tile in tl.range(tl.program_id(0), row_tiles * column_tiles, tl.num_programs(0), flatten=True):
+        first_row = tile // in_group * GROUP
+        group_rows = tl.minimum(row_tiles - first_row, GROUP)
+        row = (first_row + tile % in_group % group_rows) * ROWS
+        column = tile % in_group // group_rows * COLUMNS
+        gate = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        up = tl.zeros((ROWS, COLUMNS), dtype=tl.float32)
+        for done in range(0, depth, DEPTH):
+            x = x_desc.load([row, done])
+            gate = tl.dot(x, gate_desc.load([column, done]).T, gate, input_precision="ieee")
+            up = tl.dot(x, up_desc.load([column, done]).T, up, input_precision="ieee")
+        out = gate * share_of_gelu(gate) * up
+        out_desc.store([row, column], out.to(out_desc.dtype))
+
+
 class GateUpFunction(torch.autograd.Function):
     """gelu(x @ gate.T) * (x @ up.T); a trace shows it as one operator of this name. It has no backward."""
 
@@ -103,11 +145,15 @@ class GateUpFunction(torch.autograd.Function):
         (height, depth), width = x.shape, gate.shape[0]
         out = torch.empty(height, width, device=x.device, dtype=x.dtype)
         programs = triton.cdiv(height, tiles.rows) * triton.cdiv(width, tiles.columns)
-        gateup_forward[(programs,)](
-            x,
-            gate,
-            up,
-            out,
+        kernel: Any = gateup_forward
+        tensors: tuple[Any, ...] = (x, gate, up, out)
+        if tiles.is_persistent:
+            kernel, programs = gateup_persistent, min(programs, _multiprocessors(x.device))
+            weight = [tiles.columns, tiles.depth]
+            shapes = ([tiles.rows, tiles.depth], weight, weight, [tiles.rows, tiles.columns])
+            tensors = tuple(_descriptor(tensor, shape) for tensor, shape in zip(tensors, shapes, strict=True))
+        kernel[(programs,)](
+            *tensors,
             height,
             width,
             depth,
@@ -121,7 +167,22 @@ class GateUpFunction(torch.autograd.Function):
         return out
 
 
-def gateup(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, tiles: Tiles = CANDIDATES[0]) -> torch.Tensor:
+def _multiprocessors(device: torch.device) -> int:
+    """Programs that run at the same time, one for each multiprocessor; two where Triton interprets."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 2
+
+
+def _descriptor(tensor: torch.Tensor, shape: list[int]) -> Any:
+    # Older Triton lacks it, and is not asked for it (`usable`).
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    return TensorDescriptor.from_tensor(tensor, shape)
+
+
+DEFAULT_TILES = Tiles(128, 128, 64, 8, 3)
+
+
+def gateup(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, tiles: Tiles = DEFAULT_TILES) -> torch.Tensor:
     """gelu(x @ gate.T) * (x @ up.T) in one kernel, from (..., depth) to (..., columns), without a gradient.
 
     Raises: ValueError when shapes or types do not fit.
@@ -139,7 +200,7 @@ def gateup(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor, tiles: Tiles =
 class GateUpMlp(nn.Module):
     """A feed-forward block of three linear layers without bias, the first two and their GeGLU in one kernel."""
 
-    def __init__(self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, tiles: Tiles = CANDIDATES[0]) -> None:
+    def __init__(self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, tiles: Tiles = DEFAULT_TILES) -> None:
         super().__init__()
         self.gate, self.up, self.down, self.tiles = gate, up, down, tiles
 
@@ -152,12 +213,19 @@ Timer = Callable[[Callable[[], object]], float]
 """A function that measures the time of a call in ms."""
 
 
-def without_spills(candidates: Sequence[Tiles], device: torch.device) -> list[Tiles]:
-    """The candidates for which the compiler has enough registers on a device; all of them elsewhere than on CUDA."""
-    if device.type != "cuda" or torch.version.hip is not None:
-        return list(candidates)
-    major, minor = torch.cuda.get_device_capability(device)
-    return [tiles for tiles in candidates if tiles.least <= 10 * major + minor]
+def usable(candidates: Sequence[Tiles], x: torch.Tensor, width: int) -> list[Tiles]:
+    """The candidates that the device of x has the registers for, and the persistent ones where rows are aligned.
+
+    `width` is the number of columns of the result.
+    """
+    if x.device.type != "cuda" or torch.version.hip is not None:
+        return [tiles for tiles in candidates if not tiles.is_persistent]
+    major, minor = torch.cuda.get_device_capability(x.device)
+    fits = [tiles for tiles in candidates if tiles.least <= 10 * major + minor]
+    # A descriptor needs rows that begin at multiples of 16 bytes.
+    is_aligned = all(count * x.element_size() % 16 == 0 for count in (x.shape[-1], width))
+    has_descriptors = find_spec("triton.tools.tensor_descriptor") is not None
+    return [tiles for tiles in fits if not tiles.is_persistent or (is_aligned and has_descriptors)]
 
 
 def fastest_tiles(
@@ -169,7 +237,7 @@ def fastest_tiles(
 ) -> Tiles:
     """The fastest candidate for these shapes on this device, of those that fit its registers and shared memory.
 
-    Those that spill registers there are not tried.
+    Those that cannot be used there are not tried.
 
     Raises: the last error of Triton where none fits.
     """
@@ -179,10 +247,15 @@ def fastest_tiles(
     times: dict[Tiles, float] = {}
     last_error: Exception | None = None
     with torch.no_grad():
-        for tiles in without_spills(candidates, x.device):
+        for tiles in usable(candidates, x, gate.shape[0]):
             try:
                 times[tiles] = (timer or do_bench)(partial(gateup, x, gate, up, tiles))
             except OutOfResources as error:
+                last_error = error
+            except Exception as error:
+                # Descriptors are young: a Triton that does not compile them has the other kernel.
+                if not tiles.is_persistent:
+                    raise
                 last_error = error
     if not times:
         raise last_error or ValueError("there are no candidates")
