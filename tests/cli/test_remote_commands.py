@@ -153,8 +153,11 @@ def test_the_app_is_told_which_ranks_are_meant(
 ) -> None:
     begun: list[RankSetName | None] = []
 
-    def start(paths: list[str], step: int | None, at: str, options: object, ranks: RankSetName | None) -> int:
+    def start(
+        paths: list[str], step: int | None, at: str, options: object, ranks: RankSetName | None, follows: bool
+    ) -> int:
         begun.append(ranks)
+        assert not follows
         return 0
 
     monkeypatch.setattr("tracetui.cli.open.require_terminal", lambda: None)
