@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.support.build import Event, annotation, kernel, make_trace
+from tests.support.build import Event, annotation, kernel, launch, make_trace, op
 from tracetui.analysis.ranks.rank_runs import Copies, RankRun, rank_runs
 from tracetui.analysis.ranks.rank_set import RankSet, rank_set
 from tracetui.analysis.ranks.rank_summary import RankSummary
@@ -44,6 +44,18 @@ class RankPlan:
         first, last = self.clock(start), self.clock(end)
         self.events.append(kernel(name, first, last - first, stream="stream 20", args=args))
 
+    def rooted(self, operation: str, start: int, end: int, recorded: int, **args: Any) -> None:
+        """A collective with a root, launched by an operator that records a rank."""
+        first, last = self.clock(start), self.clock(end)
+        number = len(self.events) + 1
+        told = args | {"Collective name": operation}
+        name = f"ncclDevKernel_{operation.title()}_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+        self.events += [
+            op("record_param_comms", first - 2000, 1500, args=told | {"Rank": recorded}),
+            launch(first - 1500, 500, number),
+            kernel(name, first, last - first, stream="stream 20", correlation=number, args=told),
+        ]
+
     def compute(self, start: int, dur: int, name: str = "gemm") -> None:
         """A kernel that computes."""
         first, last = self.clock(start), self.clock(start + dur)
@@ -57,10 +69,7 @@ class RankPlan:
     def summary(self, world: int) -> RankSummary:
         """The summary of its trace."""
         origin = min(event.start for event in self.events)
-        moved = [
-            Event(each.name, each.start - origin, each.dur, each.kind, each.lane, args=each.args)
-            for each in self.events
-        ]
+        moved = [replace(each, start=each.start - origin) for each in self.events]
         trace = make_trace(
             moved,
             metadata=metadata(self.rank, world, self.host, self.base),

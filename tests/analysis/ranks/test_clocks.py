@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
+from tracetui.analysis.ranks.rank_set import RankSet
 
 DAY = 86_400 * 1000 * MS
 
@@ -135,6 +136,30 @@ def test_a_transfer_bounds_one_side_and_two_ways_bound_both() -> None:
     assert abs(int(ranks.clocks.shift[1]) - 25 * MS) <= ranks.clocks.error[1] < 2 * MS
     one_way = set_of([_only(plan, 0) for plan in plans])
     assert np.isnan(one_way.clocks.error[1])
+
+
+@pytest.mark.parametrize("operation", ["broadcast", "reduce"])
+def test_operations_with_a_root_bound_one_side_and_two_roots_bound_both(operation: str) -> None:
+    def hosts(roots: list[int]) -> RankSet:
+        plans = [RankPlan(0), RankPlan(1, "node1", 25 * MS)]
+        for number, root in enumerate(roots):
+            for plan in plans:
+                start = number * 10 * MS
+                plan.rooted(operation, start, start + MS, root, **args_of(number, (0, 1)))
+        return set_of(plans)
+
+    both = hosts([0, 1, 0, 1]).clocks
+    assert abs(int(both.shift[1]) - 25 * MS) <= both.error[1] < 2 * MS
+    assert np.isnan(hosts([0, 0, 0, 0]).clocks.error[1])
+
+
+def test_a_receiver_that_ends_before_others_begin_contradicts_no_clock() -> None:
+    plans = [RankPlan(0), RankPlan(1), RankPlan(2, "node1", 5 * MS)]
+    run_together(plans, arrivals(3, 12))
+    for plan, late in zip(plans, (0, 0, 4 * MS), strict=True):
+        plan.rooted("broadcast", 200 * MS + late, 201 * MS + late, 0, **args_of(12, (0, 1, 2)))
+    clocks = set_of(plans).clocks
+    assert not clocks.is_guess.any() and abs(int(clocks.shift[1]) - 5 * MS) <= clocks.error[1]
 
 
 def _only(plan: RankPlan, parity: int) -> RankPlan:

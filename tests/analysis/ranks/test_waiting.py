@@ -72,6 +72,34 @@ def test_a_rank_in_step_is_blamed_by_nobody() -> None:
     assert len(set_of(plans).waiting.charged.time) == 0
 
 
+def with_root(operation: str, arrivals: list[int], recorded: list[int]) -> RankSet:
+    plans = [RankPlan(rank) for rank in range(len(arrivals))]
+    for plan, start, root in zip(plans, arrivals, recorded, strict=True):
+        plan.rooted(operation, 10 * MS + start, 30 * MS + start // 2, root, **args_of(0, range(len(plans))))
+    return set_of(plans)
+
+
+def test_in_a_broadcast_all_wait_for_the_root_and_for_nobody_else() -> None:
+    ranks = with_root("broadcast", [0, 5 * MS, 9 * MS], [1, 1, 1])
+    assert ranks.waiting.wait.tolist() == [5 * MS, 0, 0]
+    assert ranks.waiting.charged.caused(3).tolist() == [0, 5 * MS, 0]
+
+    assert ranks.waiting.transfer.tolist() == [15 * MS] and ranks.waiting.last.tolist() == [1]
+
+
+def test_in_a_reduce_the_root_waits_for_the_last_of_the_others() -> None:
+    ranks = with_root("reduce", [0, 5 * MS, 9 * MS], [0, 0, 0])
+    assert ranks.waiting.wait.tolist() == [9 * MS, 0, 0]
+    assert ranks.waiting.charged.matrix(3)[0].tolist() == [0, 0, 9 * MS]
+    assert ranks.waiting.transfer.tolist() == [11 * MS]
+    assert with_root("reduce", [9 * MS, 5 * MS, 0], [0, 0, 0]).waiting.wait.tolist() == [0, 0, 0]
+
+
+def test_ranks_that_record_themselves_tell_no_root() -> None:
+    ranks = with_root("broadcast", [0, 5 * MS, 9 * MS], [0, 1, 2])
+    assert ranks.waiting.wait.tolist() == [0, 0, 0] and ranks.waiting.transfer.tolist() == [NULL]
+
+
 def test_two_that_come_last_together_share_the_wait() -> None:
     plans = [RankPlan(rank) for rank in range(3)]
     run_together(plans, [[MS, 3 * MS, 3 * MS + 10_000]])

@@ -29,10 +29,10 @@ class SlowLink:
         self._due: list[tuple[float, int, str]] = []
         self._number = count()
         self._lock = threading.Lock()
-        self._arrivals: list[tuple[float, int]] = []
-        """When the last byte of each frame arrives, and how many bytes came before it."""
-        self.most_under_way = 0
-        """Maximum frames that were written and had not arrived."""
+        self.frames = 0
+        """Frames that were written so far."""
+        self.longest_queue = 0.0
+        """Maximum seconds until all that was written had been put on the line."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -41,17 +41,6 @@ class SlowLink:
         """Type at the terminal."""
         with self._lock:
             self._queue(time.monotonic() + self._delay, keys)
-
-    @property
-    def frames(self) -> int:
-        """Frames that were written so far."""
-        return len(self._arrivals)
-
-    @property
-    def under_way(self) -> int:
-        """Frames that were written and have not arrived."""
-        now = time.monotonic()
-        return sum(arrival > now for arrival, _ in list(self._arrivals))
 
     @property
     def is_idle(self) -> bool:
@@ -92,9 +81,8 @@ class SlowLink:
                     if stop > self._end:
                         arrival = begins + (stop - self._end) / self._rate + self._delay
                         self._queue(arrival + self._delay, answer)
-                        if question == FRAME_END:
-                            self._arrivals.append((arrival, stop))
+                        self.frames += question == FRAME_END
                     at = written.find(question, at + 1)
             self._free = begins + (end - self._end) / self._rate
             self._end = end
-            self.most_under_way = max(self.most_under_way, self.under_way)
+            self.longest_queue = max(self.longest_queue, self._free - moment)

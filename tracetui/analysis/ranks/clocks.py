@@ -1,8 +1,9 @@
 """Whose clock is how far ahead, with bounds that hold (R5.4).
 
 A symmetric collective ends on no rank before it has begun on every rank. So each one bounds the difference of two
-hosts' clocks from both sides, and the intersection over all of them is where the difference lies. Ranks of one host
-share a clock and are not shifted: what their collectives end apart is no clock.
+hosts' clocks from both sides, and the intersection over all of them is where the difference lies. A broadcast, a reduce
+and a transfer between two ranks bound it from one side. Ranks of one host share a clock and are not shifted: what their
+collectives end apart is no clock.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from tracetui.analysis.common.groups import combinations
 from tracetui.analysis.ranks.corridor import Corridor, corridor
 from tracetui.analysis.ranks.matching import Matches
-from tracetui.analysis.ranks.rank_summary import OPERATIONS
+from tracetui.analysis.ranks.rank_summary import FROM_ROOT, OPERATIONS, TO_ROOT, is_one_of
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.quantities import counted, duration
 
@@ -162,10 +163,9 @@ def _host_times(matches: Matches, host: Int64, count: int) -> _HostTimes:
     entries, instances = matches.entries, matches.instances
     plain = np.array([not text for text in matches.instances.mismatch], bool)
     transfer = entries.source >= 0
-    rows = np.flatnonzero(plain[entries.instance] & (instances.is_symmetric[entries.instance] | transfer))
-    # A transfer ends at its receiver after it has begun at its sender; nothing else follows from it.
-    sends = transfer[rows] & (entries.operation[rows] == OPERATIONS.index("send"))
-    receives = transfer[rows] & ~sends
+    symmetric, rooted = instances.is_symmetric[entries.instance], instances.root[entries.instance] >= 0
+    rows = np.flatnonzero(plain[entries.instance] & (symmetric | transfer | rooted))
+    starts, ends = _tell_of_starts(matches)[rows], _tell_of_ends(matches)[rows]
     home = host[entries.rank[rows]]
     origin = np.array([_middle(entries.start[rows[home == each]]) for each in range(count)], np.int64)
     used, number = np.unique(entries.instance[rows], return_inverse=True)
@@ -173,14 +173,33 @@ def _host_times(matches: Matches, host: Int64, count: int) -> _HostTimes:
     end = (entries.end[rows] - origin[home]).astype(np.float64)
     last = np.full((count, len(used)), -np.inf)
     first = np.full((count, len(used)), np.inf)
-    np.maximum.at(last, (home[~receives], number[~receives]), start[~receives])
-    np.minimum.at(first, (home[~sends], number[~sends]), end[~sends])
+    np.maximum.at(last, (home[starts], number[starts]), start[starts])
+    np.minimum.at(first, (home[ends], number[ends]), end[ends])
     last[np.isinf(last)], first[np.isinf(first)] = np.nan, np.nan
     moment = np.zeros(len(used))
     moment[number] = start
-    both = ~transfer[rows]
+    both = symmetric[rows]
     spread = _end_spread(home[both], number[both], end[both])
     return _HostTimes(last, first, moment, origin, float((end - start).max(initial=0)), spread)
+
+
+def _tell_of_starts(matches: Matches) -> Bool:
+    """Entries before whose start nothing that waits for them ends: not those that only receive."""
+    entries, instances = matches.entries, matches.instances
+    is_root = entries.rank == instances.root[entries.instance]
+    receives = entries.operation == OPERATIONS.index("recv")
+    told: Bool = ~receives & (is_root | ~is_one_of(entries.operation, FROM_ROOT))
+    return told
+
+
+def _tell_of_ends(matches: Matches) -> Bool:
+    """Entries that end after others have begun: not those that only give."""
+    entries, instances = matches.entries, matches.instances
+    is_root = entries.rank == instances.root[entries.instance]
+    sends = entries.operation == OPERATIONS.index("send")
+    gives = np.where(is_root, is_one_of(entries.operation, FROM_ROOT), is_one_of(entries.operation, TO_ROOT))
+    told: Bool = ~sends & ~gives
+    return told
 
 
 def _middle(moments: Int64) -> int:
@@ -238,8 +257,9 @@ def _solved(
     point = np.where(known, (np.where(known, low, 0) + np.where(known, high, 0)) / 2, 0.0)
     if times.end_spread <= MAX_END_SPREAD_NS:
         for other in range(1, count):
-            if known[other] and (0, other) in pairs:
-                point[other] = np.clip(pairs[0, other].end_difference, low[other], high[other])
+            ends = pairs[0, other].end_difference if known[other] and (0, other) in pairs else None
+            if ends is not None:
+                point[other] = np.clip(ends, low[other], high[other])
     error = np.where(known, np.maximum(point - low, high - point), np.nan)
     pair_error = (most + most.T) / 2
     shift = times.origin - times.origin[0] + np.round(point).astype(np.int64)

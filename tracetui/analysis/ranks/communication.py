@@ -19,7 +19,7 @@ from tracetui.analysis.common.lanes import is_named
 from tracetui.analysis.idle.exposure import communicates
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.names.decode import decode
-from tracetui.analysis.ranks.rank_summary import OPERATIONS, POINT_TO_POINT, UNEVEN, CommGroup
+from tracetui.analysis.ranks.rank_summary import FROM_ROOT, OPERATIONS, POINT_TO_POINT, TO_ROOT, UNEVEN, CommGroup
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.rank_header import RankHeader
 from tracetui.model.table import NULL
@@ -89,7 +89,9 @@ class Communication:
     seq: Int64
     comms_id: Int64
     peer: Int64
+    root: Int64
     bytes: Int64
+    received: Int64
     in_graph: Bool
     is_guess: Bool
 
@@ -117,6 +119,11 @@ class _Record:
         """What all ranks of the collective have in common, in words."""
         size = "" if self.elements is None or self.operation in UNEVEN else f"{self.elements:,}"
         return " ".join(filter(None, (self.operation, size, self.type_name)))
+
+    @property
+    def received(self) -> int:
+        """Elements that an all-to-all brings, NULL where they are not recorded, and of other operations."""
+        return NULL if self.operation != "all_to_all" or self.out_elements is None else self.out_elements
 
     def bytes(self, group_size: int) -> int:
         """The size that bandwidth is counted of (R5.8), NULL where it is not known."""
@@ -158,7 +165,9 @@ def communication(trace: Trace, header: RankHeader) -> Communication:
         seq=np.where(in_graph, NULL, seq),
         comms_id=np.where(in_graph, NULL, np.array([_id(each) for each in args["Comms Id"]], np.int64)),
         peer=np.array([_peer(record) for record in records], np.int64),
+        root=_roots(trace, rows, records),
         bytes=np.array([record.bytes(each) for record, each in zip(records, size, strict=True)], np.int64),
+        received=np.array([record.received for record in records], np.int64),
         in_graph=in_graph,
         is_guess=_is_guess(trace, rows, args["Collective name"]) if is_gpu else np.zeros(len(rows), bool),
     )
@@ -310,9 +319,7 @@ def _evenly_spaced(record: _Record) -> tuple[int, ...]:
 def _sequence(seq: object, inputs: object) -> int:
     """The sequence number: `Seq`, or in torch 2.2 and 2.3 the second of the operator's inputs; NULL for none."""
     number = whole_number(seq, MAX_TIME_NS)
-    if number is None and isinstance(inputs, list) and len(inputs) > 1:
-        text = inputs[1]
-        number = int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 18 else None
+    number = _input(inputs, 1) if number is None else number
     return NULL if number is None or number < 0 else number
 
 
@@ -328,6 +335,32 @@ def _peer(record: _Record) -> int:
         return -1
     found = record.target if record.operation == "send" else record.source
     return -1 if found is None or found < 0 else found
+
+
+def _roots(trace: Trace, rows: Int64, records: Sequence[_Record]) -> Int64:
+    """The rank that the operator of each collective with a root records, -1 for none; kernels do not have it."""
+    root = np.full(len(rows), -1, np.int64)
+    owner = links(trace).owner[rows].astype(np.int64)
+    rooted = np.array([record.operation in FROM_ROOT | TO_ROOT for record in records], bool)
+    index = np.flatnonzero(rooted & (owner >= 0))
+    if len(index):
+        given, inputs = trace.args_of(owner[index], ("Rank", "Concrete Inputs"))
+        root[index] = [_root(*each) for each in zip(given, inputs, strict=True)]
+    return root
+
+
+def _root(given: object, inputs: object) -> int:
+    """`Rank`, or in torch 2.2 and 2.3 the fourth of the operator's inputs; -1 for neither."""
+    number = whole_number(given)
+    number = _input(inputs, 3) if number is None else number
+    return -1 if number is None or number < 0 else number
+
+
+def _input(inputs: object, index: int) -> int | None:
+    """The number that is recorded as text of an operator's input, None for anything else."""
+    text = inputs[index] if isinstance(inputs, list) and len(inputs) > index else None
+    is_number = isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 18
+    return int(str(text)) if is_number else None
 
 
 def _in_graph(trace: Trace, rows: Int64, nodes: Sequence[object]) -> Bool:

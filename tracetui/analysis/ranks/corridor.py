@@ -25,8 +25,8 @@ class Corridor:
     high: float
     drift: float
     """Share by which the second clock gains, 0 where it may be that it gains nothing."""
-    end_difference: float
-    """Median difference of the ends of their collectives."""
+    end_difference: float | None
+    """Median difference of the ends of their collectives; None where none bounds the clocks from both sides."""
     contradiction: float = 0.0
     """Ns by which the bounds exclude every line."""
 
@@ -47,12 +47,13 @@ def corridor(moment: Float64, low: Float64, high: Float64, ends: Float64, longes
     least = (low - drifts[:, None] * moment).max(axis=1)
     most = (high - drifts[:, None] * moment).min(axis=1)
     possible = least <= most
-    middle = float(np.median(ends)) if len(ends) else 0.0
+    middle = float(np.median(ends)) if len(ends) else None
     if not possible.any():
-        apart = float((least - most).min())
-        spread = float(np.median(np.abs(ends - middle))) if len(ends) else 0.0
-        error = apart / 2 + spread
-        return Corridor(middle - error, middle + error, 0.0, middle, apart)
+        nearest = int((least - most).argmin())
+        apart = float(least[nearest] - most[nearest])
+        point = float(least[nearest] + most[nearest]) / 2 if middle is None else middle
+        error = apart / 2 + (float(np.median(np.abs(ends - point))) if len(ends) else 0.0)
+        return Corridor(point - error, point + error, 0.0, middle, apart)
     steady = len(drifts) // 2
     drift = 0.0 if possible[steady] else float(drifts[np.argmax(np.where(possible, most - least, -np.inf))])
     # Drifts between two that were tried, and what a clock gains during one collective.

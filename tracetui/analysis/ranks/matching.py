@@ -21,6 +21,7 @@ from tracetui.analysis.ranks.rank_summary import (
     CommGroup,
     Flag,
     RankSummary,
+    is_one_of,
 )
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.strings import Strings
@@ -48,6 +49,8 @@ class Entries:
     source: Int64
     """Global rank that sends, -1 for what is no transfer between two ranks."""
     target: Int64
+    root: Int64
+    """Rank within the group that is recorded as the root, -1 for none."""
     instance: Int64
     """Number of the operation that ranks have in common, -1 for what has no partner and can have none."""
 
@@ -73,6 +76,8 @@ class Instances:
     """What ranks disagree about, in words; empty where they agree."""
     is_guess: Bool
     """Whether it was matched by order alone, or without a group."""
+    root: Int64
+    """Index of the rank that is the root among those that are there, -1 where that is not known."""
 
     def __len__(self) -> int:
         return len(self.operation)
@@ -80,8 +85,7 @@ class Instances:
     @property
     def is_symmetric(self) -> Bool:
         """Mask of the operations in which all wait for all."""
-        mask: Bool = np.array([each in SYMMETRIC for each in OPERATIONS], bool)[self.operation]
-        return mask
+        return is_one_of(self.operation, SYMMETRIC)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +146,7 @@ def _entries(
             "flags": own.flags,
             "source": np.where(is_transfer, np.where(sends, rank, own.peer), -1),
             "target": np.where(is_transfer, np.where(sends, own.peer, rank), -1),
+            "root": own.root,
             "instance": np.full(len(own), -1),
         }
         for name, column in columns.items():
@@ -174,7 +179,7 @@ def _instances(entries: Entries, hosts: Sequence[str | None]) -> tuple[Int64, Bo
 
 def _comparable(entries: Entries) -> Iterator[Int64]:
     """Entries that may belong together: of one group, or of one sender and receiver, in a graph or not."""
-    is_transfer = np.isin(entries.operation, [OPERATIONS.index(each) for each in sorted(POINT_TO_POINT)])
+    is_transfer = is_one_of(entries.operation, POINT_TO_POINT)
     alone = (is_transfer & (entries.source < 0)) | (entries.operation == OPERATIONS.index("send_recv"))
     rows = np.flatnonzero(~alone)
     in_graph = entries.flags[rows] & int(Flag.IN_GRAPH)
@@ -260,7 +265,26 @@ def _described(
         is_partial=partial,
         mismatch=_mismatches(entries, first, words),
         is_guess=guess,
+        root=_roots(entries, first, groups, ranks),
     )
+
+
+def _roots(entries: Entries, first: Int64, groups: Sequence[CommGroup], ranks: Sequence[int]) -> Int64:
+    """The root of each operation that has one and of which two ranks or more are there, else -1.
+
+    Ranks that record the same rank do not record their own.
+    """
+    root = np.full(len(first), -1, np.int64)
+    if len(first) == 0:
+        return root
+    least, most = np.minimum.reduceat(entries.root, first), np.maximum.reduceat(entries.root, first)
+    several = np.diff(np.append(first, len(entries))) > 1
+    index_of = {rank: index for index, rank in enumerate(ranks)}
+    for each in np.flatnonzero(several & (least >= 0) & (least == most)).tolist():
+        members = groups[int(entries.group[first[each]])].members
+        if least[each] < len(members):
+            root[each] = index_of.get(members[least[each]], -1)
+    return root
 
 
 def _members_here(entries: Entries, groups: Sequence[CommGroup], ranks: Sequence[int]) -> tuple[Int64, Int64]:

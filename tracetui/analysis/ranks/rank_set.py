@@ -12,10 +12,12 @@ import numpy as np
 from tracetui.analysis.ranks.bandwidth import known_transfer
 from tracetui.analysis.ranks.causes import LateRank, StretchExcess, column_of, late_ranks
 from tracetui.analysis.ranks.clocks import Clocks, find_clocks
+from tracetui.analysis.ranks.expert_load import ExpertLoad, expert_load
 from tracetui.analysis.ranks.late_host import LateHost, find_late_host
 from tracetui.analysis.ranks.matching import Matches, match
 from tracetui.analysis.ranks.rank_runs import LeftOut, RankRun
 from tracetui.analysis.ranks.rank_summary import RankSummary
+from tracetui.analysis.ranks.slow_links import SlowLink, slow_links
 from tracetui.analysis.ranks.waiting import Waiting, find_waiting
 from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL
@@ -109,6 +111,16 @@ class RankSet:
     def transfer(self) -> tuple[Int64, int]:
         """The transfer of each operation in ns, NULL where it is not known, and the waits for absent ranks at most."""
         return known_transfer(self.matches, self.waiting)
+
+    @cached_property
+    def slow_links(self) -> list[SlowLink]:
+        """Pairs and groups of ranks that transfer slower than others of their kind, the most costly first."""
+        return slow_links(self)
+
+    @cached_property
+    def expert_load(self) -> ExpertLoad | None:
+        """How evenly tokens are spread over the ranks of experts, None without a dispatch of tokens."""
+        return expert_load(self)
 
     def of_entries(self, name: str) -> Int64:
         """A column of the ranks' collectives in the order of the entries."""

@@ -23,7 +23,7 @@ from tracetui.model.table import NULL
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-SUMMARY_VERSION = 2
+SUMMARY_VERSION = 3
 """Number of the layout; a summary of another one is not read."""
 
 OPERATIONS = (
@@ -44,9 +44,20 @@ OPERATIONS = (
 """What a collective does; `send_recv` has no known peer and `collective` no known operation."""
 SYMMETRIC = frozenset(OPERATIONS[:5])
 """Operations that end on no rank before they have begun on every rank."""
+FROM_ROOT = frozenset({"broadcast", "scatter"})
+"""Operations that end on no rank before they have begun on one, the root."""
+TO_ROOT = frozenset({"reduce", "gather"})
+"""Operations that end on the root not before they have begun on every rank."""
 POINT_TO_POINT = frozenset({"send", "recv"})
 UNEVEN = frozenset({"all_gather", "all_to_all", "gather", "scatter"})
 """Operations whose sizes may differ between ranks."""
+
+
+def is_one_of(operation: Int64, names: frozenset[str]) -> Bool:
+    """Mask of the operations, indices in OPERATIONS, with one of some names."""
+    mask: Bool = np.array([each in names for each in OPERATIONS], bool)[operation]
+    return mask
+
 
 PHASES = ("", "forward", "backward", "optimizer", "input")
 """Parts of a step that annotations name."""
@@ -121,8 +132,12 @@ class RankCollectives:
     lane: Int64
     peer: Int64
     """Global rank of the other side of a transfer between two ranks, -1 for none."""
+    root: Int64
+    """Rank within the group that is recorded of an operation with a root, -1 for none: the root where all agree."""
     bytes: Int64
     """Size in bytes as bandwidth counts it (R5.8), NULL where it is not recorded."""
+    received: Int64
+    """Elements that an all-to-all brings to this rank, NULL where they are not recorded, and of other operations."""
     step: Int64
     """Index in `RankSummary.steps`, -1 outside of all."""
     phase: Int64
@@ -148,8 +163,7 @@ class RankCollectives:
     @property
     def is_symmetric(self) -> Bool:
         """Mask of the collectives that all members wait for."""
-        mask: Bool = np.array([each in SYMMETRIC for each in OPERATIONS], bool)[self.operation]
-        return mask
+        return is_one_of(self.operation, SYMMETRIC)
 
     def has(self, flag: Flag) -> Bool:
         """Mask of the collectives with a flag."""

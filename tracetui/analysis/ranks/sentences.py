@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracetui.analysis.ranks.bandwidth import estimated_waiting
+from tracetui.analysis.ranks.expert_load import MIN_COST_SHARE, MIN_UNEVEN
 from tracetui.analysis.ranks.group_words import layout_words, member_words
 from tracetui.analysis.ranks.pipeline import Pipeline, bubbles, pipelines
 from tracetui.analysis.ranks.turns import in_turn
@@ -14,13 +15,17 @@ from tracetui.model.quantities import count, counted, duration, rounded_percent
 
 if TYPE_CHECKING:
     from tracetui.analysis.ranks.causes import LateRank
+    from tracetui.analysis.ranks.expert_load import ExpertLoad
     from tracetui.analysis.ranks.late_host import LateHost
     from tracetui.analysis.ranks.rank_set import RankSet
+    from tracetui.analysis.ranks.slow_links import SlowLink
 
 MAX_NAMED_RANKS = 3
 """Maximum late ranks named in the headline."""
 MAX_NAMED_PIPELINES = 2
 """Maximum pipelines of which something is said."""
+MAX_NAMED_LINKS = 2
+"""Maximum slow links that are named."""
 MAX_NAMED_REASONS = 5
 """Maximum reasons for leaving files out that are named."""
 NOBODY = "No rank stands out"
@@ -141,6 +146,9 @@ def remarks(ranks: RankSet) -> list[str]:
     said += [*run.notes, *ranks.clocks.notes]
     said += _uncertain(ranks)
     said += [_pipeline(ranks, each) for each in pipelines(ranks)[:MAX_NAMED_PIPELINES]]
+    if ranks.expert_load is not None:
+        said += _experts(ranks, ranks.expert_load)
+    said += _links(ranks.slow_links)
     if turns := in_turn(ranks):
         said.append(f"Ranks {', '.join(map(str, turns))} are late in turn, one in each step.")
     instances = ranks.matches.instances
@@ -166,6 +174,35 @@ def _pipeline(ranks: RankSet, pipeline: Pipeline) -> str:
     best = pipeline.least_idle
     least = "" if best is None else f", {rounded_percent(100 * best)} at best with {pipeline.microbatches} microbatches"
     return f"The stages {member_words(pipeline.ranks)} of a pipeline are idle for {idle} of the run{least}."
+
+
+def _links(links: list[SlowLink]) -> list[str]:
+    said = []
+    for link in links[:MAX_NAMED_LINKS]:
+        hosts = f" ({', '.join(link.hosts)})" if len(link.hosts) > 1 else ""
+        said.append(
+            f"Transfers among ranks {member_words(link.ranks)}{hosts} run at {link.gbps:.3g} GB/s, others of their "
+            f"kind at {link.usual_gbps:.3g}: that rate would save {duration(link.cost_ns)} of them."
+        )
+    more = len(links) - len(said)
+    return [*said, f"So it is with {counted(more, 'other link')}."] if more else said
+
+
+def _experts(ranks: RankSet, load: ExpertLoad) -> list[str]:
+    """How uneven the load of the experts is, where an even one would save time, or where no times are known."""
+    tokens, time = load.received, load.time
+    if time is not None and (time < MIN_UNEVEN or load.cost_ns < MIN_COST_SHARE * ranks.run_ns):
+        return []
+    if time is None and (tokens is None or tokens < MIN_UNEVEN):
+        return []
+    parts = []
+    if tokens is not None:
+        parts.append(f"the fullest rank receives {tokens:.3g} times the mean")
+    if time is not None:
+        busiest = f"on the busiest rank kernels before the combine take {time:.3g} times the mean"
+        parts.append(f"{busiest}, {duration(load.cost_ns)} more in all")
+    where = counted(load.dispatches, "dispatch")
+    return [f"In {where} to experts {', and '.join(parts)}; most often it is rank {load.fullest}."]
 
 
 def _uncertain(ranks: RankSet) -> list[str]:

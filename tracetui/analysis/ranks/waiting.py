@@ -1,7 +1,8 @@
 """Who waited for whom, and what was left for the transfer once all had arrived (R5.6, R5.7).
 
-Only symmetric collectives with two ranks or more that share a known clock count; a broadcast waits for its root alone,
-which no version records, and a transfer between two ranks for its other side.
+Only operations with two ranks or more that share a known clock count. In a symmetric collective all wait for the last;
+in a broadcast they wait for its root, in a reduce the root waits for the last of the others, and each side of a
+transfer between two ranks for its other one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from tracetui.analysis.common.groups import Groups
 from tracetui.analysis.ranks.clocks import CLOCK_NOISE_NS, Clocks
 from tracetui.analysis.ranks.matching import Matches
+from tracetui.analysis.ranks.rank_summary import FROM_ROOT, is_one_of
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import NULL
 
@@ -105,6 +107,9 @@ def find_waiting(matches: Matches, clocks: Clocks) -> Waiting:
     last = np.where(symmetric & ~in_step, entries.rank[last_entry], -1)
     transfers = counted & (entries.source[matches.first[:-1]] >= 0)
     wait, is_last, last = _with_transfers(matches, transfers, start, end, (wait, is_last, last))
+    rooted = counted & (instances.root >= 0)
+    transfer = np.where(symmetric | transfers, np.maximum(first_end - arrival, 0), NULL)
+    wait, is_last, last, transfer = _with_roots(matches, rooted, clocks, start, end, (wait, is_last, last, transfer))
     charged = _charges(matches, clocks, wait, is_last)
     return Waiting(
         start=start,
@@ -113,7 +118,7 @@ def find_waiting(matches: Matches, clocks: Clocks) -> Waiting:
         tail=np.where(symmetric[number], end - first_end[number], 0),
         last=last,
         skew=np.where(counted, arrival - first_start, NULL),
-        transfer=np.where(symmetric | transfers, np.maximum(first_end - arrival, 0), NULL),
+        transfer=transfer,
         is_last=is_last,
         charged=charged,
         root=_followed(matches, start, wait, charged),
@@ -148,6 +153,47 @@ def _with_transfers(
     is_last[other] = True
     last[entries.instance[other]] = entries.rank[other]
     return wait, is_last, last
+
+
+def _with_roots(
+    matches: Matches,
+    rooted: Bool,
+    clocks: Clocks,
+    start: Int64,
+    end: Int64,
+    found: tuple[Int64, Bool, Int64, Int64],
+) -> tuple[Int64, Bool, Int64, Int64]:
+    """The same with the waits for a root or of it, and what remains for the transfer.
+
+    From a root each other entry waits for the root alone; to a root it waits for the last of the others.
+    """
+    wait, last, transfer = found[0].copy(), found[2].copy(), found[3].copy()
+    is_last = found[1].copy()
+    entries, instances = matches.entries, matches.instances
+    number, count = entries.instance, len(instances)
+    is_root = entries.rank == instances.root[number]
+    awaited = rooted[number] & (is_root == is_one_of(entries.operation, FROM_ROOT))
+    waits = rooted[number] & ~awaited
+    both = _any_true(awaited, number, count) & _any_true(waits, number, count)
+    awaited, waits = awaited & both[number], waits & both[number]
+    latest = np.full(count, -1, np.int64)
+    order = np.flatnonzero(awaited)[np.argsort(start[awaited], kind="stable")]
+    latest[number[order]] = order
+    behind = start[latest[number]] - start
+    tolerance = np.maximum(clocks.between(entries.rank, entries.rank[latest[number]]), CLOCK_NOISE_NS)
+    waited = waits & (behind > tolerance)
+    wait[waited] = np.minimum(behind, end - start)[waited]
+    someone = _any_true(waited, number, count)
+    is_last |= awaited & someone[number] & (behind <= tolerance)
+    last[someone] = entries.rank[latest[someone]]
+    least = _least((end - np.maximum(start, start[latest[number]]))[waits], number[waits], count)
+    transfer[both] = np.maximum(least[both], 0)
+    return wait, is_last, last, transfer
+
+
+def _any_true(mask: Bool, number: Int64, count: int) -> Bool:
+    mask_of: Bool = np.bincount(number[mask], minlength=count) > 0
+    return mask_of
 
 
 def _charges(matches: Matches, clocks: Clocks, wait: Int64, is_last: Bool) -> Charges:
