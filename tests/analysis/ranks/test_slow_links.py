@@ -33,7 +33,9 @@ def test_a_pair_that_is_slower_than_the_others_is_named_with_its_hosts_and_cost(
     assert link.gbps == pytest.approx(link.usual_gbps / 2, rel=0.01)
     assert link.cost_ns == pytest.approx(8 * 10 * MS, rel=0.01)
     said = remarks(pairs([10, 10, 20, 10]))
-    assert any("among ranks 4,5 (node0, node1) run at 0.21 GB/s, others of their kind at 0.419" in each for each in said)
+    assert any(
+        "among ranks 4,5 (node0, node1) run at 0.21 GB/s, others of their kind at 0.419" in each for each in said
+    )
 
 
 @pytest.mark.parametrize(

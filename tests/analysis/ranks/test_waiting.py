@@ -161,6 +161,19 @@ def test_two_causes_of_nearly_one_size_are_both_named() -> None:
     assert late.named == ("host", "kernels") and "also kernels" in late.note
 
 
+def test_two_that_are_late_in_the_same_collectives_are_both_named() -> None:
+    ranks = training(4, late={1: 10 * MS, 2: 11 * MS})
+    first, second = ranks.late
+    assert (first.index, first.cause, first.behind) == (2, "host", ())
+    assert (second.index, second.cause, second.behind) == (1, "host", (2,))
+    assert second.caused_ns == pytest.approx(6 * 2 * 10 * MS, rel=0.01)
+    assert "Without rank 2, late in the same collectives, others would wait 120.00 ms for it." in headline(ranks)
+
+
+def test_a_rank_that_is_a_little_late_behind_a_late_one_is_not_named() -> None:
+    assert [each.index for each in training(4, late={1: 2 * MS, 2: 11 * MS}).late] == [2]
+
+
 def test_one_slow_step_is_said_as_such() -> None:
     found = training(4, late={2: 20 * MS}, late_steps={3})
     (late,) = found.late
@@ -185,7 +198,7 @@ def test_a_rank_is_named_for_three_times_the_median_of_the_others() -> None:
     rows = [[20 * MS * number + (5 * MS if number % 3 == rank else 0) for rank in range(3)] for number in range(1, 10)]
     run_together(plans, rows)
     found = set_of(plans)
-    assert standing_out(found.waiting.root, 3, found.run_ns) == []
+    assert standing_out(found.waiting.root, np.arange(3), found.run_ns) == []
 
 
 def test_one_rank_alone_says_that_it_cannot_tell() -> None:

@@ -7,16 +7,17 @@ late, or who is no later than the others are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracetui.analysis.common.groups import Groups
+from tracetui.analysis.ranks.clocks import Clocks
 from tracetui.analysis.ranks.matching import Matches
 from tracetui.analysis.ranks.name_excess import NameExcess, name_excess
 from tracetui.analysis.ranks.rank_summary import PHASES, RankSummary
-from tracetui.analysis.ranks.waiting import Charges, Waiting
+from tracetui.analysis.ranks.waiting import Charges, Waiting, find_waiting
 from tracetui.model.intervals import Bool, Int64
 
 Float64 = NDArray[np.float64]
@@ -27,6 +28,8 @@ MIN_RUN_SHARE = 0.02
 """Minimum wait caused, as a share of the run for every other rank."""
 MIN_TIMES_MEDIAN = 3
 """Minimum wait caused, as a multiple of the median of the other ranks."""
+MIN_HIDDEN_SHARE = 1 / 3
+"""Minimum wait that a rank would cause without those that are later, as a share of what the worst of these causes."""
 SECOND_WITHIN = 2
 """Ratio of the largest cause to another within which both are named."""
 MIN_LATE_STEP_SHARE = 0.1
@@ -53,6 +56,10 @@ class LateRank:
     """Collectives that it came last to, of ..."""
     of: int
     """... those that it took part in."""
+    caused_ns: float
+    """What others wait for it; behind other late ranks, what they would wait without these."""
+    behind: tuple[int, ...] = ()
+    """Indices of the ranks that are late where it is, so that others hardly wait for it."""
 
     @property
     def cause(self) -> str | None:
@@ -66,27 +73,44 @@ class LateRank:
         return tuple(cause for cause, excess in self.causes if excess >= least)
 
 
-def late_ranks(summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting, run_ns: int) -> list[LateRank]:
-    """The ranks that stand out by what others waited for them, the latest first; often there is none."""
-    suspects = standing_out(waiting.root, len(summaries), run_ns)
+def late_ranks(
+    summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting, clocks: Clocks, run_ns: int
+) -> list[LateRank]:
+    """The ranks that stand out by what others waited for them, the latest first; often there is none.
+
+    Behind them stand ranks that are late in the same operations, and would stand out without them. Those that only
+    passed on what they had waited for are no longer late by themselves, and are not named.
+    """
+    suspects = standing_out(waiting.root, np.arange(len(summaries)), run_ns)
     if not suspects:
         return []
-    excess = StretchExcess.of(summaries, matches, waiting)
-    return [_late_rank(index, summaries, matches, waiting, excess) for index in suspects]
+    found = _described(suspects, summaries, matches, waiting)
+    rest = np.setdiff1d(np.arange(len(summaries)), suspects)
+    fewer = matches.without(suspects)
+    without = find_waiting(fewer, clocks)
+    hidden = standing_out(without.root, rest, run_ns)
+    behind = [
+        replace(each, behind=tuple(suspects))
+        for each in _described(hidden, summaries, fewer, without)
+        if each.caused_ns >= MIN_HIDDEN_SHARE * found[0].caused_ns
+        and sum(excess for _, excess in each.causes) * (len(rest) - 1) >= MIN_HIDDEN_SHARE * each.caused_ns
+    ]
+    return [*found, *behind]
 
 
-def standing_out(charged: Charges, ranks: int, run_ns: int) -> list[int]:
-    """Ranks for which others waited long, longer than for most, and longer than the clocks could make up.
+def standing_out(charged: Charges, ranks: Int64, run_ns: int) -> list[int]:
+    """Those of some ranks for which others waited long, longer than for most, and longer than clocks could make up.
 
     Of a chain of waits the rank at its beginning is asked, not those that only passed the delay on.
     """
-    caused, error = charged.caused(ranks), charged.caused_error(ranks)
-    least = MIN_RUN_SHARE * run_ns * (ranks - 1)
+    size = int(ranks.max(initial=-1)) + 1
+    caused, error = charged.caused(size), charged.caused_error(size)
+    least = MIN_RUN_SHARE * run_ns * (len(ranks) - 1)
     named = []
-    for index in np.argsort(-caused, kind="stable").tolist():
-        if ranks < 2 or caused[index] < max(least, 1):
+    for index in ranks[np.argsort(-caused[ranks], kind="stable")].tolist():
+        if len(ranks) < 2 or caused[index] < max(least, 1):
             break
-        others = np.delete(caused, index)
+        others = caused[ranks[ranks != index]]
         if caused[index] >= MIN_TIMES_MEDIAN * float(np.median(others)) and caused[index] > error[index]:
             named.append(int(index))
     return named
@@ -142,6 +166,15 @@ def column_of(summaries: Sequence[RankSummary], matches: Matches, name: str) -> 
     return column
 
 
+def _described(
+    suspects: Sequence[int], summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting
+) -> list[LateRank]:
+    if not suspects:
+        return []
+    excess = StretchExcess.of(summaries, matches, waiting)
+    return [_late_rank(index, summaries, matches, waiting, excess) for index in suspects]
+
+
 def _late_rank(
     index: int, summaries: Sequence[RankSummary], matches: Matches, waiting: Waiting, excess: StretchExcess
 ) -> LateRank:
@@ -163,6 +196,7 @@ def _late_rank(
         of_steps=len(own.steps),
         phase=phase,
         last=len(rows),
+        caused_ns=float(charged.time[charged.late == index].sum()),
         of=int(np.count_nonzero((entries.rank == index) & matches.instances.is_symmetric[entries.instance])),
     )
 

@@ -64,7 +64,7 @@ class RankSet:
     @cached_property
     def late(self) -> list[LateRank]:
         """The ranks that stand out, the latest first."""
-        return late_ranks(self.summaries, self.matches, self.waiting, self.run_ns)
+        return late_ranks(self.summaries, self.matches, self.waiting, self.clocks, self.run_ns)
 
     @cached_property
     def usual(self) -> StretchExcess:

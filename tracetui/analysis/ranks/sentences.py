@@ -111,7 +111,6 @@ def late_words(ranks: RankSet, late: LateRank) -> str:
     """Who is late, where, when and why, and how long others wait for it."""
     host = ranks.hosts[late.index]
     where = f" ({host})" if host and len({*ranks.hosts}) > 1 else ""
-    caused = float(ranks.waiting.charged.caused(len(ranks))[late.index])
     when = ""
     if late.steps and late.of_steps > 1:
         if len(late.steps) == late.of_steps:
@@ -124,7 +123,11 @@ def late_words(ranks: RankSet, late: LateRank) -> str:
     why = " and ".join(_REASONS[cause] for cause in late.named) or "nothing in its trace tells why"
     note = f" ({late.note})" if late.note and late.causes else ""
     rank = ranks.ranks[late.index]
-    return f"Rank {rank}{where} is late{when}{phase}: {why}{note}. Others wait {duration(caused)} for it."
+    waits = f"Others wait {duration(late.caused_ns)} for it."
+    if late.behind:
+        others = _named([ranks.ranks[each] for each in late.behind])
+        waits = f"Without {others}, late in the same collectives, others would wait {duration(late.caused_ns)} for it."
+    return f"Rank {rank}{where} is late{when}{phase}: {why}{note}. {waits}"
 
 
 def remarks(ranks: RankSet) -> list[str]:
