@@ -10,6 +10,7 @@ import json
 import resource
 import sys
 import time
+from pathlib import Path
 
 GPU_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")
 
@@ -65,7 +66,9 @@ def of_tracelens(path):
 def of_hta_ranks(folder):
     """All ranks of a folder as HTA's `TraceAnalysis` loads them: a table of pandas each."""
     analysis = importlib.import_module("hta.trace_analysis").TraceAnalysis
-    loaded, figures = measured(lambda path: analysis(trace_dir=path), folder)
+    # Given a folder it takes every JSON file in it for the trace of a rank.
+    files = {rank: str(path) for rank, path in enumerate(sorted(Path(folder).glob("rank*_trace.json.gz")))}
+    loaded, figures = measured(lambda paths: analysis(trace_files=paths, trace_dir=""), files)
     return {**figures, "events": sum(map(len, loaded.t.traces.values())), "ranks": len(loaded.t.traces)}
 
 
