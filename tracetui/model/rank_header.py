@@ -63,10 +63,16 @@ def _groups(config: object) -> tuple[GroupRecord, ...]:
 
 def _group(entry: Mapping[str, Any]) -> GroupRecord:
     listed = entry.get("ranks")
-    ranks = [_whole(each) for each in listed] if isinstance(listed, list) else []
-    members = tuple(each for each in ranks if each is not None)
+    members = _members(listed) if isinstance(listed, list) else ()
     size = _whole(entry.get("pg_size")) or len(members)
     return GroupRecord(str(entry.get("pg_name", "")), str(entry.get("pg_desc", "")), size, members)
+
+
+def _members(listed: list[Any]) -> tuple[int, ...]:
+    # A group of a thousand ranks stands in a thousand files.
+    if {*map(type, listed)} == {int} and min(listed) >= 0:
+        return tuple(listed)
+    return tuple(each for each in map(_whole, listed) if each is not None)
 
 
 def _whole(value: object) -> int | None:

@@ -265,14 +265,12 @@ class RankSummary:
 
     def of_rank(self, path: str, offset: int) -> RankSummary:
         """The same with its path, and with ranks counted over the replicas before its own."""
+        named = replace(self, header=replace(self.header, path=path))
+        if offset == 0:
+            return named
         groups = tuple(group.moved(offset) for group in self.groups)
         peer = np.where(self.collectives.peer >= 0, self.collectives.peer + offset, -1)
-        return replace(
-            self,
-            header=replace(self.header, path=path),
-            groups=groups,
-            collectives=replace(self.collectives, peer=peer),
-        )
+        return replace(named, groups=groups, collectives=replace(self.collectives, peer=peer))
 
 
 _PARTS: dict[str, type] = {
