@@ -86,7 +86,22 @@ static void climb_some(int64_t count) {
     int32_t *short_parent = exactly(count, 4), *ancestor = exactly(count, 4);
     for (int64_t row = 0; row < count; row++) short_parent[row] = (int32_t)parent[row];
     tracetui_nearest_row(count, short_parent, wanted, ancestor);
+    int64_t nodes = 0, *names = exactly(count, 8), *own = exactly(count, 8);
+    int32_t *children = exactly(count, 4);
+    uint8_t *repeats = exactly(count, 1);
+    for (int64_t row = 0; row < count; row++) {
+        nodes += wanted[row];
+        names[row] = (int64_t)below(3);
+    }
+    if (!below(8)) nodes = (int64_t)below((uint64_t)count + 1);
+    int64_t *above = exactly(nodes, 8);
+    int32_t failed = tracetui_forest(count, short_parent, wanted, ancestor, nodes, above);
+    for (int64_t node = 0; !failed && node < nodes; node++)
+        if (above[node] >= node) abort();
+    tracetui_self_times(count, parent, made, own);
+    tracetui_repeats(count, parent, names, children, repeats);
     free(parent), free(made), free(wanted), free(total), free(short_parent), free(ancestor);
+    free(names), free(own), free(children), free(repeats), free(above);
 }
 
 static void search_some(int64_t size, int64_t count) {

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.slow import slow_nesting
 from tracetui.analysis.common import trees
+from tracetui.analysis.operators import costs
 from tracetui.model import intervals, native_nesting
 
 pytestmark = pytest.mark.skipif(native_nesting.nesting_library() is None, reason="no library was compiled")
@@ -81,7 +82,23 @@ def test_forests(parent, data):
     assert_equal((native_nesting.nearest(parent, wanted),), (trees._climbed(parent, wanted),))
     short = parent.astype(np.int32)
     assert_equal((native_nesting.nearest_row(short, wanted),), (trees._climbed(short, wanted).astype(np.int32),))
+    assert_equal((native_nesting.forest(short, wanted, wanted.sum()),), (trees._among_themselves(short, wanted),))
+    assert native_nesting.forest(short, wanted, wanted.sum() + 1) is None
     assert_equal((native_nesting.subtree_sums(parent, values),), tuple(trees._summed_up(parent, values)))
+
+
+@given(PARENTS, st.randoms(use_true_random=False))
+def test_self_times_and_repeats(parent, random):
+    """Also of parents that stand behind their children."""
+    order = list(range(len(parent)))
+    random.shuffle(order)
+    moved = np.full(len(parent), -1, np.int64)
+    for node, above in enumerate(parent.tolist()):
+        moved[order[node]] = order[above] if above >= 0 else -1
+    values = np.array([random.randrange(-9, 9) for _ in order], np.int64)
+    assert_equal((native_nesting.self_times(moved, values),), (costs._without_children(moved, values),))
+    names = values % 3
+    assert_equal((native_nesting.repeats(moved, names),), (costs._repeating(moved, names),))
 
 
 @pytest.mark.parametrize("parent", [[1, -1], [0], [-1, 5]])
@@ -91,6 +108,12 @@ def test_parents_behind_their_children_are_left_to_python(parent):
     assert native_nesting.nearest(column, np.ones(len(column), bool)) is None
     assert native_nesting.nearest_row(column.astype(np.int32), np.ones(len(column), bool)) is None
     assert native_nesting.subtree_sums(column, column) is None
+    assert native_nesting.forest(column.astype(np.int32), np.ones(len(column), bool), len(column)) is None
+
+
+def test_parents_beyond_the_column_are_left_to_python():
+    column = np.array([-1, 2])
+    assert native_nesting.self_times(column, column) is None and native_nesting.repeats(column, column) is None
 
 
 @given(

@@ -22,6 +22,19 @@ NAME = "_nesting.so"
 SOURCE = "nesting.c"
 """File that it is compiled of, beside it."""
 
+_WITH_STATUS = (
+    "nest",
+    "depths",
+    "nearest",
+    "nearest_row",
+    "forest",
+    "self_times",
+    "repeats",
+    "subtree_sums",
+    "search",
+)
+"""Functions that return whether the input is what it must be."""
+
 
 @cache
 def nesting_library() -> ctypes.CDLL | None:
@@ -31,7 +44,7 @@ def nesting_library() -> ctypes.CDLL | None:
     path = Path(__file__).with_name(NAME)
     library = native_library(path, path.with_name(SOURCE))
     if library is not None:
-        for name in ("nest", "depths", "nearest", "nearest_row", "subtree_sums", "search"):
+        for name in _WITH_STATUS:
             getattr(library, f"tracetui_{name}").restype = ctypes.c_int32
         library.tracetui_nest_slices.restype = ctypes.c_int64
     return library
@@ -96,6 +109,40 @@ def nearest_row(parent: Int32, wanted: NDArray[np.bool_]) -> Int32 | None:
     columns = np.ascontiguousarray(parent, np.int32), np.ascontiguousarray(wanted, np.bool_), np.empty_like(parent)
     failed = library.tracetui_nearest_row(ctypes.c_int64(len(parent)), *map(_address, columns))
     return None if failed else columns[2]
+
+
+def forest(parent: Int32, wanted: NDArray[np.bool_], nodes: int) -> Int64 | None:
+    """For each wanted row the number of the closest wanted ancestor among the wanted ones, -1 for none; None likewise.
+
+    `nodes` is how many are wanted.
+    """
+    library = nesting_library()
+    if library is None or len(wanted) != len(parent):
+        return None
+    columns = np.ascontiguousarray(parent, np.int32), np.ascontiguousarray(wanted, np.bool_), np.empty_like(parent)
+    above = np.empty(nodes, np.int64)
+    failed = library.tracetui_forest(
+        ctypes.c_int64(len(parent)), *map(_address, columns), ctypes.c_int64(nodes), _address(above)
+    )
+    return None if failed else above
+
+
+def self_times(parent: Int64, dur: Int64) -> Int64 | None:
+    """What is left of the duration of every node without those of its children; None likewise."""
+    return _of_forest("self_times", parent, _plain(dur)) if len(dur) == len(parent) else None
+
+
+def repeats(parent: Int64, name: Int64) -> NDArray[np.bool_] | None:
+    """Mask of the nodes that are the only child of a node of the same name; None likewise."""
+    library = nesting_library()
+    if library is None or len(name) != len(parent):
+        return None
+    found = np.empty(len(parent), np.bool_)
+    given, children = (_plain(parent), _plain(name)), np.zeros(len(parent), np.int32)
+    failed = library.tracetui_repeats(
+        ctypes.c_int64(len(parent)), *map(_address, given), _address(children), _address(found)
+    )
+    return None if failed else found
 
 
 def subtree_sums(parent: Int64, values: NDArray[np.number]) -> NDArray[np.float64] | None:

@@ -172,6 +172,49 @@ int32_t tracetui_nearest_row(int64_t count, const int32_t *parent, const uint8_t
     return 0;
 }
 
+/* The forest that some of the rows form among themselves: for each wanted row the number of the closest wanted ancestor,
+ * counted among the wanted ones. `near` is room for as many numbers as there are rows. */
+int32_t tracetui_forest(int64_t count, const int32_t *parent, const uint8_t *wanted, int32_t *near, int64_t nodes,
+                        int64_t *above) {
+    int64_t node = 0;
+    for (int64_t row = 0; row < count; row++) {
+        int32_t outer = parent[row];
+        if (outer >= row) return -1;
+        int32_t around = outer < 0 ? NONE : near[outer];
+        near[row] = around;
+        if (!wanted[row]) continue;
+        if (node >= nodes || node > INT32_MAX) return -1;
+        above[node] = around;
+        near[row] = (int32_t)node++;
+    }
+    return node == nodes ? 0 : -1;
+}
+
+/* What is left of the duration of every node without those of its children; parents may stand anywhere. */
+int32_t tracetui_self_times(int64_t count, const int64_t *parent, const int64_t *dur, int64_t *own) {
+    for (int64_t node = 0; node < count; node++) own[node] = dur[node];
+    for (int64_t node = 0; node < count; node++) {
+        int64_t outer = parent[node];
+        if (outer >= count) return -1;
+        if (outer >= 0) own[outer] = (int64_t)((uint64_t)own[outer] - (uint64_t)dur[node]);
+    }
+    return 0;
+}
+
+/* Nodes that are the only child of a node of the same name. `children` comes filled with zeros. */
+int32_t tracetui_repeats(int64_t count, const int64_t *parent, const int64_t *name, int32_t *children, uint8_t *repeats) {
+    if (count > INT32_MAX) return -1;
+    for (int64_t node = 0; node < count; node++) {
+        if (parent[node] >= count) return -1;
+        if (parent[node] >= 0) children[parent[node]]++;
+    }
+    for (int64_t node = 0; node < count; node++) {
+        int64_t outer = parent[node];
+        repeats[node] = outer >= 0 && children[outer] == 1 && name[outer] == name[node];
+    }
+    return 0;
+}
+
 /* For every node the sum of its value and those of all below it, in place. */
 int32_t tracetui_subtree_sums(int64_t count, const int64_t *parent, double *total) {
     for (int64_t node = count - 1; node >= 0; node--) {

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tracetui.analysis.common.groups import combinations, group
 from tracetui.analysis.idle.slow_calls import _is_first
 from tracetui.analysis.idle.verdict import PartSums
-from tracetui.analysis.operators.costs import Costs, _without_repeats
-from tracetui.model.strings import Strings
+from tracetui.analysis.operators.costs import _without_repeats
 
 NUMBERS = st.one_of(st.integers(-3, 9), st.sampled_from([-(1 << 40), 1 << 40]))
 PAIRS = st.lists(st.tuples(NUMBERS, NUMBERS), max_size=40)
@@ -54,22 +53,6 @@ def test_the_earliest_of_each_key_and_of_equal_ones_the_first(rows):
         for i, (begin, key) in enumerate(rows)
     ]
     assert _is_first(start, key).tolist() == expected
-
-
-@given(st.sets(st.integers(0, 400)), st.integers(1, 90))
-def test_costs_of_further_rows_are_merged_in_order(rows, every):
-    """More further rows than are inserted one by one occur as well."""
-    ascending = np.array(sorted(rows), np.int64)
-    is_new = np.arange(len(ascending)) % every == 0
-    texts = Strings()
-
-    def made(some: np.ndarray) -> Costs:
-        return Costs(some, some + 1, texts, *(some * factor for factor in range(2, 7)))
-
-    merged = made(ascending[~is_new]).merged(made(ascending[is_new]))
-    assert merged.row.tolist() == sorted(rows)
-    for column, factor in zip((merged.cpu, merged.kernels), (2, 6), strict=True):
-        assert column.tolist() == [row * factor for row in sorted(rows)]
 
 
 class FakeSlices:

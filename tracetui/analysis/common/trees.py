@@ -49,17 +49,22 @@ def forest(trace: Trace, rows: Int64, tolerance: int = TOLERANCE) -> Int64:
     slices = trace.slices
     wanted = np.zeros(len(slices), bool)
     wanted[rows] = True
-    above = nearest_slice(trace, wanted)[rows]
-    index = np.cumsum(wanted, dtype=np.int32)
-    parent = index[above].astype(np.int64)
-    parent -= 1
-    parent[above < 0] = -1
+    parent = native_nesting.forest(slices.parent, wanted, len(rows))
+    if parent is None:
+        parent = _among_themselves(slices.parent, wanted)
     again = np.flatnonzero(disorderly_lanes(trace)[slices.lane[rows]])
     if len(again):
         part = rows[again]
         inner = nest(slices.lane[part], slices.start[part], slices.end[part], tolerance).parent
         parent[again] = np.where(inner >= 0, again[inner], -1)
     return parent
+
+
+def _among_themselves(parent: NDArray[np.integer], wanted: Bool) -> Int64:
+    """For each wanted row the number of the closest wanted ancestor among the wanted ones, -1 for none; in Python."""
+    above = _climbed(parent, wanted)[wanted]
+    index = np.cumsum(wanted) - 1
+    return np.where(above >= 0, index[above], -1)
 
 
 def subtree_sums(parent: Int64, *values: NDArray[np.number]) -> list[NDArray[np.float64]]:

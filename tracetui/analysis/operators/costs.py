@@ -28,6 +28,7 @@ from tracetui.analysis.linking.joining import latest, row_of
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.placement import time_within, within
 from tracetui.analysis.linking.steps import steps
+from tracetui.model import native_nesting
 from tracetui.model.intervals import TOLERANCE, Bool, Int64, nest, sorted_order
 from tracetui.model.membership import is_among, without
 from tracetui.model.native_nesting import insertion_index
@@ -167,25 +168,6 @@ class Costs:
         columns = (np.concatenate(pair) for pair in zip(self._times, other._times, strict=True))
         return Costs(row, name, self.texts, *columns)
 
-    def merged(self, other: Costs) -> Costs:
-        """The slices of both in order of their rows, which ascend in either; they share their texts."""
-        index = np.searchsorted(self.row, other.row) + np.arange(len(other.row))
-        total = len(self.row) + len(other.row)
-        # Where each entry comes from: as many before it as were inserted up to there. Masks take five times as long.
-        source = np.zeros(total, np.int32)
-        source[index] = 1
-        np.cumsum(source, out=source)
-        np.subtract(np.arange(total, dtype=np.int32), source, out=source)
-        source[index] = 0
-
-        def both(mine: Int64, new: Int64) -> Int64:
-            column: Int64 = mine[source] if len(mine) else np.empty(total, np.int64)
-            column[index] = new
-            return column
-
-        columns = (both(mine, new) for mine, new in zip(self._times, other._times, strict=True))
-        return Costs(both(self.row, other.row), both(self.name, other.name), self.texts, *columns)
-
     @property
     def _times(self) -> tuple[Int64, ...]:
         return self.cpu, self.self_cpu, self.device, self.self_device, self.kernels
@@ -249,6 +231,10 @@ def device_durations(trace: Trace, rows: Int64) -> Int64:
 
 def counted_rows(trace: Trace, frames: bool = False) -> Int64:
     """The slices in torch's tree, ascending; all slices of a trace that torch did not write."""
+    return trace.remember(f"counted rows, frames {frames}", lambda: _counted(trace, frames))
+
+
+def _counted(trace: Trace, frames: bool) -> Int64:
     slices = trace.slices
     extra = ((Kind.PYTHON,) if frames else ()) + (() if trace.is_torch else (Kind.OTHER,))
     rows = slices.of_kind(*_KINDS, *extra)
@@ -294,6 +280,9 @@ def self_cpu_sum(trace: Trace) -> SelfCpuSum:
     """
 
     def make() -> SelfCpuSum:
+        if ("costs", False) in trace.cache:
+            known = costs(trace).self_cpu
+            return SelfCpuSum(int(known.sum()), bool(is_overlapped(known).any()))
         rows = _synchronous(trace, counted_rows(trace))
         parent = _tree(trace, rows, threads(trace, rows, named_ops(trace)))
         own = _self_cpu(parent, trace.slices.dur[rows])
@@ -307,13 +296,16 @@ def self_cpu_sum(trace: Trace) -> SelfCpuSum:
 def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None) -> Costs:
     """The costs of all slices, or what of them lies within a range of time."""
     slices, trace_links = trace.slices, links(trace)
-    rows = _synchronous(trace, counted_rows(trace, frames))
+    rows = counted_rows(trace, frames)
     texts, name = _merged_steps(trace, rows)
     named = named_ops(trace)
-    parent = _tree(trace, rows, threads(trace, rows, named))
+    alone, ends = _asynchronous_among(trace, rows)
+    parent = _tree_without(trace, rows, alone, named)
     own_time, own_count = _own_work(trace, rows, named, time_range)
+    own_time[alone] = own_count[alone] = 0
     keep, parent, source = _without_repeats(trace, rows, parent, name)
     own_time, own_count = own_time[source], own_count[source]
+    alone = np.searchsorted(keep, alone)
     device, kernels = subtree_sums(parent, own_time, own_count)
     rows = rows[keep]
     launched = insertion_index(rows, trace_links.launches)
@@ -321,8 +313,11 @@ def _count(trace: Trace, frames: bool, time_range: TimeRange | None = None) -> C
     there = np.append(rows, -1)[launched] == trace_links.launches
     kernels[launched[there]] = _launch_counts(trace, time_range)[there]
     dur = slices.dur[rows] if time_range is None else time_range.covered(slices.start[rows], slices.end[rows])
-    sums = (_self_cpu(parent, dur), device.astype(np.int64), own_time, kernels.astype(np.int64))
-    return _with_asynchronous(trace, Costs(rows, name[keep], texts, dur, *sums), time_range)
+    own = _self_cpu(parent, dur)
+    start = slices.start[rows[alone]]
+    own[alone] = 0
+    dur[alone] = ends - start if time_range is None else time_range.covered(start, ends)
+    return Costs(rows, name[keep], texts, dur, own, device.astype(np.int64), own_time, kernels.astype(np.int64))
 
 
 def _launch_counts(trace: Trace, time_range: TimeRange | None) -> Int64:
@@ -334,6 +329,27 @@ def _launch_counts(trace: Trace, time_range: TimeRange | None) -> Int64:
     return np.diff(np.concatenate([np.zeros(1, np.int64), np.cumsum(ran)])[trace_links.bounds])
 
 
+def _asynchronous_among(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
+    """Positions of the asynchronous slices in ascending rows, and their ends; they only have a duration (3(d).5)."""
+    found, ends = asynchronous(trace)
+    if len(found) == 0 or len(rows) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    index = np.minimum(np.searchsorted(rows, found), len(rows) - 1)
+    held = rows[index] == found
+    return index[held], ends[held]
+
+
+def _tree_without(trace: Trace, rows: Int64, alone: Int64, named: Int64) -> Int64:
+    """The parent of each row where some of them, given by position, are in no tree."""
+    if len(alone) == 0:
+        return _tree(trace, rows, threads(trace, rows, named))
+    inside = without(np.arange(len(rows)), alone)
+    inner = _tree(trace, rows[inside], threads(trace, rows[inside], named))
+    parent = np.full(len(rows), -1, np.int64)
+    parent[inside] = np.where(inner >= 0, inside[inner], -1)
+    return parent
+
+
 def _synchronous(trace: Trace, rows: Int64) -> Int64:
     """The rows that are in the tree (3(d).5)."""
     return without(rows, asynchronous(trace)[0])
@@ -342,20 +358,6 @@ def _synchronous(trace: Trace, rows: Int64) -> Int64:
 def _dropped(trace: Trace) -> list[int]:
     """Ids of the names that torch leaves out."""
     return [trace.names.find(name) for name in DROPPED]
-
-
-def _with_asynchronous(trace: Trace, cost: Costs, time_range: TimeRange | None) -> Costs:
-    """With the asynchronous slices, which only have a duration."""
-    rows, ends = asynchronous(trace)
-    listed = ~np.isin(trace.slices.name[rows], _dropped(trace))
-    rows, ends = rows[listed], ends[listed]
-    if len(rows) == 0:
-        return cost
-    none = np.zeros(len(rows), np.int64)
-    start = trace.slices.start[rows]
-    dur = ends - start if time_range is None else time_range.covered(start, ends)
-    added = Costs(rows, _merged_steps(trace, rows)[1], cost.texts, dur, none, none, none, none)
-    return cost.merged(added.take(np.argsort(rows)))
 
 
 def named_ops(trace: Trace) -> Int64:
@@ -432,6 +434,13 @@ def _tree(trace: Trace, rows: Int64, thread: Int64) -> Int64:
 
 
 def _self_cpu(parent: Int64, dur: Int64) -> Int64:
+    """Duration of every node minus that of its direct children."""
+    own = native_nesting.self_times(parent, dur)
+    return _without_children(parent, dur) if own is None else own
+
+
+def _without_children(parent: Int64, dur: Int64) -> Int64:
+    """The same in Python."""
     child = np.flatnonzero(parent >= 0)
     own = dur.copy()
     np.subtract.at(own, parent[child], dur[child])
@@ -468,14 +477,11 @@ def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> t
     for torch replaces the list of the parent instead of adding to it.
     """
     every = np.arange(len(parent))
-    inner = np.flatnonzero(name == name[parent])
-    inner = inner[parent[inner] >= 0]
+    repeat = native_nesting.repeats(parent, name)
+    repeat = _repeating(parent, name) if repeat is None else repeat
+    inner = np.flatnonzero(repeat)
     if len(inner) == 0:
         return every, parent, every
-    children = np.bincount(parent + 1, minlength=len(parent) + 1)[1:]
-    inner = inner[children[parent[inner]] == 1]
-    repeat = np.zeros(len(parent), bool)
-    repeat[inner] = True
     top = every.copy()
     top[inner] = parent[inner]
     deep = inner[repeat[top[inner]]]
@@ -495,3 +501,10 @@ def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> t
     around -= 1
     around[above < 0] = -1
     return keep, around, source[keep]
+
+
+def _repeating(parent: Int64, name: Int64) -> Bool:
+    """Mask of the nodes that are the only child of a node of the same name, in Python."""
+    children = np.bincount(parent + 1, minlength=len(parent) + 1)[1:]
+    mask: Bool = (parent >= 0) & (name == name[parent]) & (children[parent] == 1)
+    return mask

@@ -77,9 +77,10 @@ def _walls(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | Non
     """
     slices, rows = trace.slices, counted_rows(trace)
     walls = np.zeros(len(slices), np.int64)
-    index = np.full(len(slices), -1, np.int64)
-    index[rows] = np.arange(len(rows))
-    node = index[holder]
+    if len(rows) == 0:
+        return walls
+    node = np.minimum(insertion_index(rows, holder.astype(np.int64)), len(rows) - 1)
+    node[rows[node] != holder] = -1
     start, end, node = slices.start[work][node >= 0], slices.end[work][node >= 0], node[node >= 0]
     if time_range is not None:
         ran = time_range.touched(start, end)
@@ -88,8 +89,8 @@ def _walls(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | Non
         return walls
     moments = distinct(np.concatenate([start, end]))
     opens, closes = insertion_index(moments, start), insertion_index(moments, end)
-    parent = forest(trace, rows)
-    level = tree_depth(parent)[node]
+    parent, level = trace.remember("tree of walls", lambda: _tree_of(trace, rows))
+    level = level[node]
     for depth in range(int(level.max()), -1, -1):
         here = np.flatnonzero(level == depth)
         known, total = _unions(node[here], opens[here], closes[here], moments)
@@ -97,6 +98,12 @@ def _walls(trace: Trace, work: Int64, holder: Int64, time_range: TimeRange | Non
         node[here] = parent[node[here]]
         level[here] -= 1
     return walls
+
+
+def _tree_of(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
+    """The parent and the depth of each row."""
+    parent = forest(trace, rows)
+    return parent, tree_depth(parent)
 
 
 def _unions(holder: Int64, opens: Int64, closes: Int64, moments: Int64) -> tuple[Int64, Int64]:
