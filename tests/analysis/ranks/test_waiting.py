@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.support.ranks import MS, RankPlan, args_of, run_together, set_of
 from tracetui.analysis.ranks.bandwidth import bus_factor
 from tracetui.analysis.ranks.causes import standing_out
+from tracetui.analysis.ranks.moments import late_instances
 from tracetui.analysis.ranks.pipeline import pipelines
 from tracetui.analysis.ranks.rank_set import RankSet
 from tracetui.analysis.ranks.rank_tables import TABLES
@@ -168,6 +169,8 @@ def test_two_that_are_late_in_the_same_collectives_are_both_named() -> None:
     assert (second.index, second.cause, second.behind) == (1, "host", (2,))
     assert second.caused_ns == pytest.approx(6 * 2 * 10 * MS, rel=0.01)
     assert "Without rank 2, late in the same collectives, others would wait 120.00 ms for it." in headline(ranks)
+    # It is shown where it is late, though it came last to none of them.
+    assert late_instances(ranks, 1).tolist() == late_instances(ranks, 2).tolist() == list(range(0, 12, 2))
 
 
 def test_a_rank_that_is_a_little_late_behind_a_late_one_is_not_named() -> None:

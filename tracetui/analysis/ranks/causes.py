@@ -86,7 +86,7 @@ def late_ranks(
         return []
     found = _described(suspects, summaries, matches, waiting)
     rest = np.setdiff1d(np.arange(len(summaries)), suspects)
-    fewer = matches.without(suspects)
+    fewer, _ = matches.without(suspects)
     without = find_waiting(fewer, clocks)
     hidden = standing_out(without.root, rest, run_ns)
     behind = [

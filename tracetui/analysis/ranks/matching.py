@@ -101,8 +101,8 @@ class Matches:
     unmatched: int
     """Transfers whose peer is not known, or not there."""
 
-    def without(self, ranks: Sequence[int]) -> Matches:
-        """The same without some ranks, given by index; operations that nobody else took part in are left out."""
+    def without(self, ranks: Sequence[int]) -> tuple[Matches, Int64]:
+        """The same without some ranks, given by index, and the numbers here of what others took part in."""
         keep = np.flatnonzero(~np.isin(self.entries.rank, np.array(ranks, np.int64)))
         used, number = np.unique(self.entries.instance[keep], return_inverse=True)
         columns = {name: getattr(self.entries, name)[keep] for name in Entries.__dataclass_fields__}
@@ -111,7 +111,7 @@ class Matches:
         columns |= {name: column[used] for name, column in columns.items() if name != "mismatch"}
         columns["ranks"] = np.bincount(number, minlength=len(used)).astype(np.int64)
         mismatch = tuple(self.instances.mismatch[each] for each in used.tolist())
-        return replace(self, entries=entries, instances=Instances(**columns | {"mismatch": mismatch}))
+        return replace(self, entries=entries, instances=Instances(**columns | {"mismatch": mismatch})), used
 
     @property
     def first(self) -> Int64:

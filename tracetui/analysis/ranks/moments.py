@@ -74,7 +74,7 @@ def entry_of(ranks: RankSet, instance: int, index: int) -> int:
 
 def late_instances(ranks: RankSet, index: int) -> Int64:
     """The operations in which others waited for a rank, in order of time."""
-    charged = ranks.waiting.charged
+    charged = ranks.charged_to(index)
     instance = np.unique(charged.instance[charged.late == index])
     start = ranks.waiting.start[ranks.matches.first[:-1][instance]]
     found: Int64 = instance[np.argsort(start, kind="stable")]
@@ -83,7 +83,7 @@ def late_instances(ranks: RankSet, index: int) -> Int64:
 
 def worst_instance(ranks: RankSet, index: int, waiting: int | None = None) -> int:
     """The operation in which others, or one of them, waited longest for a rank; -1 for none."""
-    charged = ranks.waiting.charged
+    charged = ranks.charged_to(index) if waiting is None else ranks.waiting.charged
     mine = charged.late == index
     if waiting is not None:
         mine &= charged.waiting == waiting

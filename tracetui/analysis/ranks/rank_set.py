@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from tracetui.analysis.ranks.matching import Matches, match
 from tracetui.analysis.ranks.rank_runs import LeftOut, RankRun
 from tracetui.analysis.ranks.rank_summary import RankSummary
 from tracetui.analysis.ranks.slow_links import SlowLink, slow_links
-from tracetui.analysis.ranks.waiting import Waiting, find_waiting
+from tracetui.analysis.ranks.waiting import Charges, Waiting, find_waiting
 from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL
 from tracetui.urls import is_url
@@ -65,6 +65,17 @@ class RankSet:
     def late(self) -> list[LateRank]:
         """The ranks that stand out, the latest first."""
         return late_ranks(self.summaries, self.matches, self.waiting, self.clocks, self.run_ns)
+
+    def charged_to(self, index: int) -> Charges:
+        """The waits that tell where a rank was late: of one behind later ranks those that would be without these."""
+        is_hidden = any(each.index == index and each.behind for each in self.late)
+        return self._charged_without_latest if is_hidden else self.waiting.charged
+
+    @cached_property
+    def _charged_without_latest(self) -> Charges:
+        fewer, instances = self.matches.without([each.index for each in self.late if not each.behind])
+        charged = find_waiting(fewer, self.clocks).charged
+        return replace(charged, instance=instances[charged.instance])
 
     @cached_property
     def usual(self) -> StretchExcess:

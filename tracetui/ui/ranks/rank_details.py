@@ -116,7 +116,7 @@ def group_lines(ranks: RankSet, members: list[int], width: int) -> list[DetailLi
 
 def step_worst(ranks: RankSet, step: int, index: int) -> int:
     """The operation of a step in which others waited longest for a rank, -1 for none."""
-    charged = ranks.waiting.charged
+    charged = ranks.charged_to(index)
     mine = (charged.late == index) & (ranks.step_of_instances[charged.instance] == step) & (step != NULL)
     if not mine.any():
         return -1
