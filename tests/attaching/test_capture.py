@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 import pytest
 
-from tracetui.attaching.capture import LONE_QUESTIONS, STACK_SECONDS, Capture, State
+from tracetui.attaching.capture import LONE_QUESTIONS, NO_ALLOCATIONS, STACK_SECONDS, Capture, PrivateFolders, State
 from tracetui.attaching.datagrams import Question, Registration
 from tracetui.attaching.jobs import Job
 from tracetui.attaching.trace_request import TraceRequest
+from tracetui.errors import CannotRun
 
 PID = 4242
 
@@ -44,7 +46,7 @@ def world():
 def capture_of(world, folder, jobs=None, request=None, timeout=100.0):
     jobs = jobs or [Job(PID, "python train.py", seconds=60)]
     request = request or TraceRequest()
-    return Capture(jobs, request, folder, timeout, lambda: world.now, lambda pid: pid not in world.gone)
+    return Capture(jobs, request, lambda job: folder, timeout, lambda: world.now, lambda pid: pid not in world.gone)
 
 
 def asks(capture, pid=PID, is_free=True, is_reached=True):
@@ -164,3 +166,54 @@ def test_a_process_in_a_container_is_told_so(world, tmp_path):
     capture = capture_of(world, tmp_path, [Job(PID, "python", is_elsewhere=True)])
     assert capture.is_over
     assert "container" in capture.targets[PID].why
+
+
+@pytest.mark.parametrize("name", ("[memory]", "aten::empty"))
+def test_a_trace_without_the_allocations_that_were_asked_for_says_so(world, tmp_path, name):
+    capture = capture_of(world, tmp_path, request=TraceRequest(memory=True))
+    asks(capture)
+    # The name lies on both sides of the border of two blocks.
+    text = '{"traceEvents": [' + " " * ((1 << 20) - 23)
+    written(tmp_path, text + json.dumps({"name": name}) + "]}")
+    capture.look()
+    capture.look()
+    assert capture.targets[PID].state is State.DONE
+    assert capture.targets[PID].lacks == ("" if name == "[memory]" else NO_ALLOCATIONS)
+
+
+def test_a_folder_that_cannot_be_made_costs_its_own_trace_only(world, tmp_path):
+    def folder_of(job):
+        if job.pid == 2:
+            raise CannotRun("no room")
+        return tmp_path
+
+    jobs = [Job(1, "a", seconds=60), Job(2, "b", seconds=60)]
+    capture = Capture(jobs, TraceRequest(), folder_of, 100.0, lambda: world.now, lambda pid: True)
+    assert (asks(capture, 1) != "", asks(capture, 2)) == (True, "")
+    assert (capture.targets[1].state, capture.targets[2].why) == (State.ASKED, "no room")
+
+
+def test_private_folders_are_where_each_process_may_write(tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    jobs = [
+        Job(1, "a", trace_folder=str(here)),
+        Job(2, "b", trace_folder=f"{here}"),
+        Job(3, "c", trace_folder=f"{there}/"),
+    ]
+    with PrivateFolders() as folders:
+        first, second, third = (folders.of(job) for job in jobs)
+        assert first == second and (first.parent, third.parent) == (here, there)
+        assert first.stat().st_mode & 0o777 == 0o700
+        first.joinpath("left.json").write_text("{}")
+        assert str(folders.of(Job(4, "d"))).startswith("/tmp/")
+    assert list(here.iterdir()) == [] and list(there.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "folder", ("traces", "../traces", "/tmp/../tmp", "/tmp//traces", "/tmp/./x", "/tmp/a..b", "/no/such")
+)
+def test_a_folder_in_which_kineto_takes_no_path(folder):
+    with PrivateFolders() as folders, pytest.raises(CannotRun, match=r"no absolute path|No such file"):
+        folders.of(Job(1, "a", trace_folder=folder))

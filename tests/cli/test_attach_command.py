@@ -30,13 +30,15 @@ def folder():
 
 
 @pytest.fixture
-def start(folder):
+def start(folder, tmp_path, monkeypatch):
+    # What is written is to lie where tests look for what is left.
+    monkeypatch.setenv("KINETO_ONDEMAND_TRACE_DIR", str(tmp_path))
     with jobs_in(folder) as begin:
         yield begin
 
 
 def attach(folder, *words, cwd):
-    variables = {**os.environ, "KINETO_IPC_SOCKET_DIR": folder, "TMPDIR": str(cwd)}
+    variables = {**os.environ, "KINETO_IPC_SOCKET_DIR": folder}
     command = [sys.executable, "-m", "tracetui", "attach", *map(str, words)]
     return subprocess.run(command, env=variables, cwd=cwd, capture_output=True, text=True, timeout=LIMIT)
 
@@ -62,6 +64,23 @@ def test_a_trace_of_one_process(start, folder, tmp_path):
     # Nothing is left but the trace, and the job goes on.
     assert left(tmp_path) == [done.stdout.strip()]
     assert job.poll() is None
+
+
+def test_where_temporary_files_are_is_nothing_to_the_job(start, folder, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setenv("TMPDIR", str(elsewhere))
+    monkeypatch.delenv("KINETO_ONDEMAND_TRACE_DIR")
+    done = attach(folder, start().pid, "--seconds", 0.5, "--no-open", "-o", "kept.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "kept.json\n"), done.stderr
+    assert left(tmp_path) == ["kept.json"]
+
+
+def test_allocations_that_are_not_there_are_told(start, folder, tmp_path):
+    done = attach(folder, start().pid, "--memory", "--json", "-o", "kept.json", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "is kept, but it has no allocations" in done.stderr
+    assert "no allocations" in json.loads(done.stdout)["traces"][0]["lacks"]
 
 
 def test_four_ranks_leave_a_folder(start, folder, tmp_path):
@@ -104,7 +123,7 @@ def test_the_list_of_processes(start, folder, tmp_path):
 
 def test_ctrl_c_leaves_no_file_and_a_job_that_goes_on(start, folder, tmp_path):
     job = start("silent")
-    variables = {**os.environ, "KINETO_IPC_SOCKET_DIR": folder, "TMPDIR": str(tmp_path)}
+    variables = {**os.environ, "KINETO_IPC_SOCKET_DIR": folder}
     command = [sys.executable, "-m", "tracetui", "attach", str(job.pid)]
     running = subprocess.Popen(command, env=variables, cwd=tmp_path, stderr=subprocess.DEVNULL)
     wait_for_socket(folder)

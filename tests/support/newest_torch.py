@@ -65,15 +65,25 @@ def newest_torch() -> Iterator[NewestTorch]:
 
     Raises: NoNewerTorch.
     """
-    given = os.environ.get(VARIABLE)
-    if given:
-        yield _newer(given)
+    if os.environ.get(VARIABLE):
+        yield named_torch()
         return
     _check_pip()
     with TemporaryDirectory(prefix="newest-torch-") as folder:
         if shutil.disk_usage(folder).free < MIN_FREE_BYTES:
             raise NoNewerTorch("too little room on the disk for another torch")
         yield _installed(Path(folder))
+
+
+def named_torch() -> NewestTorch:
+    """The interpreter that the variable names; nothing is installed.
+
+    Raises: NoNewerTorch.
+    """
+    given = os.environ.get(VARIABLE)
+    if not given:
+        raise NoNewerTorch(f"{VARIABLE} names no interpreter with a newer torch")
+    return _newer(given)
 
 
 def _check_pip() -> None:

@@ -25,8 +25,7 @@ pytestmark = [
 def start(tmp_path, monkeypatch):
     with socket_folder() as folder, jobs_in(folder) as begin:
         monkeypatch.setenv("KINETO_IPC_SOCKET_DIR", folder)
-        monkeypatch.setenv("TMPDIR", str(tmp_path))
-        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        monkeypatch.setenv("KINETO_ONDEMAND_TRACE_DIR", str(tmp_path))
         monkeypatch.chdir(tmp_path)
         yield begin
 

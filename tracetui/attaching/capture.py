@@ -10,16 +10,18 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from types import TracebackType
 
 from tracetui.attaching.datagrams import POLL_SECONDS, Question
-from tracetui.attaching.jobs import Job, is_running
+from tracetui.attaching.jobs import TRACE_FOLDER, Job, is_running
 from tracetui.attaching.listener import Call, Listener
 from tracetui.attaching.trace_request import WARMUP_SECONDS, TraceRequest
+from tracetui.errors import CannotRun
 
 LONE_QUESTIONS = 3
 """Questions of a process that is free again and has written nothing, after which it did not take the request."""
@@ -27,6 +29,13 @@ STACK_SECONDS = 15.0
 """Seconds that a process must have run before its Python stack is asked for: while it starts, that can end it."""
 TURN_SECONDS = 0.25
 """Seconds to wait for a process that asks, between two looks at what was written."""
+NO_ALLOCATIONS = (
+    "it has no allocations, although they were asked for: no torch up to 2.15 records them on request, "
+    "`tracetui.record` in the code of the job does"
+)
+_ALLOCATION = b'"[memory]"'
+"""The name of an allocation in a trace."""
+_BLOCK = 1 << 20
 _TAIL_BYTES = 64
 
 
@@ -47,8 +56,12 @@ class Target:
     state: State = State.WAITING
     why: str = ""
     """What went wrong."""
+    folder: Path | None = None
+    """Where it was asked to write."""
     file: Path | None = None
     """What it wrote."""
+    lacks: str = ""
+    """What was asked for and is not in it."""
     asked_at: float = 0.0
     lone_questions: int = 0
     sizes: dict[Path, int] = field(default_factory=dict)
@@ -67,13 +80,13 @@ class Capture:
         self,
         jobs: list[Job],
         request: TraceRequest,
-        folder: Path,
+        folder_of: Callable[[Job], Path],
         timeout: float,
         clock: Callable[[], float] = time.monotonic,
         runs: Callable[[int], bool] = is_running,
     ) -> None:
         self.request = request
-        self._folder, self._clock, self._runs = folder, clock, runs
+        self._folder_of, self._clock, self._runs = folder_of, clock, runs
         self._began, self._timeout = clock(), timeout
         self.targets: Mapping[int, Target] = {job.pid: Target(job) for job in jobs}
         """By process id, in the order in which they were named."""
@@ -114,9 +127,14 @@ class Capture:
         if not call.message.is_free or self._is_too_young(target):
             call.answer()
             return
-        folder = self._folder / str(call.pid)
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if call.answer(self.request.configuration(folder / "trace.json")):
+        try:
+            target.folder = self._folder_of(target.job) / str(call.pid)
+            target.folder.mkdir(mode=0o700, exist_ok=True)
+        except CannotRun as error:
+            call.answer()
+            _fail(target, str(error))
+            return
+        if call.answer(self.request.configuration(target.folder / "trace.json")):
             target.state, target.asked_at = State.ASKED, self._clock()
 
     def look(self) -> None:
@@ -126,9 +144,11 @@ class Capture:
                 continue
             # Asked before the folder is read: what it wrote last is there when it has ended.
             is_alive = self._runs(pid)
-            finished = _finished_file(self._folder / str(pid), target.sizes)
+            finished = None if target.folder is None else _finished_file(target.folder, target.sizes)
             if finished is not None:
                 target.state, target.file = State.DONE, finished
+                if self.request.memory and not _has_allocations(finished):
+                    target.lacks = NO_ALLOCATIONS
             elif not is_alive:
                 _fail(target, "it has ended")
             elif target.lone_questions >= LONE_QUESTIONS:
@@ -154,17 +174,41 @@ class Capture:
         return f"it has written nothing for {self._timeout:g} s"
 
 
-@contextmanager
-def private_folder() -> Iterator[Path]:
-    """A folder of the user alone for what processes write; it goes at the end, with whatever is in it.
+class PrivateFolders:
+    """Folders of the user alone for what processes write; they go with the context, with whatever is in them.
 
-    It is among temporary files: some versions of Kineto write nowhere else.
+    Each is below the folder in which a process may write, and is made once such a process asks.
     """
-    folder = Path(tempfile.mkdtemp(prefix="tracetui-attach-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+    def __init__(self) -> None:
+        self._made: dict[str, Path] = {}
+        self._cleanup = ExitStack()
+
+    def __enter__(self) -> PrivateFolders:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cleanup.close()
+
+    def of(self, job: Job) -> Path:
+        """The one for a process, made where there is none yet.
+
+        Raises: CannotRun where the process may write nowhere, or nothing can be made there.
+        """
+        below = job.trace_folder
+        if below not in self._made:
+            # Kineto compares paths as they are written, and takes none with two dots in it.
+            if not os.path.isabs(below) or ".." in below or os.path.normpath(below) != (below.rstrip("/") or "/"):
+                raise CannotRun(f"its {TRACE_FOLDER}={below} is no absolute path, or has .., // or /./ in it")
+            try:
+                folder = tempfile.mkdtemp(prefix="tracetui-attach-", dir=below)
+            except OSError as error:
+                raise CannotRun(f"no folder can be made in {below}, where it would write: {error.strerror}") from None
+            self._cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+            self._made[below] = Path(folder)
+        return self._made[below]
 
 
 def least_timeout(request: TraceRequest) -> float:
@@ -191,6 +235,17 @@ def _finished_file(folder: Path, sizes: dict[Path, int]) -> Path | None:
                 return path
             sizes[path] = size
     return None
+
+
+def _has_allocations(path: Path) -> bool:
+    """Whether an allocation is among the events of a file."""
+    before = b""
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            if _ALLOCATION in before + block:
+                return True
+            before = block[-len(_ALLOCATION) :]
+    return False
 
 
 def _ends_as_trace(path: Path, size: int) -> bool:

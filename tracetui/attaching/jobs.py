@@ -15,6 +15,10 @@ SWITCH = "KINETO_USE_DAEMON"
 """The environment variable with which a process is started so that it asks for requests."""
 SOCKET_FOLDER = "KINETO_IPC_SOCKET_DIR"
 """The environment variable that names a folder for the sockets; without it they have abstract names."""
+TRACE_FOLDER = "KINETO_ONDEMAND_TRACE_DIR"
+"""The environment variable that names the folder below which a process of torch 2.15 writes what it is asked for."""
+DEFAULT_TRACE_FOLDER = "/tmp"
+"""The folder where that variable is not set, whatever the user's folder of temporary files is."""
 
 _PROC = Path("/proc")
 
@@ -34,6 +38,8 @@ class Job:
     """Whether it was started so that it asks for requests."""
     is_elsewhere: bool = False
     """Whether it sees other files, as in a container: what it writes is then not to be found here."""
+    trace_folder: str = DEFAULT_TRACE_FOLDER
+    """The folder below which it may write, as its environment has it: what lies elsewhere Kineto puts into `/tmp`."""
 
 
 def job_of(pid: int) -> Job | None:
@@ -54,6 +60,7 @@ def job_of(pid: int) -> Job | None:
         seconds,
         variables.get(SWITCH, "") not in ("", "0"),
         is_elsewhere,
+        variables.get(TRACE_FOLDER) or DEFAULT_TRACE_FOLDER,
     )
 
 

@@ -43,6 +43,9 @@ class TraceRequest:
                 "PROFILE_START_ITERATION_ROUNDUP=1",
                 "ACTIVITIES_WARMUP_ITERATIONS=1",
                 f"ACTIVITIES_ITERATIONS={self.iterations}",
+                # Where no iterations are counted, newer versions take a trace of this length in their place: of half a
+                # second unless told. Of 0 they take none, as older ones do.
+                "ACTIVITIES_DURATION_MSECS=0",
             ]
         else:
             length = [

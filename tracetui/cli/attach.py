@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--shapes", action="store_true", help="record shapes of inputs")
     parser.add_argument("--stack", action="store_true", help="record the Python stack; slows the job down meanwhile")
-    parser.add_argument("--memory", action="store_true", help="record allocations")
+    parser.add_argument("--memory", action="store_true", help="record allocations, which torch up to 2.15 leaves out")
     out = parser.add_argument(
         "-o", "--out", metavar="OUT", help="a file, or a folder (default: traces/attach/, numbered)"
     )
@@ -162,13 +162,13 @@ def document(jobs: list[Job]) -> dict[str, object]:
 
 def _take(listener: Listener, jobs: list[Job], request: TraceRequest, options: argparse.Namespace) -> int:
     """Take the traces of some processes, keep them, and open them."""
-    from tracetui.attaching.capture import Capture, State, least_timeout, private_folder
+    from tracetui.attaching.capture import Capture, PrivateFolders, State, least_timeout
     from tracetui.writing.attached_traces import destinations, keep
 
     paths = destinations(jobs, options.out, options.force)
     kept: list[Path] = []
-    with private_folder() as folder:
-        capture = Capture(jobs, request, folder, options.timeout or least_timeout(request))
+    with PrivateFolders() as folders:
+        capture = Capture(jobs, request, folders.of, options.timeout or least_timeout(request))
         _wait(listener, capture, request.words)
         for pid, target in capture.targets.items():
             if target.state is State.DONE and target.file is not None:
@@ -182,6 +182,9 @@ def _take(listener: Listener, jobs: list[Job], request: TraceRequest, options: a
             print(clean(str(path)), flush=True)
     for target in failed:
         print(f"tracetui: process {target.job.pid} left no trace: {clean(target.why)}.", file=sys.stderr)
+    for target in capture.targets.values():
+        if target.lacks:
+            print(f"tracetui: the trace of process {target.job.pid} is kept, but {target.lacks}.", file=sys.stderr)
     if not kept:
         raise RunFailed("No trace was taken. The job is as it was.")
     if options.open and not options.json and not failed:
@@ -218,6 +221,7 @@ def _outcome(capture: Capture, paths: dict[int, Path]) -> dict[str, object]:
             "rank": job.rank,
             "path": str(paths[job.pid]) if target.file is not None else None,
             "failure": target.why or None,
+            "lacks": target.lacks or None,
         }
 
     return {"traces": [row(target) for target in capture.targets.values()]}

@@ -12,7 +12,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input
 
-from tracetui.attaching.capture import Capture, State, least_timeout, private_folder
+from tracetui.attaching.capture import Capture, PrivateFolders, State, least_timeout
 from tracetui.attaching.jobs import Job
 from tracetui.attaching.listener import Listener, socket_folder
 from tracetui.attaching.trace_request import TraceRequest
@@ -32,7 +32,7 @@ ABOUT = {
     "unit": "iterations are calls of an optimizer's step, in programs that import torch.profiler",
     "shapes": "shapes of inputs: what rooflines and operations per second need",
     "stack": "the Python stack; slows the job down meanwhile",
-    "memory": "allocations",
+    "memory": "allocations, which torch up to 2.15 leaves out",
 }
 """The fields by name, with what they are about."""
 
@@ -166,8 +166,8 @@ class AttachForm(Overlay[str]):
         """Answer the processes until all traces are there, none will come, or it is given up."""
         try:
             paths = destinations(self._jobs, None)
-            with Listener(socket_folder()) as listener, private_folder() as folder:
-                capture = Capture(self._jobs, request, folder, least_timeout(request))
+            with Listener(socket_folder()) as listener, PrivateFolders() as folders:
+                capture = Capture(self._jobs, request, folders.of, least_timeout(request))
                 while not (capture.is_over or stop.is_set()):
                     capture.turn(listener)
                     self.post_message(self.Turn(capture.words))
@@ -176,8 +176,12 @@ class AttachForm(Overlay[str]):
                     if target.state is State.DONE and target.file is not None and not stop.is_set():
                         keep(target.file, paths[pid])
                         kept[pid] = paths[pid]
-            failed = [f"{target.job.pid}: {target.why}" for target in capture.targets.values() if target.why]
-            self.post_message(self.Ended(kept_words(kept) if kept else None, "; ".join(failed)))
+            troubles = [
+                f"{target.job.pid}: {words}"
+                for target in capture.targets.values()
+                if (words := target.why or target.lacks)
+            ]
+            self.post_message(self.Ended(kept_words(kept) if kept else None, "; ".join(troubles)))
         except TracetuiError as error:
             self.post_message(self.Ended(None, str(error)))
 
