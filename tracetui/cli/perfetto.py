@@ -22,6 +22,7 @@ from pathlib import Path
 from tracetui.cli.arguments import add_trace, opening
 from tracetui.cli.cut import add_part, wanted_part
 from tracetui.cli.progress import CountProgress
+from tracetui.cli.rank_sets import add_cluster, rank_numbers, read_rank_folder, require_no_cluster
 from tracetui.cli.traces import read_trace, write_trace
 from tracetui.errors import UsageError
 from tracetui.rank_folder import is_folder
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_trace(parser, "a trace, or a folder with one of each rank; with --steps or --window also -")
     add_part(parser)
     parser.add_argument("--ranks", metavar="LIST", help="of a folder: only these ranks, as 0,3-5")
+    add_cluster(parser)
     parser.add_argument("--once", action="store_true", help="end when the trace has been sent")
     parser.add_argument("--port", type=int, metavar="N", help="the port to serve at, to be forwarded to 9001")
 
@@ -48,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
     if is_folder(options.trace):
         with tempfile.TemporaryDirectory(prefix="tracetui-") as folder:
             return _serve(_merged(options, folder), options)
+    require_no_cluster(options)
     if options.ranks is not None:
         raise UsageError("--ranks chooses among the traces of a folder: name a folder.")
     if not is_part:
@@ -77,18 +80,15 @@ def _part(options: argparse.Namespace, folder: str) -> str:
 def _merged(options: argparse.Namespace, folder: str) -> str:
     """The path of a file with the ranks of a folder."""
     from tracetui.cli.merge import tell
-    from tracetui.cli.rank_sets import rank_numbers
-    from tracetui.rank_folder import open_rank_set
-    from tracetui.rank_reading.summaries import SummaryWork
     from tracetui.writing.merge import Merge
     from tracetui.writing.output import output
 
     if options.steps_by is not None:
         raise UsageError("--steps-by is for one trace: the steps of a folder are those that its files record.")
     numbers = None if options.ranks is None else rank_numbers(options.ranks)
-    work = SummaryWork(uses_cache=not options.no_cache)
+    ranks = read_rank_folder(options.trace, options)
     with CountProgress("ranks") as progress:
-        merge = Merge(open_rank_set([options.trace], None, progress.update, work), wanted_part(options), numbers)
+        merge = Merge(ranks, wanted_part(options), numbers)
         path = os.path.join(folder, f"{os.path.basename(os.path.abspath(options.trace)) or 'ranks'}.json.gz")
         with output(path) as sink:
             events = merge.write(sink, progress.update)

@@ -83,8 +83,13 @@ class ComparisonOpener:
 
     def start(self, a: SideName, b: SideName, *others: SideName, tab: str = "") -> None:
         """Compare two sides, or more of them with the first."""
-        self._wanted, self._tab, self._moment, self._lanes = (a, b, *others), tab, None, None
-        reads = {name.path: self._recent.get(name.path) for name in self._wanted}
+        self._tab, self._moment, self._lanes = tab, None, None
+        self._want((a, b, *others))
+
+    def _want(self, names: tuple[SideName, ...]) -> None:
+        """Begin with what was read lately."""
+        self._wanted = names
+        reads = {name.path: self._recent.get(name.path) for name in names}
         self._reads = {path: read for path, read in reads.items() if read is not None}
         self._go_on()
 
@@ -102,12 +107,8 @@ class ComparisonOpener:
 
     def start_lanes(self, asked: RankLanesAsked) -> None:
         """Show the lanes of some ranks on one axis."""
-        self._lanes = asked
-        self._wanted = tuple(SideName(asked.ranks.summaries[index].header.path) for index in asked.members)
-        self._moment = None
-        reads = {name.path: self._recent.get(name.path) for name in self._wanted}
-        self._reads = {path: read for path, read in reads.items() if read is not None}
-        self._go_on()
+        self._moment, self._lanes = None, asked
+        self._want(tuple(SideName(asked.ranks.summaries[index].header.path) for index in asked.members))
 
     def _show_lanes(self, asked: RankLanesAsked, reads: tuple[Loaded, ...]) -> None:
         from tracetui.ui.ranks.lanes_screen import RankLanesScreen
