@@ -126,7 +126,8 @@ class IdleBand:
         mine = blocks.process == self.process
         self._start, self._end = blocks.start[mine], blocks.end[mine]
         self._after = blocks.after[mine]
-        self._key = (self._end - self._start) * _CAUSES + blocks.cause[mine]
+        # One more at the end, for `reduceat` takes no bound beyond the last.
+        self._key = np.append((self._end - self._start) * _CAUSES + blocks.cause[mine], 0)
 
     def work_after(self, start_ns: int, end_ns: int) -> int:
         """The GPU activity that ends the longest gap in [start_ns, end_ns), -1 where there is none."""
@@ -157,9 +158,8 @@ class IdleBand:
 
     def _causes(self, first: Int64, last: Int64) -> Int64:
         """The cause of the longest of each range of gaps; the ranges are not empty."""
-        padded = np.append(self._key, 0)
         bounds = np.stack([first, last], axis=1).ravel()
-        longest: Int64 = np.maximum.reduceat(padded, bounds)[::2]
+        longest: Int64 = np.maximum.reduceat(self._key, bounds)[::2]
         return longest % _CAUSES
 
     def _letter(self, frame: Frame, row: int, edges: Int64) -> None:

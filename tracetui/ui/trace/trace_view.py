@@ -583,12 +583,14 @@ class TraceView(SearchableView):
 
     @on(PaneList.Explained)
     def _draw_idle(self) -> None:
+        # The blocks are those of the whole trace, and every step has its idle time explained anew.
+        if self._is_idle_explained:
+            return
+        self._is_idle_explained = True
         self.picture.show_idle(idle_part_blocks(self.trace))
         self.lanes.changed()
-        if not self._is_idle_explained:
-            self._is_idle_explained = True
-            if self.gap >= 0:
-                self._show_selection()
+        if self.gap >= 0:
+            self._show_selection()
 
     @on(Bar.Pressed, "#steps")
     def _press_step(self, message: Bar.Pressed) -> None:
