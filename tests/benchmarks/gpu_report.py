@@ -141,11 +141,16 @@ def recordings(verified: Sequence[Recording]) -> list[str]:
 def unprofiled(verified: Sequence[Recording]) -> list[str]:
     """A table of the times of a step without the profiler; nothing where none was measured."""
     rows = [
-        [f"`{each.command}`", *(f"{each.unprofiled[key]:,.1f}" for key in ("median_us", "low_us", "high_us"))]
+        [f"`{each.command}`", *map(_time, (each.unprofiled.get(key) for key in ("median_us", "low_us", "high_us")))]
         for each in verified
         if each.unprofiled
     ]
     return table(["`tracetui run`", "median, µs", "from", "to"], rows) if rows else []
+
+
+def _time(value: float | None) -> str:
+    """A time in µs; two runs give a median and no interval."""
+    return ABSENT if value is None else f"{value:,.1f}"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:

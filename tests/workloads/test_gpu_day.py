@@ -168,6 +168,12 @@ def test_what_was_found_is_in_the_page(ran, monkeypatch, tmp_path):
     assert "Of 2 numeric cases of the Triton kernels 1 do not agree with torch: gateup: off by 1." in said
 
 
+def test_a_time_of_two_runs_has_no_interval():
+    time = {"median_us": 12.5, "low_us": None, "high_us": None}
+    recording = gpu_report.Recording("linear", "one", (), (), time)
+    assert gpu_report.unprofiled([recording])[-1] == "| `linear` | 12.5 | – | – |"
+
+
 def test_results_of_no_gpu_become_no_page_of_one(ran, monkeypatch, tmp_path, capsys):
     _, endings = ran
     endings["tests.benchmarks.gpu_card"] = (0, json.dumps({**CARD, "is_gpu": False, "name": "cpu"}))
