@@ -70,7 +70,8 @@ def test_eager_and_compile_exist_for_everything(name):
     assert list(variants_of(name))[:2] == ["eager", "compile"]
     eager, compiled = planned(name, "eager,compile")
     assert (eager.options, compiled.options) == (Options(active=10), Options(compile=True, active=10))
-    assert eager.out.endswith("_warm_eager.json.gz" if eager.params else "/warm_eager.json.gz")
+    ending = "" if eager.ranks else ".json.gz"
+    assert eager.out.endswith(f"_warm_eager{ending}" if eager.params else f"/warm_eager{ending}")
     assert compiled.out == eager.out.replace("eager", "compile")
 
 
@@ -145,6 +146,15 @@ def test_other_functions_of_the_same_file():
 def test_one_recording_by_itself_is_no_variant_and_has_the_same_name():
     alone = plan("mlp", {}, Options(compile=True))
     assert (alone.variant, alone.out) == ("", planned("mlp", "eager,compile")[1].out)
+
+
+def test_of_ranks_the_first_is_compared(tmp_path):
+    request = planned("ddp", "eager,one_bucket", out=tmp_path)[1]
+    assert request.ranks == 2 and request.out.endswith("_eager_one_bucket")
+    ranks = [Outcome(tmp_path / "run" / f"rank{rank}.json.gz", None) for rank in (0, 1)]
+    recorded = variants.RecordedVariant(request, Outcome(tmp_path / "run", None, ranks=ranks))
+    assert recorded.path == tmp_path / "run" / "rank0.json.gz"
+    assert run_command.document(recorded.outcome)["ranks"] == [str(each.path) for each in ranks]
 
 
 @pytest.mark.parametrize("out", ["new", "new/", "."])

@@ -14,6 +14,7 @@ no-kernels           4     the profiler recorded no GPU activity
 incomplete           4     the trace lacks steps
 destination          4     the trace could not be written
 timeout              4     the recording took longer than allowed
+rank                 4     another rank of the same recording failed
 error                4     the workload raised another exception
 cancelled            130   the recording was stopped on request
 """
@@ -22,7 +23,8 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 _EXIT_CODES = {"usage": 2, "missing": 3, "device": 3, "unavailable": 3, "cancelled": 130}
 DEFAULT_EXIT_CODE = 4
@@ -72,6 +74,26 @@ def timed_out(seconds: float, stage: str, log: str) -> Failure:
     """The failure of a recording that exceeded its time limit."""
     message = f"Stopped after {seconds:g} s, while {stage_phrase(stage)}."
     return Failure("timeout", message, "Allow more with --timeout.", last_lines(log), stage)
+
+
+def of_rank(failure: Failure, rank: int, ranks: int) -> Failure:
+    """The failure of a recording by several ranks; it names the rank where the others would not fail likewise."""
+    is_of_all = failure.exit_code != DEFAULT_EXIT_CODE or failure.kind == "destination"
+    return failure if is_of_all else replace(failure, message=f"Rank {rank} of {ranks}: {failure.message}")
+
+
+def ranks_timed_out(seconds: float, stages: Mapping[int, str], log: str) -> Failure:
+    """The failure of ranks that exceeded their time limit, with the stage of each where they differ."""
+    if len(set(stages.values())) == 1:
+        return timed_out(seconds, stages[0], log)
+    where = ", ".join(f"rank {rank} while {stage_phrase(stage)}" for rank, stage in stages.items())
+    message = f"Stopped after {seconds:g} s: {where}."
+    return Failure("timeout", message, "Allow more with --timeout.", last_lines(log), stages.get(0, ""))
+
+
+def given_up(stage: str) -> Failure:
+    """The failure of a rank that was killed because another one had failed."""
+    return Failure("rank", f"Stopped while {stage_phrase(stage)}, because another rank failed.", stage=stage)
 
 
 def no_python(python: str, reason: str) -> Failure:
