@@ -210,6 +210,13 @@ def test_two_traces_are_told_apart_by_the_ratio_of_their_medians():
     assert (second["found"], second["holds"]) == (None, False), "one of them has no GPU"
 
 
+def test_shares_of_two_traces_are_told_apart():
+    half = make_trace([step(2, 0, 100), op("wait", 10, 50)])
+    fifth = make_trace([step(2, 0, 100), op("wait", 10, 20)])
+    [row] = contrasts(half, fifth, [Expectation("x", "share_of_steps_pct", (2.4, 2.6), "^wait")]).rows()
+    assert (row["found"], row["holds"]) == ("2.5", True)
+
+
 def test_a_range_without_an_end():
     expected = Expectation("x", "ops_per_step", (2, float("inf")))
     assert expected.wanted == "2 or more"
