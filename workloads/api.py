@@ -238,7 +238,8 @@ class Workload:
     """Sources of the lesson, as addresses."""
     variants: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     """Recordings worth comparing: a name, and the options or parameters that differ. The key `workload` names another
-    workload that computes the same; `eager` and `compile` exist for all workloads."""
+    workload that computes the same; `eager` and `compile` exist for all workloads, and a name for the same recording as
+    one of these is offered in its place."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """Every parameter with its given or default value.

@@ -1,7 +1,8 @@
 """Requests from the user's choices: `plan` makes one request, `plan_variants` one per variant of a workload.
 
-Variants are recordings worth comparing. `eager` and `compile` exist for everything, a workload defines further ones, a
-user's function has the other functions of its file, and `NAME=VALUE` is a parameter or an option that differs.
+Variants are recordings worth comparing. `eager` and `compile` exist for everything, a workload defines further ones or
+has a name of its own for one of these, a user's function has the other functions of its file, and `NAME=VALUE` is a
+parameter or an option that differs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads import registry
-from workloads.api import BadRequest, Value, converted
+from workloads.api import BadRequest, Value, Workload, converted
 from workloads.programs.user_function import label
 from workloads.recording import rank_files, trace_file
 from workloads.recording.options import DEFAULTS, OPTIONS, Options
@@ -68,12 +69,42 @@ def plan(
 
 
 def variants_of(name: str) -> dict[str, Mapping[str, Any]]:
-    """The named variants and the changes of each; the key `workload` is another workload that computes the same.
+    """The variants to offer, each another recording, with its changes; the key `workload` is another workload.
+
+    Where the workload has a name of its own for what `eager` or `compile` records, that is offered in its place, and
+    neither where it is refused on every device; `--compare` understands both all the same.
+    Raises: BadRequest for a workload that does not exist.
+    """
+    known = _known_variants(name)
+    if registry.is_function(name):
+        return known
+    workload = registry.find(name)
+    own = {word: changes for word, changes in known.items() if word not in COMMON_VARIANTS}
+    offered: dict[str, Mapping[str, Any]] = {}
+    for word in COMMON_VARIANTS:
+        values = _recorded_values(workload, known[word])
+        same = [other for other, changes in own.items() if _recorded_values(workload, changes) == values]
+        if not workload.refusal({"options": known[word]}):
+            offered.update({each: known[each] for each in same or [word]})
+    return {**offered, **own}
+
+
+def _known_variants(name: str) -> dict[str, Mapping[str, Any]]:
+    """Every name of a variant with its changes, also two names of the same recording.
 
     Raises: BadRequest for a workload that does not exist.
     """
     own = () if registry.is_function(name) else registry.find(name).variants
     return {**COMMON_VARIANTS, **{word: changes for word, changes in own if word not in COMMON_VARIANTS}}
+
+
+def _recorded_values(workload: Workload, changes: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Value]]:
+    """What a variant records, where nothing else is given: the workload, its options and its parameters."""
+    recorded = registry.find(str(changes.get("workload", workload.name)))
+    own = {param.name for param in recorded.params}
+    options = {key: value for key, value in changes.items() if key not in {*own, "workload"}}
+    params = recorded.values({key: value for key, value in changes.items() if key in own})
+    return recorded.name, {**VARIANT_DEFAULTS, **options}, params
 
 
 def plan_variants(
@@ -110,7 +141,7 @@ def _with_free_path(request: Request, argv: Sequence[str], table: bool, replace:
 
 def _variant(name: str, word: str) -> Variant:
     """The variant that a word of `--compare` names."""
-    known = variants_of(name)
+    known = _known_variants(name)
     if word in known:
         changes = dict(known[word])
         return Variant(word, str(changes.pop("workload", name)), changes)
