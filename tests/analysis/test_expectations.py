@@ -9,6 +9,7 @@ import pytest
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.expectation_metrics import METRICS, Expectation, Observed
 from tracetui.analysis.expectations import contrasts, expectations, holds, look
+from tracetui.analysis.ranks.rank_expectations import RANK_METRICS
 from tracetui.errors import Unanswerable
 from tracetui.model.trace import Kind, Trace
 from workloads.api import Metric
@@ -51,7 +52,7 @@ def found(metric, want=0, of="", trace=None):
 
 
 def test_the_metrics_are_those_that_a_workload_can_name():
-    assert set(METRICS) == set(get_args(Metric))
+    assert {*METRICS, *RANK_METRICS} == set(get_args(Metric))
 
 
 def test_kernels_of_a_forward_are_those_launched_in_it():

@@ -129,11 +129,13 @@ def test_a_failure_names_the_rank_unless_all_fail_alike(failure, message):
 
 
 def test_a_time_limit_says_where_each_rank_was():
-    told = failures.ranks_timed_out(5, {0: "connecting ranks", 1: "importing torch"}, "")
+    one, other = failures.cancelled("connecting ranks"), failures.cancelled("importing torch", "in import torch")
+    told = failures.ranks_timed_out(5, {0: one, 1: other}, "")
     assert told.message == "Stopped after 5 s: rank 0 while connecting ranks, rank 1 while importing torch."
-    assert (
-        failures.ranks_timed_out(5, {0: "building", 1: "building"}, "").message == "Stopped after 5 s, while building."
-    )
+    assert told.details == "rank 1:\nin import torch"
+    told = failures.ranks_timed_out(5, {0: one, 1: one}, "last\nwords")
+    assert told.message == "Stopped after 5 s, while connecting ranks."
+    assert told.details == "last\nwords"
 
 
 @needs_torch
@@ -260,8 +262,11 @@ def test_one_rank_that_fails_ends_all_and_is_named(tmp_path, site, how, kind, me
 @pytest.mark.full
 @needs_torch
 def test_a_rank_that_hangs_is_ended_by_the_time_limit(tmp_path, site):
-    story = asyncio.run(followed(faulty(tmp_path / "run", "hang"), environment=site, timeout=15, grace_s=0.3))
+    story = asyncio.run(followed(faulty(tmp_path / "run", "hang"), environment=site, timeout=20))
     assert story.kind == "timeout"
+    failure = story.outcome.failure
+    assert failure and failure.message.startswith("Stopped after 20 s")
+    assert failure.stage != "warming up" or "time.sleep(600)" in failure.details, "rank 1 says where it hangs"
     assert is_gone(story.pid)
     assert list(tmp_path.iterdir()) == []
 

@@ -272,7 +272,8 @@ def _fail(outcome: Outcome, options: argparse.Namespace) -> int:
 
 def tell_details(failure: Failure, options: argparse.Namespace) -> None:
     """Print the traceback or the end of the log where they are asked for, and after a crash."""
-    if failure.details and not options.json and (options.details or failure.kind == "crash"):
+    is_wanted = (options.details and failure.kind != "cancelled") or failure.kind == "crash"
+    if failure.details and is_wanted and not options.json:
         for line in failure.details.splitlines():
             print(f"  {clean(line)}", file=sys.stderr)
 

@@ -65,9 +65,10 @@ class Failure:
         return f"{self.message} {self.hint}".strip()
 
 
-def cancelled(stage: str) -> Failure:
-    """The failure of a recording that was cancelled."""
-    return Failure("cancelled", f"Cancelled while {stage_phrase(stage)}; nothing was written.", stage=stage)
+def cancelled(stage: str, details: str = "") -> Failure:
+    """The failure of a recording that was cancelled; `details` are the traceback of where it was."""
+    message = f"Cancelled while {stage_phrase(stage)}; nothing was written."
+    return Failure("cancelled", message, details=details, stage=stage)
 
 
 def timed_out(seconds: float, stage: str, log: str) -> Failure:
@@ -82,13 +83,18 @@ def of_rank(failure: Failure, rank: int, ranks: int) -> Failure:
     return failure if is_of_all else replace(failure, message=f"Rank {rank} of {ranks}: {failure.message}")
 
 
-def ranks_timed_out(seconds: float, stages: Mapping[int, str], log: str) -> Failure:
-    """The failure of ranks that exceeded their time limit, with the stage of each where they differ."""
-    if len(set(stages.values())) == 1:
-        return timed_out(seconds, stages[0], log)
-    where = ", ".join(f"rank {rank} while {stage_phrase(stage)}" for rank, stage in stages.items())
-    message = f"Stopped after {seconds:g} s: {where}."
-    return Failure("timeout", message, "Allow more with --timeout.", last_lines(log), stages.get(0, ""))
+def ranks_timed_out(seconds: float, stopped: Mapping[int, Failure], log: str) -> Failure:
+    """The failure of ranks that exceeded their time limit, by that of each, which say where it was.
+
+    The details are the tracebacks of ranks that could still tell: one that waits for others mostly cannot.
+    """
+    stages = {rank: stage_phrase(each.stage) for rank, each in stopped.items()}
+    where = f"rank {', rank '.join(f'{rank} while {stage}' for rank, stage in stages.items())}"
+    told = [f"rank {rank}:\n{each.details}" for rank, each in stopped.items() if each.details]
+    is_same = len(set(stages.values())) == 1
+    message = f"Stopped after {seconds:g} s{', while ' + next(iter(stages.values())) if is_same else ': ' + where}."
+    hint = "Allow more with --timeout; --details shows where a rank was."
+    return Failure("timeout", message, hint, "\n".join(told) or last_lines(log), next(iter(stopped.values())).stage)
 
 
 def given_up(stage: str) -> Failure:

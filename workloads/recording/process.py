@@ -133,7 +133,7 @@ class _RecordingState:
         if self._result is not None and code == 0:
             return None
         if stopped_by == "cancel":
-            return failures.cancelled(self._stage)
+            return failures.cancelled(self._stage, self._failure.details if self._failure else "")
         if stopped_by == "timeout" and timeout is not None:
             return failures.timed_out(timeout, self._stage, log)
         if stopped_by == "give up":

@@ -142,8 +142,7 @@ class _RankRun:
         rank = next((rank for rank, each in failed.items() if each.kind != "rank"), next(iter(failed)))
         failure = failed[rank]
         if self._stopped_by == "timeout" and timeout is not None and failure.kind == "cancelled":
-            stages = {rank: each.stage for rank, each in sorted(failed.items())}
-            return failures.ranks_timed_out(timeout, stages, log)
+            return failures.ranks_timed_out(timeout, dict(sorted(failed.items())), log)
         return failures.of_rank(failure, rank, len(self._requests))
 
 
