@@ -10,16 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tracetui.analysis.expectation_metrics import Expectation
-from tracetui.analysis.expectations import contrasts, expectations
+from tracetui.analysis.expectation_metrics import Expectation, Observed
+from tracetui.analysis.expectations import contrasts, expectation_table, look
 from tracetui.analysis.kernel_names import short_kernel
+from tracetui.analysis.ranks.rank_expectations import RANK_METRICS
 
 if TYPE_CHECKING:
+    from tracetui.analysis.ranks.rank_set import RankSet
     from tracetui.model.table import Cell, Table
     from tracetui.model.trace import Trace
     from workloads.api import Contrast, Expect, Workload
 
 NEEDS_GPU = "needs a GPU"
+NEEDS_RANKS = "needs the traces of all ranks"
 ABSENT = "–"
 MAX_QUESTIONS = 2
 """Maximum number of questions before a trace is opened."""
@@ -30,6 +33,7 @@ class Verification:
     """The expectations that were checked, and those that could not be."""
 
     trace: Trace
+    """The trace, of several ranks that of the first."""
     table: Table
     """The table of `analysis.expectations`."""
     skipped: Sequence[tuple[str, str]] = ()
@@ -51,16 +55,27 @@ class Verification:
         return {line: asked[line] for line in kept}
 
 
-def verify(workload: Workload, metadata: Mapping[str, Any], trace: Trace) -> Verification:
+def verify(workload: Workload, metadata: Mapping[str, Any], trace: Trace, ranks: RankSet | None = None) -> Verification:
     """Check the expectations of a workload that apply to a recording, given its metadata.
 
+    Of a recording by several ranks the trace is that of the first; without `ranks` expectations of all are skipped.
     Raises: Unanswerable for a metric that does not exist.
     """
-    wanted = [each for each in workload.expects if each.applies(metadata)]
-    skipped = [(each.text, NEEDS_GPU) for each in workload.expects if each not in wanted and _on_gpu(each, metadata)]
+    applying = [each for each in workload.expects if each.applies(metadata)]
+    wanted = [each for each in applying if ranks is not None or each.metric not in RANK_METRICS]
+    skipped = [(each.text, NEEDS_RANKS) for each in applying if each not in wanted]
+    skipped += [(each.text, NEEDS_GPU) for each in workload.expects if each not in applying and _on_gpu(each, metadata)]
     plain = [Expectation(each.text, each.metric, each.want, each.of, each.why) for each in wanted]
-    table = expectations(trace, plain, str(metadata.get("label", "")))
-    return Verification(trace, table, skipped, [each.asks for each in wanted])
+    label = str(metadata.get("label", ""))
+    found = [_found(each, trace, ranks, label) for each in plain]
+    return Verification(trace, expectation_table(plain, found), skipped, [each.asks for each in wanted])
+
+
+def _found(expected: Expectation, trace: Trace, ranks: RankSet | None, label: str) -> Observed:
+    """What the trace, or that of every rank, shows for one expectation."""
+    if ranks is not None and expected.metric in RANK_METRICS:
+        return RANK_METRICS[expected.metric](ranks, expected)
+    return look(trace, expected, label)
 
 
 def contrasts_of(

@@ -32,6 +32,8 @@ Metric = Literal[
     "share_of_steps_pct",
     "slowest_to_fastest_step",
     "first_to_shortest_dead_window",
+    "ranks",
+    "late_rank_named",
 ]
 """Measures of a trace that an expectation can name:
 
@@ -53,6 +55,8 @@ Metric = Literal[
 `slowest_to_fastest_step`        longest step divided by the shortest
 `first_to_shortest_dead_window`  time from the start of the first forward to its first operator, divided by the
                                  shortest such time of the later ones
+`ranks`                          ranks that left a trace; this and the next are looked up in the traces of all ranks
+`late_rank_named`                whether a rank is late, and the cause, as in `rank 1: input`, matches a pattern
 """
 MORE = float("inf")
 """The upper end of a range that has none."""
@@ -190,6 +194,14 @@ class Context(Protocol):
     def compiled(self) -> bool:
         """Whether `--compile` was given."""
 
+    @property
+    def rank(self) -> int:
+        """The number of this process among those of `Workload.ranks`, from 0 on."""
+
+    @property
+    def ranks(self) -> int:
+        """How many processes run the workload together; 1 for most. Their process group is there before `prepare`."""
+
     def compile(self, step: Step) -> Step:
         """The function compiled according to the options, or unchanged without `--compile`."""
 
@@ -206,6 +218,9 @@ class Workload:
     prepare: str
     """`package.module:function`, called as `function(context, **params)` in the child; returns a `Prepared`."""
     params: tuple[Param, ...] = ()
+    ranks: str = ""
+    """The parameter that says in how many processes, each a rank of one process group, the workload runs. Every rank
+    leaves a trace, all in one folder. Empty for one process without a group."""
     needs: tuple[str, ...] = ()
     """Requirements: `gpu`, `gpu>=9.0` (compute capability), `triton`, `compiler` (C++)."""
     studies: Literal["overhead", "throughput"] = "throughput"
@@ -223,7 +238,8 @@ class Workload:
     """Sources of the lesson, as addresses."""
     variants: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     """Recordings worth comparing: a name, and the options or parameters that differ. The key `workload` names another
-    workload that computes the same; `eager` and `compile` exist for all workloads."""
+    workload that computes the same; `eager` and `compile` exist for all workloads, and a name for the same recording as
+    one of these is offered in its place."""
 
     def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """Every parameter with its given or default value.
@@ -240,6 +256,10 @@ class Workload:
     def refusal(self, metadata: Mapping[str, Any]) -> str:
         """Why a recording with such metadata (device, options, params) cannot be made; empty where it can."""
         return next((reason for when, reason in self.refuses if applies(when, metadata)), "")
+
+    def rank_count(self, params: Mapping[str, Value]) -> int:
+        """How many ranks record together with such parameters; 0 for one process without a process group."""
+        return int(params[self.ranks]) if self.ranks else 0
 
     @property
     def growing(self) -> tuple[str, ...]:

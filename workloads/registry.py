@@ -38,6 +38,7 @@ BUILT_IN = {
     "conv": "workloads.programs.conv:WORKLOAD",
     "dataloader": "workloads.programs.dataloader:WORKLOAD",
     "copies": "workloads.programs.copies:WORKLOAD",
+    "ddp": "workloads.programs.ddp:WORKLOAD",
 }
 """Name and object of each built-in workload, as in an entry point, so that this module imports none of them."""
 

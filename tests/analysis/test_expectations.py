@@ -9,6 +9,7 @@ import pytest
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.expectation_metrics import METRICS, Expectation, Observed
 from tracetui.analysis.expectations import contrasts, expectations, holds, look
+from tracetui.analysis.ranks.rank_expectations import RANK_METRICS
 from tracetui.errors import Unanswerable
 from tracetui.model.trace import Kind, Trace
 from workloads.api import Metric
@@ -51,7 +52,7 @@ def found(metric, want=0, of="", trace=None):
 
 
 def test_the_metrics_are_those_that_a_workload_can_name():
-    assert set(METRICS) == set(get_args(Metric))
+    assert {*METRICS, *RANK_METRICS} == set(get_args(Metric))
 
 
 def test_kernels_of_a_forward_are_those_launched_in_it():
@@ -208,6 +209,13 @@ def test_two_traces_are_told_apart_by_the_ratio_of_their_medians():
     assert (third["found"], third["holds"]) == ("2", True)
     assert (first["found"], first["holds"]) == ("3", True)
     assert (second["found"], second["holds"]) == (None, False), "one of them has no GPU"
+
+
+def test_shares_of_two_traces_are_told_apart():
+    half = make_trace([step(2, 0, 100), op("wait", 10, 50)])
+    fifth = make_trace([step(2, 0, 100), op("wait", 10, 20)])
+    [row] = contrasts(half, fifth, [Expectation("x", "share_of_steps_pct", (2.4, 2.6), "^wait")]).rows()
+    assert (row["found"], row["holds"]) == ("2.5", True)
 
 
 def test_a_range_without_an_end():

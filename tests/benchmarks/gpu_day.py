@@ -162,12 +162,14 @@ def record(day: Day, words: str, deadline: float) -> None:
     """Record one; a trace that does not show what it should is kept like any other."""
     name = name_of(words)
     day.work.mkdir(parents=True, exist_ok=True)
-    path = day.work / f"{name}.json.gz"
+    ranks = registry.built_in(words.split()[0]).ranks
+    path = day.work / (name if ranks else f"{name}.json.gz")
     limit = min(RECORDING_SECONDS, deadline - time.monotonic())
     more = ["--device", day.device, "--verify", "--json", "--table", "--force", "-o", str(path)]
     code, text = run_until(time.monotonic() + limit, [*PYTHON, "tracetui", "run", *words.split(), *more])
     document = read(text)
     if document and document.get("path"):
+        _lay_flat(day.work, name, document.get("ranks", ()))
         verification = document.get("verification") or {}
         day.note(
             name,
@@ -181,6 +183,16 @@ def record(day: Day, words: str, deadline: float) -> None:
         print(f"{name}: the time was over; the next call records it", flush=True)
     else:
         day.note(name, command=words, trouble=reason_of(code, document))
+
+
+def _lay_flat(work: Path, name: str, traces: Sequence[str]) -> None:
+    """Put the traces of ranks beside all others; that of the first has the name of the recording."""
+    for rank, trace in enumerate(map(Path, traces)):
+        stem = name if rank == 0 else f"{name}_rank{rank}"
+        for path in trace.parent.glob(f"rank{rank}.*"):
+            path.rename(work / f"{stem}.{path.name.partition('.')[2]}")
+    if traces:
+        Path(traces[0]).parent.rmdir()
 
 
 def record_stock(day: Day, deadline: float) -> None:

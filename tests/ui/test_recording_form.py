@@ -17,6 +17,7 @@ from tracetui.cli.run import request_of
 from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen
+from tracetui.ui.ranks.rank_screen import RankScreen
 from tracetui.ui.recording import recording_screen
 from tracetui.ui.recording.guess_screen import GuessScreen
 from tracetui.ui.recording.lesson_screen import LessonScreen
@@ -249,6 +250,21 @@ async def test_the_lesson_stands_beside_the_form(folder):
         await pilot.pause()
         assert shown.region and "One kernel per forward" in str(shown.render())
         assert said(app, "#command") == "tracetui run linear", "no option of the command"
+
+
+async def test_the_folder_of_several_ranks_opens_as_a_set(recordings, folder):
+    app = TraceApp([str(folder)])
+    made = folder / "run"
+    async with app.run_test(size=(80, 24)) as pilot:
+        await form(app, pilot)
+        await pilot.press("enter")
+        await settle_recording(app, pilot)
+        made.mkdir()
+        paths = [trace_file(made / f"rank{rank}.json", "fwd", LINEAR, ABOUT, rank) for rank in (0, 1)]
+        recordings[1].put_nowait(Outcome(made, None, ranks=[Outcome(path, None) for path in paths]))
+        await a_guess_is_answered_with_the_lesson(app, pilot)
+        await until(pilot, lambda: isinstance(app.screen, RankScreen), "the set is not shown")
+        await until(pilot, lambda: "2 ranks of 2" in said(app, "#header"), "its ranks are not read")
 
 
 async def test_variants_are_timed_in_turns_after_the_last_one(recordings, folder, monkeypatch):

@@ -67,34 +67,43 @@ def machine(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", [*registry.BUILT_IN, "train.py:step"])
 def test_eager_and_compile_exist_for_everything(name):
-    assert list(variants_of(name))[:2] == ["eager", "compile"]
     eager, compiled = planned(name, "eager,compile")
     assert (eager.options, compiled.options) == (Options(active=10), Options(compile=True, active=10))
-    assert eager.out.endswith("_warm_eager.json.gz" if eager.params else "/warm_eager.json.gz")
+    ending = "" if eager.ranks else ".json.gz"
+    assert eager.out.endswith(f"_warm_eager{ending}" if eager.params else f"/warm_eager{ending}")
     assert compiled.out == eager.out.replace("eager", "compile")
-
-
-SAME_AS_ANOTHER = {
-    ("attention", "naive"),
-    ("fused_mlp", "geglu"),
-    ("train_step", "foreach"),
-    ("sync", "each"),
-    ("graph_breaks", "whole"),
-    ("conv", "nchw"),
-    ("dataloader", "no_workers"),
-    ("copies", "pageable"),
-}
-"""Variants that are what `eager` or `compile` is, under a name that says which."""
 
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)
 def test_every_variant_of_a_workload_can_be_recorded_beside_the_others(name):
     words = list(variants_of(name))
-    words = [word for word in words if (name, word) not in SAME_AS_ANOTHER]
     requests = planned(name, ",".join(words))
     assert [request.variant for request in requests] == words
     assert len({request.out for request in requests}) == len(words)
     assert all(request.out.startswith(f"traces/{name}/") for request in requests), "all in one folder"
+
+
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [
+        ("linear", ["eager", "compile"]),
+        ("sync", ["each", "once", "never"]),
+        ("copies", ["pageable", "pinned", "overlapped"]),
+        ("dataloader", ["no_workers", "workers", "pinned"]),
+        ("conv", ["nchw", "compile", "input", "channels_last"]),
+        ("train_step", ["foreach", "compile", "forloop", "fused", "amp", "zeros"]),
+        ("graph_breaks", ["eager", "whole", "broken", "recompile", "automatic", "dynamic"]),
+        ("train.py:step", ["eager", "compile"]),
+    ],
+)
+def test_each_recording_is_offered_once_and_under_its_own_name(name, offered):
+    assert list(variants_of(name)) == offered
+
+
+def test_what_is_not_offered_is_understood():
+    requests = planned("sync", "eager,once")
+    assert [request.variant for request in requests] == ["eager", "once"]
+    assert [request.params["read"] for request in requests] == ["each", "once"]
 
 
 def test_what_is_given_is_given_to_all():
@@ -145,6 +154,15 @@ def test_other_functions_of_the_same_file():
 def test_one_recording_by_itself_is_no_variant_and_has_the_same_name():
     alone = plan("mlp", {}, Options(compile=True))
     assert (alone.variant, alone.out) == ("", planned("mlp", "eager,compile")[1].out)
+
+
+def test_of_ranks_the_first_is_compared(tmp_path):
+    request = planned("ddp", "eager,one_bucket", out=tmp_path)[1]
+    assert request.ranks == 2 and request.out.endswith("_eager_one_bucket")
+    ranks = [Outcome(tmp_path / "run" / f"rank{rank}.json.gz", None) for rank in (0, 1)]
+    recorded = variants.RecordedVariant(request, Outcome(tmp_path / "run", None, ranks=ranks))
+    assert recorded.path == tmp_path / "run" / "rank0.json.gz"
+    assert run_command.document(recorded.outcome)["ranks"] == [str(each.path) for each in ranks]
 
 
 @pytest.mark.parametrize("out", ["new", "new/", "."])
@@ -402,7 +420,7 @@ def test_the_variants_of_a_workload_are_listed(capsys):
     assert main(["workloads", "attention", "--json"]) == 0
     [row] = json.loads(capsys.readouterr().out)
     assert row["variants"]["flash"] == "attention -p impl=sdpa -p backend=flash"
-    assert row["variants"]["eager"] == "attention"
+    assert list(row["variants"])[:2] == ["naive", "compile"]
 
 
 @pytest.mark.parametrize("name", registry.BUILT_IN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from types import SimpleNamespace
 
@@ -30,8 +31,10 @@ SIZES: dict = {
     "conv": {"batch": 1, "channels": 4, "pixels": 4, "layers": 1},
     "dataloader": {"batch": 2, "width": 4, "read_ms": 0.0},
     "copies": {"pieces": 1, "size": 4},
+    "ddp": {"batch": 2, "width": 4, "layers": 1},
 }
 LEFT_OUT = (
+    *("eager", "compile"),
     *("naive", "geglu", "cudnn", "efficient", "foreach", "each", "whole", "nchw", "no_workers", "pageable", "pinned"),
     *("overlapped", "packed", "liger"),
 )
@@ -135,11 +138,21 @@ def prepared(request):
     return getattr(import_module(module), name)(context, **request.params)
 
 
+@pytest.fixture
+def process_group(torch, monkeypatch):
+    """A process group of this process alone, for workloads of several ranks."""
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo" if sys.platform == "linux" else "lo0")
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("process_group")
 @pytest.mark.parametrize("name", registry.BUILT_IN)
 def test_variants_of_a_workload_compute_on_the_same_numbers(torch, name, monkeypatch):
     monkeypatch.setattr(fused_mlp, "fused", lambda *_: lambda x: x)
     monkeypatch.setattr(torch, "compile", lambda function, **_: function)
-    words = [word for word in variants_of(name) if word not in LEFT_OUT]
+    words = ["eager", "compile", *(word for word in variants_of(name) if word not in LEFT_OUT)]
     requests = plan_variants(name, words, SIZES[name], {})
     told = {request.variant: digests(prepared(request).operands) for request in requests}
     assert len(told) >= 2

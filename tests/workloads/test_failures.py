@@ -165,3 +165,26 @@ def test_a_crash_is_shown_from_where_it_says_fatal():
     assert lines[0] == "Fatal Python error: Segmentation fault"
     assert len(lines) == failures.MAX_LOG_LINES
     assert failures.fatal_error("words") == ""
+
+
+AS_RANK = Situation("recording", "python", "ddp", is_rank=True)
+BACKEND = made("DistBackendError", "torch.distributed")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:2917"),
+        RuntimeError("[gloo/transport/tcp/buffer.cc:72] Read error: Connection reset by peer"),
+        from_(ValueError("odd"), RuntimeError("writev [127.0.0.1]: Broken pipe")),
+        BACKEND("NCCL error: remote process exited"),
+    ],
+)
+def test_a_rank_whose_connection_is_lost_is_not_the_cause(error):
+    assert failure_of(error, AS_RANK).kind == "rank"
+    assert failure_of(error, ON_CPU).kind != "rank", "a process without a rank has no connection of ours"
+
+
+def test_other_errors_of_a_rank_are_its_own():
+    assert failure_of(RuntimeError("mat1 and mat2 shapes cannot be multiplied"), AS_RANK).kind == "error"
+    assert failure_of(made("OutOfMemoryError", "torch")("CUDA out of memory"), AS_RANK).kind == "oom"

@@ -111,6 +111,29 @@ def test_what_one_part_lacks_does_not_keep_the_others_from_running(ran, tmp_path
     assert outcome["trouble"] == "exit code 1"
 
 
+def test_the_traces_of_ranks_lie_beside_the_others(ran, monkeypatch, tmp_path):
+    _, endings = ran
+    folder = tmp_path / "work" / "ddp"
+
+    def run_until(deadline, words):
+        if "--verify" not in words:
+            return endings["tests.benchmarks.gpu_card"]
+        assert words[-1] == str(folder), "no file is asked for"
+        folder.mkdir(parents=True)
+        for rank in (0, 1):
+            (folder / f"rank{rank}.txt").write_text(f"{rank}")
+            (folder / f"rank{rank}.json.gz").write_text(f"{rank}")
+        ranks = [str(folder / f"rank{rank}.json.gz") for rank in (0, 1)]
+        return 0, json.dumps({"path": str(folder), "ranks": ranks, "recording": ABOUT})
+
+    monkeypatch.setattr(gpu_day, "run_until", run_until)
+    monkeypatch.setattr(gpu_day, "commands", lambda only=(): ["ddp"])
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--parts", "record"])
+    assert gpu_day.main() == 0
+    found = {path.name: path.read_text() for path in (tmp_path / "work").glob("ddp*[!n]")}
+    assert found == {"ddp.json.gz": "0", "ddp.txt": "0", "ddp_rank1.json.gz": "1", "ddp_rank1.txt": "1"}
+
+
 def test_a_second_call_goes_on_where_the_first_one_stopped(ran, monkeypatch, tmp_path, capsys):
     asked, endings = ran
     endings["tracetui"] = (1, document(tmp_path))

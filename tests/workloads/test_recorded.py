@@ -51,6 +51,8 @@ def requests(folder):
     wanted["decode"] = ("decode", {"heads": 2, "dim": 8, "cached": 4}, {})
     wanted["sync"] = ("sync", {"size": 4}, {})
     wanted["breaks"] = ("graph_breaks", {"size": 8, "breaks": 3}, {"compile": True, "backend": "aot_eager"})
+    for sizes in ("static", "automatic", "dynamic"):
+        wanted[sizes] = ("graph_breaks", {"size": 8, "sizes": sizes}, {"compile": True, "backend": "aot_eager"})
     wanted["conv"] = ("conv", {"layout": "input", "batch": 1, "channels": 4, "pixels": 8}, {})
     wanted["loader"] = ("dataloader", {"workers": 2, "width": 8, "read_ms": 1.0}, {})
     wanted["timed"] = ("matmul_add", {"size": 8}, {"time_seconds": 0.2, "threads": 1})
@@ -127,6 +129,16 @@ def test_compiled_code_shows_its_own_rows(recorded):
     assert {"TorchDynamo Cache Lookup", "Torch-Compiled Region: 0/0"} <= set(ops)
 
 
+def test_a_new_size_compiles_again_unless_it_is_a_variable(recorded):
+    """As the numbers behind the regions say: every step has one of its own, or all have the same."""
+    regions = {}
+    for sizes in ("static", "automatic", "dynamic"):
+        ops = ops_per_step(recorded[sizes].outcome.path)
+        regions[sizes] = sorted(name.rpartition(" ")[2] for name in ops if name.startswith("Torch-Compiled Region"))
+    assert len(regions["static"]) == 3 and "0/0" not in regions["static"]
+    assert (regions["automatic"], regions["dynamic"]) == (["0/1"], ["0/0"])
+
+
 def test_attention_in_place_copies_nothing(recorded):
     assert "aten::clone" not in ops_per_step(recorded["inplace"].outcome.path)
 
@@ -136,7 +148,11 @@ def test_the_backend_that_was_asked_for(recorded):
     assert ops["aten::_scaled_dot_product_flash_attention_for_cpu"] == 1
 
 
-@pytest.mark.parametrize("name", [*SMALL, "train_step", "loop", "sync", "decode", "breaks", "conv", "loader"])
+PROMISING = ("train_step", "loop", "sync", "decode", "breaks", "static", "automatic", "dynamic", "conv", "loader")
+"""Recordings beside the small ones that promise something."""
+
+
+@pytest.mark.parametrize("name", [*SMALL, *PROMISING])
 def test_what_is_expected_of_a_workload_is_in_its_trace(recorded, name):
     outcome = recorded[name].outcome
     workload = registry.find(str(outcome.metadata["workload"]))

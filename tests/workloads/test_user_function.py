@@ -58,6 +58,7 @@ class FakeContext:
     """A context that compiles nothing."""
 
     device, dtype, seed, compiled = "cpu", None, 0, False
+    rank, ranks = 0, 1
 
     def compile(self, step):
         """The function itself."""

@@ -222,7 +222,7 @@ def _share_of_steps_pct(trace: Trace, expected: Expectation, _: str) -> Observed
     if total <= 0:
         return Observed()
     share = 100 * covered(slices.start[rows], slices.end[rows]) / total
-    return Observed(share, share, row=int(rows[-1]) if len(rows) else -1)
+    return Observed(share, share, row=int(rows[-1]) if len(rows) else -1, middle=share)
 
 
 Look = Callable[[Trace, Expectation, str], Observed]

@@ -122,7 +122,8 @@ def _look(name: str, outcome: Outcome, options: argparse.Namespace) -> int:
     # Textual takes a third of a second to import.
     from tracetui.ui.app import run as run_app
 
-    return run_app([str(outcome.path)], at=view)
+    # A line that was chosen was found in the trace of the first rank.
+    return run_app([str(outcome.traces[0] if view else outcome.path)], at=view)
 
 
 def request_of(options: argparse.Namespace) -> Request:
@@ -236,6 +237,7 @@ def document(outcome: Outcome) -> dict[str, object]:
     failure = outcome.failure
     return {
         "path": str(outcome.path) if outcome.path else None,
+        **({"ranks": [str(path) for path in outcome.traces]} if outcome.ranks else {}),
         "bytes": outcome.bytes,
         "seconds": round(outcome.seconds, 3),
         "device": outcome.device or None,
@@ -270,7 +272,8 @@ def _fail(outcome: Outcome, options: argparse.Namespace) -> int:
 
 def tell_details(failure: Failure, options: argparse.Namespace) -> None:
     """Print the traceback or the end of the log where they are asked for, and after a crash."""
-    if failure.details and not options.json and (options.details or failure.kind == "crash"):
+    is_wanted = (options.details and failure.kind != "cancelled") or failure.kind == "crash"
+    if failure.details and is_wanted and not options.json:
         for line in failure.details.splitlines():
             print(f"  {clean(line)}", file=sys.stderr)
 

@@ -51,13 +51,13 @@ class RecordedVariant:
 
     @property
     def path(self) -> Path:
-        """The trace.
+        """The trace, of several ranks that of the first.
 
         Raises: ValueError where there is none.
         """
-        if self.outcome.path is None:
+        if not self.outcome.traces:
             raise ValueError(f"{self.name} was not recorded")
-        return self.outcome.path
+        return self.outcome.traces[0]
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,8 @@ def run(options: argparse.Namespace) -> int:
     if options.verify and not options.json:
         _print_pairs(options.workload, contrasted)
     lines = table_lines(recorded) if is_printed and len(recorded) > 2 else statement_lines(compared)
+    if any(each.outcome.ranks for each in recorded):
+        print("tracetui: Of each variant the trace of rank 0 is compared.", file=sys.stderr)
     for line in [f"tracetui: {operands_sentence(recorded)}", *lines]:
         print(clean(line), file=sys.stderr)
     if is_opened and options.guess and sys.stdin.isatty():

@@ -13,6 +13,7 @@ from tracetui.errors import UsageError
 from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
+    from tracetui.analysis.ranks.rank_set import RankSet
     from tracetui.verification import Verification
     from workloads.api import Workload
     from workloads.recording.launcher import Outcome
@@ -57,7 +58,21 @@ def verify(workload: Workload, outcome: Outcome) -> Verification:
     # Loads numpy, which a recording without `--verify` does not need.
     from tracetui import verification
 
-    return verification.verify(workload, dict(outcome.metadata), read_trace(str(outcome.path)))
+    trace = read_trace(str(outcome.traces[0]))
+    return verification.verify(workload, dict(outcome.metadata), trace, _rank_set(outcome))
+
+
+def _rank_set(outcome: Outcome) -> RankSet | None:
+    """The traces of all ranks; None for a recording by one process.
+
+    Raises: TraceError where none can be read.
+    """
+    if not outcome.ranks:
+        return None
+    # Loads what reads many traces, which most recordings do not need.
+    from tracetui.rank_folder import open_rank_set
+
+    return open_rank_set([str(outcome.path)])
 
 
 def print_verification(verification: Verification) -> None:

@@ -158,6 +158,10 @@ class TraceApp(CrashSafeApp):
             if len(self.screen_stack) < 2:
                 self.exit(0)
             return
+        if os.path.isdir(path):
+            # What several ranks left.
+            self._show_ranks(RankSetName((path,)))
+            return
         self._opener.give_up()
         read = self.recent.get(path)
         self._put_on_top(LoadingScreen(path, self.options) if read is None else self.recent.screen_of(read))

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workloads.recording import supervisor, trace_file
+from workloads.recording import rank_files, supervisor, trace_file
 from workloads.recording.events import Event, Hello, LogLine, from_line
 from workloads.recording.failures import plain
 from workloads.recording.request import Request
@@ -172,7 +172,7 @@ class Child:
         """Kill the process groups and remove partial files."""
         self._signal(signal.SIGKILL)
         if self._process:
-            trace_file.remove_parts(self._out, self._token)
+            rank_files.remove_files(self._request, self._out, self._token)
 
     async def _listen(self, read: Callable[[asyncio.StreamReader], Coroutine[Any, Any, None]]) -> int:
         """Open a pipe and start to read it until its end; returns the write end."""

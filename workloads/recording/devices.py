@@ -75,6 +75,31 @@ def choose(requested: str) -> Target:
     return Target(name, _name(device.type, number), tuple(supported), backend.synchronize, note)
 
 
+def choose_for_rank(requested: str, rank: int, ranks: int) -> Target:
+    """The device of one of several ranks: the CPU that all share, or the GPU with the number of the rank.
+
+    Raises: NoDevice and BadRequest as `choose` does; Unavailable where there are fewer GPUs than ranks, or of a kind
+    for which no process group is made.
+    """
+    import torch
+
+    kind = _accelerator() if requested == "auto" else requested
+    if kind == "cpu":
+        return choose(requested)
+    if ":" in kind:
+        raise BadRequest(f"Every rank has a GPU of its own, so --device is auto, cpu or cuda, not {requested}.")
+    if kind == "cuda" and _is_available(kind):
+        count = torch.cuda.device_count()
+        if count < ranks:
+            gpus = f"{count} GPU{'s' * (count != 1)}"
+            raise Unavailable(f"{ranks} ranks need a GPU each, and this machine has {gpus}: add --device cpu.")
+        return choose(f"cuda:{rank}")
+    target = choose(requested)
+    raise Unavailable(
+        f"Ranks are recorded on the CPU or on NVIDIA and AMD GPUs, not on {target.device}: add --device cpu."
+    )
+
+
 def current() -> Target:
     """The accelerator that torch currently uses, with its index, or the CPU; nothing is changed."""
     import torch

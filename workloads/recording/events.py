@@ -19,6 +19,7 @@ STAGES = (
     STARTING,
     "importing torch",
     "preparing device",
+    "connecting ranks",
     "building",
     "first call",
     "warming up",

@@ -68,6 +68,8 @@ class Situation:
     on_gpu: bool = False
     free_memory: str = ""
     """The total and free memory of the device, in words."""
+    is_rank: bool = False
+    """Whether the process is one of several ranks."""
 
 
 def failure_of(error: BaseException, situation: Situation) -> Failure:
@@ -153,6 +155,24 @@ def _out_of_memory(error: BaseException, situation: Situation) -> Failure | None
     return None
 
 
+_LOST = re.compile(
+    r"Connection (closed|reset|refused)|Broken pipe|pair closure|remote process exited|timed out|failed to recv",
+    re.IGNORECASE,
+)
+"""What gloo, NCCL and the store say when another rank is gone."""
+
+
+def _lost_rank(error: BaseException, situation: Situation) -> Failure | None:
+    if not situation.is_rank:
+        return None
+    for each in _causes(error):
+        by_type = type(each).__name__.startswith("Dist") and isinstance(each, RuntimeError)
+        if by_type or (type(each) is RuntimeError and _LOST.search(str(each))):
+            message = f"Lost the connection to another rank while {stage_phrase(situation.stage)}: {_first_line(each)}"
+            return Failure("rank", message)
+    return None
+
+
 def _no_triton(error: BaseException, situation: Situation) -> Failure | None:
     for each in _causes(error):
         if type(each).__name__ in {"TritonMissing", "GPUTooOldForTriton"} or "0 active drivers" in str(each):
@@ -230,6 +250,7 @@ _RULES: tuple[Rule, ...] = (
     _system_exit,
     _missing_module,
     _out_of_memory,
+    _lost_rank,
     _no_triton,
     _no_compiler,
     _no_backend,

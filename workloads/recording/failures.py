@@ -14,6 +14,7 @@ no-kernels           4     the profiler recorded no GPU activity
 incomplete           4     the trace lacks steps
 destination          4     the trace could not be written
 timeout              4     the recording took longer than allowed
+rank                 4     another rank of the same recording failed
 error                4     the workload raised another exception
 cancelled            130   the recording was stopped on request
 """
@@ -22,7 +23,8 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 _EXIT_CODES = {"usage": 2, "missing": 3, "device": 3, "unavailable": 3, "cancelled": 130}
 DEFAULT_EXIT_CODE = 4
@@ -63,15 +65,41 @@ class Failure:
         return f"{self.message} {self.hint}".strip()
 
 
-def cancelled(stage: str) -> Failure:
-    """The failure of a recording that was cancelled."""
-    return Failure("cancelled", f"Cancelled while {stage_phrase(stage)}; nothing was written.", stage=stage)
+def cancelled(stage: str, details: str = "") -> Failure:
+    """The failure of a recording that was cancelled; `details` are the traceback of where it was."""
+    message = f"Cancelled while {stage_phrase(stage)}; nothing was written."
+    return Failure("cancelled", message, details=details, stage=stage)
 
 
 def timed_out(seconds: float, stage: str, log: str) -> Failure:
     """The failure of a recording that exceeded its time limit."""
     message = f"Stopped after {seconds:g} s, while {stage_phrase(stage)}."
     return Failure("timeout", message, "Allow more with --timeout.", last_lines(log), stage)
+
+
+def of_rank(failure: Failure, rank: int, ranks: int) -> Failure:
+    """The failure of a recording by several ranks; it names the rank where the others would not fail likewise."""
+    is_of_all = failure.exit_code != DEFAULT_EXIT_CODE or failure.kind == "destination"
+    return failure if is_of_all else replace(failure, message=f"Rank {rank} of {ranks}: {failure.message}")
+
+
+def ranks_timed_out(seconds: float, stopped: Mapping[int, Failure], log: str) -> Failure:
+    """The failure of ranks that exceeded their time limit, by that of each, which say where it was.
+
+    The details are the tracebacks of ranks that could still tell: one that waits for others mostly cannot.
+    """
+    stages = {rank: stage_phrase(each.stage) for rank, each in stopped.items()}
+    where = f"rank {', rank '.join(f'{rank} while {stage}' for rank, stage in stages.items())}"
+    told = [f"rank {rank}:\n{each.details}" for rank, each in stopped.items() if each.details]
+    is_same = len(set(stages.values())) == 1
+    message = f"Stopped after {seconds:g} s{', while ' + next(iter(stages.values())) if is_same else ': ' + where}."
+    hint = "Allow more with --timeout; --details shows where a rank was."
+    return Failure("timeout", message, hint, "\n".join(told) or last_lines(log), next(iter(stopped.values())).stage)
+
+
+def given_up(stage: str) -> Failure:
+    """The failure of a rank that was killed because another one had failed."""
+    return Failure("rank", f"Stopped while {stage_phrase(stage)}, because another rank failed.", stage=stage)
 
 
 def no_python(python: str, reason: str) -> Failure:

@@ -10,19 +10,15 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from workloads.api import BadRequest
-from workloads.recording import failures, trace_file
-from workloads.recording.child import Child, Listener, kill_all
+from workloads.recording import trace_file
+from workloads.recording.child import Listener, kill_all
 from workloads.recording.events import (
     STAGES,
-    STARTING,
     DeviceChosen,
     Event,
     Failed,
@@ -39,6 +35,8 @@ from workloads.recording.events import (
 from workloads.recording.failures import Failure
 from workloads.recording.options import OPTIONS, Options
 from workloads.recording.planning import is_file_path, plan, plan_variants, variants_of
+from workloads.recording.process import STOP_GRACE_S, Outcome, record_process
+from workloads.recording.rank_launcher import record_ranks
 from workloads.recording.request import Request
 
 __all__ = [
@@ -74,42 +72,6 @@ __all__ = [
 
 TIMEOUT = 900.0
 """Seconds after which a recording is stopped."""
-STOP_GRACE_S = 3.0
-"""Seconds between SIGINT, SIGTERM and the kill of a child that is being stopped."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of a recording: a trace or a failure."""
-
-    path: Path | None
-    """The path of the trace; None where there is none."""
-    failure: Failure | None
-    bytes: int = 0
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    """The metadata of the recording, which the trace has under the key `tracetui`."""
-    device: str = ""
-    """The device, for example `cpu`; empty where the recording ended before it was chosen."""
-    notes: Sequence[str] = ()
-    seconds: float = 0.0
-    log: str = ""
-    """The end of the child's output."""
-    too_late: bool = False
-    """Whether the recording was cancelled after the trace had been written."""
-    stopped_by: int = 0
-    """The signal that cancelled the recording, 0 for none."""
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the recording was cancelled, also where that was too late."""
-        return self.too_late or (self.failure is not None and self.failure.kind == "cancelled")
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code of `tracetui run`; after a signal 128 plus its number, as in shells."""
-        if self.failure and self.failure.kind == "cancelled" and self.stopped_by:
-            return 128 + self.stopped_by
-        return self.failure.exit_code if self.failure else 0
 
 
 async def record(
@@ -123,23 +85,18 @@ async def record(
     environment: Mapping[str, str] | None = None,
     ring: Sequence[int] = (),
 ) -> Outcome:
-    """Make one recording in a new child process; setting `cancel` stops it."""
-    started = time.monotonic()
-    state = _RecordingState(on_event, python)
-    failure = None if request.bench else _destination_failure(Path(request.out))
-    if failure:
-        return state.outcome(failure, started)
-    child = Child(request, state.handle, ring)
-    try:
-        await child.start(python, environment)
-        stopped_by = await _wait_for_end(child, cancel or asyncio.Event(), timeout, grace_s)
-    except OSError as error:
-        return state.outcome(failures.no_python(python, error.strerror or str(error)), started)
-    finally:
-        # Also when this task itself is cancelled: the child must not outlive it.
-        code = await asyncio.shield(child.end())
-    outcome = state.outcome(state.failure(code, stopped_by, timeout, child.log), started, child.log)
-    return replace(outcome, too_late=outcome.failure is None and stopped_by == "cancel")
+    """Make one recording in a new child process, or in one for each rank; setting `cancel` stops it."""
+    run = record_ranks if request.is_of_all_ranks else record_process
+    return await run(
+        request,
+        on_event,
+        cancel,
+        python=python,
+        timeout=timeout,
+        grace_s=grace_s,
+        environment=environment,
+        ring=ring,
+    )
 
 
 async def time_variants(
@@ -176,10 +133,13 @@ def time_now(requests: Sequence[Request], on_event: Listener | None = None, **mo
 
 
 def keep_times(outcome: Outcome, timed: Outcome) -> Outcome:
-    """The recording with times that were measured in turns, also in its trace; unchanged where there are none.
+    """The recording with times that were measured in turns, also in its traces; unchanged where there are none.
 
-    Raises: OSError where the trace cannot be written again.
+    Raises: OSError where a trace cannot be written again.
     """
+    if outcome.ranks and len(outcome.ranks) == len(timed.ranks):
+        ranks = [keep_times(mine, other) for mine, other in zip(outcome.ranks, timed.ranks, strict=True)]
+        return replace(outcome, ranks=ranks, metadata=ranks[0].metadata)
     times, old = timed.metadata.get("unprofiled"), outcome.metadata.get("unprofiled")
     if outcome.path is None or not isinstance(times, Mapping) or not isinstance(old, Mapping):
         return outcome
@@ -222,110 +182,3 @@ async def _until_interrupted(run: Callable[[asyncio.Event], Awaitable[list[Outco
         replace(each, stopped_by=signals_received[0]) if signals_received and each.is_cancelled else each
         for each in outcomes
     ]
-
-
-class _RecordingState:
-    """The state of a recording according to the events received so far."""
-
-    def __init__(self, on_event: Listener | None, python: str) -> None:
-        self._on_event = on_event
-        self._python = python
-        self._is_running = False
-        self._stage = STARTING
-        self._device = ""
-        self._notes: list[str] = []
-        self._result: Result | None = None
-        self._failure: Failure | None = None
-
-    def handle(self, event: Event) -> None:
-        """Update the state and pass the event on to the listener."""
-        match event:
-            case Hello():
-                self._is_running = True
-            case Stage(name):
-                self._stage = name
-            case DeviceChosen(device):
-                self._device = device
-            case Note(_, text):
-                self._notes.append(text)
-            case Result():
-                self._result = event
-            case Failed(failure):
-                self._failure = failure
-        if self._on_event:
-            self._on_event(event)
-
-    def failure(self, code: int, stopped_by: str, timeout: float | None, log: str) -> Failure | None:
-        """Why there is no trace, or None where there is one.
-
-        A cancel or time limit has priority over a failure that the child reported; but a trace that was complete
-        before the child could be stopped counts.
-        """
-        if self._result is not None and code == 0:
-            return None
-        if stopped_by == "cancel":
-            return failures.cancelled(self._stage)
-        if stopped_by == "timeout" and timeout is not None:
-            return failures.timed_out(timeout, self._stage, log)
-        if not self._is_running and code > 0:
-            return failures.not_started(self._python, code, log)
-        return self._failure or failures.failure_of_exit_code(code, self._stage, log)
-
-    def outcome(self, failure: Failure | None, started: float, log: str = "") -> Outcome:
-        """The outcome of the recording."""
-        result = self._result if failure is None else None
-        return Outcome(
-            path=Path(result.path) if result and result.path else None,
-            failure=failure,
-            bytes=result.bytes if result else 0,
-            metadata=result.metadata if result else {},
-            device=self._device,
-            notes=tuple(self._notes),
-            seconds=time.monotonic() - started,
-            log=log,
-        )
-
-
-async def _wait_for_end(child: Child, cancel: asyncio.Event, timeout: float | None, grace_s: float) -> str:
-    """Wait until the child ends, or stop it; returns `cancel`, `timeout`, or an empty text where it ended by itself."""
-    ended, cancelled = asyncio.create_task(child.wait()), asyncio.create_task(cancel.wait())
-    listener_failed = asyncio.create_task(child.listener_failed.wait())
-    try:
-        done, _ = await asyncio.wait(
-            {ended, cancelled, listener_failed}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
-        )
-        if done & {ended, listener_failed}:
-            return ""
-        await child.stop(grace_s)
-        return "cancel" if cancelled in done else "timeout"
-    finally:
-        for task in (ended, cancelled, listener_failed):
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-
-def _destination_failure(out: Path) -> Failure | None:
-    """Why a trace cannot be written to a path, found out before minutes of compiling; None where it can.
-
-    The folder is created later, when there is a file to write.
-    """
-    try:
-        reason = trace_file.unwritable(out) or _unwritable_folder(out)
-    except OSError as error:
-        # Also when the current folder no longer exists.
-        reason = error.strerror or str(error)
-    if not reason:
-        return None
-    return Failure("destination", f"{out} cannot be written: {reason}.", "Choose another path with -o.")
-
-
-def _unwritable_folder(out: Path) -> str:
-    """Why no file can be created in the folder, or in the one in which it would be created; empty where one can.
-
-    Raises: OSError where a name cannot be looked up.
-    """
-    folder = next(each for each in out.absolute().parents if each.exists())
-    if not folder.is_dir():
-        return f"{folder} is not a folder"
-    return "" if os.access(folder, os.W_OK) else f"{folder} is not writable"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -45,12 +46,18 @@ class LoadMeter:
         self._stat = stat
         self._began = self._read()
 
-    def load(self) -> Load | None:
-        """The load since the meter was created; None where the system does not tell, or after too short a time."""
+    def load(self, total: Callable[[float], float] = float) -> Load | None:
+        """The load since the meter was created; None where the system does not tell, or after too short a time.
+
+        `total` adds up what all processes of the recording used, where these are several.
+        """
         now = self._read()
-        if self._began is None or now is None or now[0] - self._began[0] < MIN_SECONDS:
+        if self._began is None or now is None:
             return None
         seconds, busy, own = (after - before for after, before in zip(now, self._began, strict=True))
+        own = total(own)
+        if seconds < MIN_SECONDS:
+            return None
         return Load(max(busy - own, 0.0) / seconds, os.cpu_count() or 1)
 
     def _read(self) -> tuple[float, float, float] | None:

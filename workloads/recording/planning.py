@@ -1,7 +1,8 @@
 """Requests from the user's choices: `plan` makes one request, `plan_variants` one per variant of a workload.
 
-Variants are recordings worth comparing. `eager` and `compile` exist for everything, a workload defines further ones, a
-user's function has the other functions of its file, and `NAME=VALUE` is a parameter or an option that differs.
+Variants are recordings worth comparing. `eager` and `compile` exist for everything, a workload defines further ones or
+has a name of its own for one of these, a user's function has the other functions of its file, and `NAME=VALUE` is a
+parameter or an option that differs.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from workloads import registry
-from workloads.api import BadRequest, Value, converted
+from workloads.api import BadRequest, Value, Workload, converted
 from workloads.programs.user_function import label
-from workloads.recording import trace_file
+from workloads.recording import rank_files, trace_file
 from workloads.recording.options import DEFAULTS, OPTIONS, Options
 from workloads.recording.request import Request, file_name, tag
 
@@ -52,23 +53,58 @@ def plan(
     """The request for a workload by name, with some of its parameters.
 
     Without `out` the trace goes to `traces/NAME/TAG.json.gz`; where `out` is a folder, to `NAME_TAG.json.gz` in it.
-    Such a name gets a number where the file exists, unless `replace` is set.
+    Such a name gets a number where the file exists, unless `replace` is set. Of a workload with ranks it is that of a
+    folder, and lacks the ending.
 
-    Raises: BadRequest for a workload, parameter or value that does not exist. Parameters of a user's function are
-    checked in the child.
+    Raises: BadRequest for a workload, parameter or value that does not exist, and for a file where several ranks
+    record. Parameters of a user's function are checked in the child.
     """
     name, params, dtype = _resolved(name, given, options)
-    path = _path(_title(name), tag(params, options, dtype), out, replace, table)
-    return Request(name, str(path), params, options, tuple(argv), table, replace=replace)
+    ranks = _rank_count(name, params)
+    if ranks and out is not None and _is_old_folder_of_ranks(name, Path(out), replace):
+        path = Path(out)
+    else:
+        path = _path(_title(name), tag(params, options, dtype), out, ranks, replace, table)
+    return Request(name, str(path), params, options, tuple(argv), table, replace=replace, ranks=ranks)
 
 
 def variants_of(name: str) -> dict[str, Mapping[str, Any]]:
-    """The named variants and the changes of each; the key `workload` is another workload that computes the same.
+    """The variants to offer, each another recording, with its changes; the key `workload` is another workload.
+
+    Where the workload has a name of its own for what `eager` or `compile` records, that is offered in its place, and
+    neither where it is refused on every device; `--compare` understands both all the same.
+    Raises: BadRequest for a workload that does not exist.
+    """
+    known = _known_variants(name)
+    if registry.is_function(name):
+        return known
+    workload = registry.find(name)
+    own = {word: changes for word, changes in known.items() if word not in COMMON_VARIANTS}
+    offered: dict[str, Mapping[str, Any]] = {}
+    for word in COMMON_VARIANTS:
+        values = _recorded_values(workload, known[word])
+        same = [other for other, changes in own.items() if _recorded_values(workload, changes) == values]
+        if not workload.refusal({"options": known[word]}):
+            offered.update({each: known[each] for each in same or [word]})
+    return {**offered, **own}
+
+
+def _known_variants(name: str) -> dict[str, Mapping[str, Any]]:
+    """Every name of a variant with its changes, also two names of the same recording.
 
     Raises: BadRequest for a workload that does not exist.
     """
     own = () if registry.is_function(name) else registry.find(name).variants
     return {**COMMON_VARIANTS, **{word: changes for word, changes in own if word not in COMMON_VARIANTS}}
+
+
+def _recorded_values(workload: Workload, changes: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Value]]:
+    """What a variant records, where nothing else is given: the workload, its options and its parameters."""
+    recorded = registry.find(str(changes.get("workload", workload.name)))
+    own = {param.name for param in recorded.params}
+    options = {key: value for key, value in changes.items() if key not in {*own, "workload"}}
+    params = recorded.values({key: value for key, value in changes.items() if key in own})
+    return recorded.name, {**VARIANT_DEFAULTS, **options}, params
 
 
 def plan_variants(
@@ -105,7 +141,7 @@ def _with_free_path(request: Request, argv: Sequence[str], table: bool, replace:
 
 def _variant(name: str, word: str) -> Variant:
     """The variant that a word of `--compare` names."""
-    known = variants_of(name)
+    known = _known_variants(name)
     if word in known:
         changes = dict(known[word])
         return Variant(word, str(changes.pop("workload", name)), changes)
@@ -159,8 +195,9 @@ def _request(
     workload, params, dtype = _resolved(variant.workload, {**given, **own}, resolved)
     folder = None if out is None else os.path.join(out, "")
     # `_require_different` recognises equal variants by their path, so a number is added only afterwards.
-    path = _path(_title(name), _variant_tag(variant, params, resolved, dtype), folder, replace=True, table=False)
-    return Request(workload, str(path), params, resolved, variant=variant.name)
+    words, ranks = _variant_tag(variant, params, resolved, dtype), _rank_count(workload, params)
+    path = _path(_title(name), words, folder, ranks, replace=True, table=False)
+    return Request(workload, str(path), params, resolved, variant=variant.name, ranks=ranks)
 
 
 def _parameters_among(variant: Variant) -> dict[str, Value]:
@@ -178,7 +215,7 @@ def _variant_tag(variant: Variant, params: Mapping[str, Value], options: Options
 
 
 def _require_folder(out: str | os.PathLike[str] | None) -> None:
-    if out is not None and (os.path.isfile(out) or Path(out).suffix in (".json", ".gz")):
+    if out is not None and (os.path.isfile(out) or _is_file_name(out)):
         raise BadRequest(f"{os.fspath(out)} is one file, and --compare writes several: name a folder with -o.")
 
 
@@ -205,6 +242,11 @@ def _resolved(name: str, given: Mapping[str, Value], options: Options) -> tuple[
     return name if ":" in name else workload.name, workload.values(given), options.dtype or workload.dtype
 
 
+def _rank_count(name: str, params: Mapping[str, Value]) -> int:
+    """How many ranks record together; 0 for one process without a rank, as for every function of a user."""
+    return 0 if registry.is_function(name) else registry.find(name).rank_count(params)
+
+
 def _title(name: str) -> str:
     """The name that traces of a workload or function have in their file names."""
     if registry.is_function(name):
@@ -213,18 +255,37 @@ def _title(name: str) -> str:
 
 
 def is_file_path(out: str | os.PathLike[str]) -> bool:
-    """Whether `-o` names a file and not a folder."""
+    """Whether `-o` names what is written, and not the folder for it."""
     return not (os.path.isdir(out) or os.fspath(out).endswith(os.sep))
 
 
-def _path(title: str, words: str, out: str | os.PathLike[str] | None, replace: bool, table: bool) -> Path:
-    """The path of a trace; a name that is chosen here gets a number where the file exists."""
+def _is_old_folder_of_ranks(name: str, out: Path, replace: bool) -> bool:
+    """Whether `-o` names the folder of an earlier recording by ranks, which is to be replaced.
+
+    Raises: BadRequest for a file, and for such a folder that is not to be replaced.
+    """
+    if out.is_file() or _is_file_name(out):
+        raise BadRequest(f"{out} is one file, and {name} leaves one for each rank: name a folder with -o.")
+    is_old = rank_files.holds_ranks_only(out) and any(out.iterdir())
+    if is_old and not replace:
+        raise BadRequest(f"{out} holds the traces of ranks already: name another folder, or --force replaces it.")
+    return is_old
+
+
+def _is_file_name(out: str | os.PathLike[str]) -> bool:
+    """Whether `-o` ends as the name of a trace does."""
+    return Path(out).suffix in (".json", ".gz")
+
+
+def _path(title: str, words: str, out: str | os.PathLike[str] | None, ranks: int, replace: bool, table: bool) -> Path:
+    """The path of a trace, or of a folder for those of ranks; a name chosen here gets a number where it exists."""
     if out is not None and is_file_path(out):
         return Path(out)
+    suffix = "" if ranks else ".json.gz"
     if out is None:
-        path = Path("traces") / file_name(title) / f"{words}.json.gz"
+        path = Path("traces") / file_name(title) / f"{words}{suffix}"
     else:
-        path = Path(out) / f"{file_name(title)}_{words}.json.gz"
+        path = Path(out) / f"{file_name(title)}_{words}{suffix}"
     return path if replace else trace_file.free_path(path, table)
 
 

@@ -67,6 +67,10 @@ class RunContext:
     dtype: torch.dtype
     options: Options
     note: Callable[[str], None]
+    rank: int = 0
+    """The number of this process among the ranks of the recording."""
+    ranks: int = 1
+    """How many processes run the workload together."""
     has_compiled: bool = False
     """Whether the workload called `compile` with `--compile` given."""
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from workloads import machine
 from workloads.api import BadRequest, Prepared, Unavailable, Value, Workload
-from workloads.recording import devices, profiling, supervisor, trace_file
+from workloads.recording import devices, profiling, rank_files, supervisor, trace_file
 from workloads.recording.digests import digests
 from workloads.recording.events import DeviceChosen, Failed, Hello, Result, encode
 from workloads.recording.exceptions import (
@@ -35,9 +35,10 @@ from workloads.recording.exceptions import (
 )
 from workloads.recording.load import LoadMeter
 from workloads.recording.preparation import RunContext, dtype_of, prepare_environment
+from workloads.recording.process_group import join, set_rank_environment
 from workloads.recording.reporter import CANCELLED, Reporter
 from workloads.recording.request import Request
-from workloads.recording.timing import Ring, Timing, time_in_turns, time_step
+from workloads.recording.timing import ALONE, Ring, Timing, time_in_turns, time_step
 
 if TYPE_CHECKING:
     from torch.profiler import profile
@@ -51,7 +52,7 @@ def main(argv: list[str]) -> NoReturn:
     # Compile workers must not hold the pipe open.
     os.set_inheritable(pipe, False)
     if supervisor.IS_SUPPORTED:
-        supervisor.supervise(parent_pipe, partial(trace_file.remove_parts, out, token))
+        supervisor.supervise(parent_pipe, partial(rank_files.remove_files, request, out, token))
     faulthandler.enable(all_threads=False)
     reporter = Reporter(pipe)
     ring = Ring(int(argv[4]), int(argv[5])) if len(argv) > 5 else None
@@ -73,7 +74,7 @@ def main(argv: list[str]) -> NoReturn:
         reporter.send(Failed(failure))
     finally:
         reporter.require_own_process()
-        trace_file.remove_parts(out, token)
+        rank_files.remove_files(request, out, token)
         _flush()
         os._exit(code)
 
@@ -108,6 +109,7 @@ class Recording:
         self._target: devices.Target | None = None
         self._token = token
         self._meter: LoadMeter | None = None
+        self._ranks = ALONE
 
     @property
     def situation(self) -> Situation:
@@ -118,6 +120,7 @@ class Recording:
             workload=self._workload.name if self._workload else self._request.workload,
             growing=self._workload.growing if self._workload else (),
             on_gpu=self._target is not None and self._target.is_gpu,
+            is_rank=self._request.ranks > 0,
             free_memory=devices.free_memory(self._target),
         )
 
@@ -126,11 +129,16 @@ class Recording:
         during = self._reporter.during
         with during("importing torch"):
             prepare_environment()
+            if self._request.ranks:
+                set_rank_environment()
             import torch
 
             torch.set_num_threads(self._threads())
         with during("preparing device"):
             target = self._prepare_device()
+        if self._request.ranks:
+            with during("connecting ranks"):
+                self._ranks = join(self._request, target)
         with during("building"):
             workload, params, prepared = self._build(target)
             # Before the first call, because a training step changes its weights.
@@ -161,17 +169,20 @@ class Recording:
         return self._move_to_destination(metadata)
 
     def _threads(self) -> int:
-        """CPU threads for torch: those asked for, those of the environment, or the physical cores."""
+        """CPU threads for torch: those asked for, those of the environment, or the physical cores, shared by ranks."""
         if self._options.threads:
             return self._options.threads
         asked = os.environ.get("OMP_NUM_THREADS", "")
-        return int(asked) if asked.isdecimal() and int(asked) else machine.physical_cores()
+        if asked.isdecimal() and int(asked):
+            return int(asked)
+        return max(machine.physical_cores() // max(self._request.ranks, 1), 1)
 
     def _prepare_device(self) -> devices.Target:
         """Choose the device, create a context on it, and report it."""
         import torch
 
-        self._target = target = devices.choose(self._options.device)
+        ranks, rank, device = self._request.ranks, self._request.rank, self._options.device
+        self._target = target = devices.choose_for_rank(device, rank, ranks) if ranks else devices.choose(device)
         activities = [activity.name for activity in target.activities]
         self._reporter.send(
             DeviceChosen(target.device, target.name, torch.__version__, activities, torch.get_num_threads()),
@@ -190,6 +201,8 @@ class Recording:
         torch.manual_seed(self._options.seed)
         resolved = resolve(self._request)
         self._workload = workload = resolved.workload
+        if workload.ranks and not self._request.ranks:
+            raise BadRequest(f"{workload.name} runs on several ranks: register it as a workload (tracetui.workloads).")
         devices.require_needs(workload, target)
         about = {"device": target.device, "options": asdict(self._options), "params": resolved.params}
         if reason := workload.refusal(about):
@@ -197,7 +210,12 @@ class Recording:
         if self._options.compile:
             self._require_compiler(target)
         context = RunContext(
-            target.device, dtype_of(self._options.dtype or workload.dtype), self._options, self._reporter.note
+            target.device,
+            dtype_of(self._options.dtype or workload.dtype),
+            self._options,
+            self._reporter.note,
+            self._ranks.rank,
+            self._ranks.count,
         )
         torch.manual_seed(self._options.seed)
         prepared = resolved.prepare(context)
@@ -226,7 +244,7 @@ class Recording:
         calls, until = self._options.warm_calls, time.monotonic() + self._options.warm_seconds
         with self._reporter.during("warming up", calls):
             done = 0
-            while done < calls or time.monotonic() < until:
+            while self._ranks.any(done < calls or time.monotonic() < until):
                 profiling.annotated_step(prepared)
                 done += 1
                 self._reporter.progress(min(done, calls), calls)
@@ -251,12 +269,12 @@ class Recording:
         """Time the step, alone or in turns with other processes; nothing is written."""
         limit, tick = self._options.time_seconds, self._reporter.interrupts.check
         with self._reporter.during("timing"), self._reporter.without_heartbeat():
-            if self._ring:
+            if self._request.session:
                 # The others in the ring would count as other programs.
                 self._meter = None
-                timing = time_in_turns(prepared.step, target, limit, tick, self._ring)
+                timing = time_in_turns(prepared.step, target, limit, tick, self._ring, self._ranks)
             else:
-                timing = time_step(prepared.step, target, limit, tick)
+                timing = time_step(prepared.step, target, limit, tick, self._ranks)
         if timing is None:
             raise Incomplete("The step was not timed: another variant ended early.")
         found = {**timing.as_metadata(), "session": self._request.session}
@@ -266,13 +284,14 @@ class Recording:
         """Time the step without the profiler; None where that is not wanted."""
         if not self._options.time_seconds:
             return None
+        tick = self._reporter.interrupts.check
         with self._reporter.during("timing"), self._reporter.without_heartbeat():
-            return time_step(prepared.step, target, self._options.time_seconds, self._reporter.interrupts.check)
+            return time_step(prepared.step, target, self._options.time_seconds, tick, self._ranks)
 
     def _load(self) -> dict[str, Any] | None:
         """What other programs used since the first call, with a warning where that is much."""
-        load = self._meter.load() if self._meter else None
-        if load and load.is_high:
+        load = self._meter.load(self._ranks.total) if self._meter else None
+        if load and load.is_high and self._ranks.rank == 0:
             self._reporter.note(load.sentence, "warning")
         return load.as_metadata() if load else None
 

@@ -38,6 +38,17 @@ class Request:
     """Whether the step is only timed without the profiler, and no trace is written."""
     session: str = ""
     """What requests share that are timed in turns; empty for one that is timed alone."""
+    ranks: int = 0
+    """How many processes record together, each a rank; `out` is then a folder. 0 for one process that has no rank."""
+    rank: int = 0
+    """The rank of one of these processes, from 0 on; its `out` is a file."""
+    rendezvous: str = ""
+    """The file, in a folder of its own, through which the ranks find each other; empty for the request of them all."""
+
+    @property
+    def is_of_all_ranks(self) -> bool:
+        """Whether it asks for all ranks, of which each gets a request of its own."""
+        return self.ranks > 0 and not self.rendezvous
 
     def as_json(self) -> str:
         """The request as text for the child's command line."""

@@ -18,7 +18,10 @@ from time import perf_counter
 from typing import Any
 
 from workloads.recording.devices import Target
+from workloads.recording.process_group import Ranks
 
+ALONE = Ranks()
+"""A process that has no rank."""
 SAMPLE_S = 1e-3
 """Least duration of a sample."""
 MIN_SAMPLES = 6
@@ -63,12 +66,14 @@ class Timing:
 class StepTimer:
     """Collects samples of a step that is warm."""
 
-    def __init__(self, step: Callable[[], object], target: Target, tick: Callable[[], None]) -> None:
-        """`tick` is called between samples, and may raise to stop."""
-        self._step, self._tick = step, tick
+    def __init__(
+        self, step: Callable[[], object], target: Target, tick: Callable[[], None], ranks: Ranks = ALONE
+    ) -> None:
+        """`tick` is called between samples, and may raise to stop; all `ranks` take the same samples."""
+        self._step, self._tick, self._ranks = step, tick, ranks
         self._clock = "cuda events" if target.kind == "cuda" else "perf_counter"
         self._measure = _cuda_clock() if target.kind == "cuda" else _host_clock(target)
-        self._calls = max(1, ceil(SAMPLE_S / max(self._measure(step, 1), 1e-7)))
+        self._calls = int(ranks.largest(max(1, ceil(SAMPLE_S / max(self._measure(step, 1), 1e-7)))))
         self._samples: list[float] = []
 
     @property
@@ -88,7 +93,7 @@ class StepTimer:
             while len(self._samples) < MAX_SAMPLES:
                 self._samples.append(1e6 * self._measure(self._step, self._calls) / self._calls)
                 self._tick()
-                if perf_counter() > until or self._is_settled:
+                if not self._ranks.any(perf_counter() <= until and not self._is_settled):
                     return
 
     @property
@@ -98,40 +103,54 @@ class StepTimer:
         return timing is not None and timing.is_settled
 
 
-def time_step(step: Callable[[], object], target: Target, limit_s: float, tick: Callable[[], None]) -> Timing | None:
+def time_step(
+    step: Callable[[], object], target: Target, limit_s: float, tick: Callable[[], None], ranks: Ranks = ALONE
+) -> Timing | None:
     """Time a step that is warm until the interval of its median is narrow, or the time limit is over.
 
     Args:
         limit_s: seconds after which no sample begins, unless there are too few for an interval.
         tick: called between samples; may raise to stop.
+        ranks: those that call the step together, as often.
     """
-    timer, until = StepTimer(step, target, tick), perf_counter() + MAX_OVERTIME * limit_s
+    timer, until = StepTimer(step, target, tick, ranks), perf_counter() + MAX_OVERTIME * limit_s
     timer.sample(limit_s)
-    while not timer.has_enough and perf_counter() < until:
+    while ranks.any(not timer.has_enough and perf_counter() < until):
         timer.sample(0)
     return timer.timing
 
 
 def time_in_turns(
-    step: Callable[[], object], target: Target, limit_s: float, tick: Callable[[], None], ring: Ring
+    step: Callable[[], object],
+    target: Target,
+    limit_s: float,
+    tick: Callable[[], None],
+    ring: Ring | None,
+    ranks: Ranks = ALONE,
 ) -> Timing | None:
     """Time a step while other processes time theirs, one at a time, so that all of them meet the same machine.
 
     Each of `ROUNDS` turns takes its share of `limit_s`; the first begins once every process is ready. Where another
-    process ends early, so does this.
+    process ends early, so does this. Of several `ranks` the first has the ring, and the others follow it.
     """
-    timer = StepTimer(step, target, tick)
-    if not ring.wait():
+
+    def has_turn() -> bool:
+        return ranks.any(ring is not None and ring.wait())
+
+    timer = StepTimer(step, target, tick, ranks)
+    if not has_turn():
         return None
-    ring.pass_on()
+    if ring:
+        ring.pass_on()
     for _ in range(ROUNDS):
-        if not ring.wait():
+        if not has_turn():
             break
         # The caches hold the data of the process before.
         step()
         target.synchronize()
         timer.sample(limit_s / ROUNDS)
-        ring.pass_on()
+        if ring:
+            ring.pass_on()
     return timer.timing
 
 

@@ -140,6 +140,17 @@ def unwritable(out: Path) -> str:
     return ""
 
 
+def unwritable_folder(out: Path) -> str:
+    """Why no file can be created in the folder, or in the one in which it would be created; empty where one can.
+
+    Raises: OSError where a name cannot be looked up.
+    """
+    folder = next(each for each in out.absolute().parents if each.exists())
+    if not folder.is_dir():
+        return f"{folder} is not a folder"
+    return "" if os.access(folder, os.W_OK) else f"{folder} is not writable"
+
+
 def require_writable(out: Path) -> None:
     """Check the destination again just before the trace is moved there.
 

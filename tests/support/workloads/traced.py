@@ -13,15 +13,16 @@ STEP = 1000
 """Microseconds of a step."""
 
 
-def trace_file(path: Path, label: str, ops: list[str], metadata: dict[str, Any]) -> Path:
-    """Three steps on one thread with the given operators inside the label."""
+def trace_file(path: Path, label: str, ops: list[str], metadata: dict[str, Any], rank: int | None = None) -> Path:
+    """Three steps on one thread with the given operators inside the label; of a rank of two where one is given."""
     events = []
     for number in range(3):
         at = number * STEP
         events += [event(f"ProfilerStep#{number + 2}", "user_annotation", at, 900)]
         events += [event(label, "user_annotation", at + 1, 890)]
         events += [event(name, "cpu_op", at + 10 + 10 * place, 5) for place, name in enumerate(ops)]
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events, "tracetui": metadata}))
+    more = {} if rank is None else {"distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 2}}
+    path.write_text(json.dumps({"schemaVersion": 1, **more, "traceEvents": events, "tracetui": metadata}))
     return path
 
 

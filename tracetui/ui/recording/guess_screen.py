@@ -18,6 +18,7 @@ from textual.widgets import Input
 
 from tracetui.errors import TracetuiError
 from tracetui.importers.load import load
+from tracetui.rank_folder import rank_candidates
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
@@ -157,7 +158,8 @@ def questions_about(paths: Sequence[str]) -> list[Question]:
     """
     asked: list[Question] = []
     for path in paths:
-        trace = load(path)
+        # Of a folder of ranks the trace of the first.
+        trace = load(rank_candidates([path])[0])
         found = verified_workload(trace)
         if found is None:
             continue

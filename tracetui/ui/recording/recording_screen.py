@@ -140,7 +140,9 @@ class RecordingScreen(ModalScreen[list[str]], Overlay[list[str]]):
             self._show_keys("cancel")
             outcome = await record(request, self._take_event, self._cancel)
             if outcome.path is not None:
-                self._paths.append(str(outcome.path))
+                # Of several ranks all are opened, or those of number 0 compared.
+                is_alone = len(self._requests) == 1
+                self._paths.append(str(outcome.path if is_alone else outcome.traces[0]))
                 self._recorded.append((request, outcome))
             elif outcome.failure is not None:
                 self._failures.append(outcome.failure)
