@@ -33,6 +33,11 @@ def planned(name, words, given=None, out=None, **options):
     return plan_variants(name, words.split(","), given or {}, options, out)
 
 
+@pytest.mark.parametrize("name", registry.BUILT_IN)
+def test_all_stands_for_every_variant_that_is_offered(name):
+    assert [each.variant for each in planned(name, "all")] == list(variants_of(name))
+
+
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
     """Recordings that take no time: what was asked for, and by variant how it ends or which operands it has."""

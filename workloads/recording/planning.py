@@ -27,6 +27,8 @@ VARIANT_DEFAULTS: Mapping[str, Any] = {**DEFAULTS, "active": 10}
 """Default options of variants: with ten steps the quartiles separate a difference from noise."""
 COMPILE_OPTIONS = ("mode", "backend")
 """Options that apply to compiled variants only."""
+EVERY = "all"
+"""Stands for all variants that are offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +121,13 @@ def plan_variants(
 ) -> list[Request]:
     """The requests for several variants of a workload with shared parameters; each file's name contains its variant.
 
-    `options` holds the given fields of `Options` by name. `mode` and `backend` apply to the variants that compile.
+    The word `all` alone stands for those that are offered. `options` holds the given fields of `Options` by name.
+    `mode` and `backend` apply to the variants that compile.
 
     Raises: BadRequest for a variant that does not exist, fewer than two variants, two equal ones, a variant that sets
     an option or parameter that is also given, or an `out` that is a file.
     """
-    variants = [_variant(name, word) for word in words]
+    variants = [_variant(name, word) for word in (variants_of(name) if list(words) == [EVERY] else words)]
     if len(variants) < 2:
         raise BadRequest(f"--compare needs at least two variants, separated by commas: {_variant_list(name)}.")
     _require_folder(out)
