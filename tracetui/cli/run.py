@@ -323,7 +323,9 @@ def _add_what_becomes_of_it(group: argparse._ArgumentGroup) -> None:
     )
     completes_files(out)
     add_force(group)
-    group.add_argument("--compare", metavar="V1,V2", help="record these variants, or all, and compare them; -o is then a folder")
+    group.add_argument(
+        "--compare", metavar="V1,V2", help="record these variants, or all, and compare them; -o is then a folder"
+    )
     group.add_argument(
         "--bench", action="store_true", help="write no trace: time a step without the profiler, variants in turns"
     )
