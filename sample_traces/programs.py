@@ -9,8 +9,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 from torch.profiler import record_function
-
-from workloads.api import Context, Prepared
+from tracetui_workloads.api import Context, Prepared
 
 
 class GegluMlp(nn.Module):

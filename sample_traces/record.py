@@ -129,7 +129,7 @@ def keep(sample: Sample, path: Path, folder: Path) -> Path:
 
 def environment() -> dict[str, str]:
     """Where the commands run: with this checkout, and on one thread, for some operators of the CPU call others then."""
-    found = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    found = os.pathsep.join(filter(None, [str(ROOT), str(ROOT / "workloads"), os.environ.get("PYTHONPATH")]))
     return {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": found}
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tracetui_workloads.recording.record import record
+
     from tracetui.importers.load import load
     from tracetui.model.trace import Trace
-    from workloads.recording.record import record
 
 __version__ = "0.1.0"
 __all__ = ["Trace", "__version__", "load", "record"]
@@ -28,7 +29,7 @@ def __getattr__(name: str) -> Any:
 
         return Trace
     if name == "record":
-        from workloads.recording.record import record
+        from tracetui_workloads.recording.record import record
 
         return record
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

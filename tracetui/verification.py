@@ -16,10 +16,11 @@ from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.ranks.rank_expectations import RANK_METRICS
 
 if TYPE_CHECKING:
+    from tracetui_workloads.api import Contrast, Expect, Workload
+
     from tracetui.analysis.ranks.rank_set import RankSet
     from tracetui.model.table import Cell, Table
     from tracetui.model.trace import Trace
-    from workloads.api import Contrast, Expect, Workload
 
 NEEDS_GPU = "needs a GPU"
 NEEDS_RANKS = "needs the traces of all ranks"

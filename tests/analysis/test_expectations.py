@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
+from tracetui_workloads.api import Metric
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.expectation_metrics import METRICS, Expectation, Observed
@@ -12,7 +13,6 @@ from tracetui.analysis.expectations import contrasts, expectations, holds, look
 from tracetui.analysis.ranks.rank_expectations import RANK_METRICS
 from tracetui.errors import Unanswerable
 from tracetui.model.trace import Kind, Trace
-from workloads.api import Metric
 
 
 def annotation(name, start, dur):

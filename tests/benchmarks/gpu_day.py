@@ -24,9 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tracetui_workloads import registry
+
 from tests.benchmarks.gpu_packing import pack
 from tracetui.cli.workloads import variants_as_words
-from workloads import registry
 
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".gpu_day"
@@ -277,7 +278,7 @@ def name_of(words: str) -> str:
 def run_until(deadline: float, words: Sequence[str]) -> tuple[int | None, str]:
     """Run a command in the checkout; returns its exit code, None when time ran out, and its standard output so far."""
     seconds = None if deadline == float("inf") else max(deadline - time.monotonic(), 1.0)
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(ROOT), str(ROOT / "workloads"), os.environ.get("PYTHONPATH")]))
     child = subprocess.Popen(
         words,
         cwd=ROOT,

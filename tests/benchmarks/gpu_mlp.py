@@ -15,13 +15,12 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from workloads import machine
-from workloads.programs.fused_mlp import WORKLOAD
+from tracetui_workloads import machine
+from tracetui_workloads.programs.fused_mlp import WORKLOAD
 
 if TYPE_CHECKING:
     import torch
-
-    from workloads.programs.mlp import Geglu
+    from tracetui_workloads.programs.mlp import Geglu
 
 TOKENS = (512, 2048, 8192, 32768)
 HIDDEN = {768: 3072, 1024: 4096, 4096: 14336}
@@ -84,11 +83,10 @@ def reason_against() -> str | None:
 def measured(tokens: int, dim: int, repeats: int) -> dict[str, float]:
     """Seconds of a forward, by variant; each is checked against eager first."""
     import torch
-
-    from workloads.programs.mlp import Geglu
-    from workloads.programs.numeric_check import TOLERANCES
-    from workloads.recording.options import Options
-    from workloads.recording.preparation import RunContext
+    from tracetui_workloads.programs.mlp import Geglu
+    from tracetui_workloads.programs.numeric_check import TOLERANCES
+    from tracetui_workloads.recording.options import Options
+    from tracetui_workloads.recording.preparation import RunContext
 
     context = RunContext("cuda", torch.bfloat16, Options(), note=lambda text: print(text, file=sys.stderr))
     # Shapes that were compiled before would make the next ones dynamic.
@@ -109,8 +107,7 @@ def measured(tokens: int, dim: int, repeats: int) -> dict[str, float]:
 def variant(name: str, context: Any, eager: Geglu, x: torch.Tensor) -> Forward:
     """The block by one of the names, with the same weights."""
     import torch
-
-    from workloads.programs.fused_mlp import fused
+    from tracetui_workloads.programs.fused_mlp import fused
 
     if name == "eager":
         return eager
@@ -142,8 +139,7 @@ def print_geglu(repeats: int, tokens: int = 8192, hidden: int = 3072) -> None:
     """The pointwise part alone: eager, compiled and the Triton kernel."""
     import torch
     from torch.nn import functional
-
-    from workloads.programs.kernels.geglu import geglu
+    from tracetui_workloads.programs.kernels.geglu import geglu
 
     gate, up = (torch.randn(tokens, hidden, device="cuda", dtype=torch.bfloat16) for _ in range(2))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -57,7 +58,8 @@ def tried(name: str, sample: int, seed: int) -> dict[str, Any] | None:
         if shared.exists():
             (copy.parent / "shared").symlink_to(shared.resolve())
         words = [sys.executable, "-m", "tests.mutants.worker", name, str(sample), str(seed)]
-        done = subprocess.run(words, check=False, cwd=copy, stdout=subprocess.PIPE, text=True)
+        environment = os.environ | {"PYTHONPATH": str(copy / "workloads")}
+        done = subprocess.run(words, check=False, cwd=copy, env=environment, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] | None = json.loads(done.stdout) if done.returncode == 0 else None
     return found
 

@@ -41,7 +41,7 @@ def test_recording_in_a_program_of_ones_own_is_offered_without_torch():
 
 
 def test_workloads_do_not_load_tracetui_or_torch():
-    assert not loaded_after("import workloads") & {"tracetui", "torch"}
+    assert not loaded_after("import tracetui_workloads") & {"tracetui", "torch"}
 
 
 def test_help_loads_nothing_heavy():

@@ -12,6 +12,7 @@ from collections import Counter
 from importlib.util import find_spec
 
 import pytest
+from tracetui_workloads import registry
 
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.waiting import PATIENCE
@@ -20,7 +21,6 @@ from tracetui.analysis.expectation_metrics import Expectation
 from tracetui.analysis.expectations import expectations
 from tracetui.analysis.operators.ops import ops
 from tracetui.model.trace import Kind
-from workloads import registry
 
 SCRIPT = runpy.run_path(str(SAMPLES / "record.py"))
 COMMANDS = {sample.name: sample for sample in SCRIPT["SAMPLES"]}

@@ -20,8 +20,7 @@ import torch
 from torch import distributed, nn
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 from torch.utils.data import DataLoader, TensorDataset
-
-from workloads.programs.puzzlers import Parts
+from tracetui_workloads.programs.puzzlers import Parts
 
 Step = Callable[[], object]
 EXPORTED_TWICE = "exported_twice"

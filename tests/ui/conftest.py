@@ -6,6 +6,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tracetui_workloads import registry
+from tracetui_workloads.recording.failures import Failure
+from tracetui_workloads.recording.launcher import LogLine, Note, Outcome, Progress, Stage, StageDone
+from tracetui_workloads.registry import Entry
 
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
@@ -15,10 +19,6 @@ from tracetui.ui.opening import trace_picker
 from tracetui.ui.recording import recording_screen, workload_picker
 from tracetui.ui.trace import pane_list
 from tracetui.ui.widgets import hints_bar
-from workloads import registry
-from workloads.recording.failures import Failure
-from workloads.recording.launcher import LogLine, Note, Outcome, Progress, Stage, StageDone
-from workloads.registry import Entry
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from textual.widgets import Input, Static
+from tracetui_workloads.recording.failures import Failure
+from tracetui_workloads.recording.launcher import Outcome
 
 from tests.support.app import settle
 from tests.support.recording_form import form, said, settle_recording
@@ -13,8 +15,6 @@ from tracetui.ui.app import TraceApp
 from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.recording.recording_form import RecordingForm
 from tracetui.ui.recording.recording_screen import RecordingScreen
-from workloads.recording.failures import Failure
-from workloads.recording.launcher import Outcome
 
 pytestmark = pytest.mark.full
 

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from textual.widgets import Input, Static
+from tracetui_workloads import registry
+from tracetui_workloads.recording.failures import Failure
+from tracetui_workloads.recording.launcher import Options, Outcome, Stage
 
 from tests.support.app import keys, opened, settle
 from tests.support.recording_form import form, said, settle_recording
@@ -28,9 +31,6 @@ from tracetui.ui.recording.workload_picker import WorkloadPicker
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.table_view import TableView
-from workloads import registry
-from workloads.recording.failures import Failure
-from workloads.recording.launcher import Options, Outcome, Stage
 
 pytestmark = pytest.mark.full
 

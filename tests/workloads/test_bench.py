@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from tracetui_workloads.recording import launcher
+from tracetui_workloads.recording.failures import Failure
+from tracetui_workloads.recording.launcher import Outcome
 
 from tracetui.cli.main import main
-from workloads.recording import launcher
-from workloads.recording.failures import Failure
-from workloads.recording.launcher import Outcome
 
 BUSY = Failure("unavailable", "linear needs a GPU, and this would run on cpu.")
 

@@ -10,11 +10,11 @@ import subprocess
 import sys
 
 import pytest
+from tracetui_workloads.recording.launcher import Options, Stage, plan, record
 
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE, wait_until
 from tests.support.workloads.children import LIGHT_TORCH, QUICK, asked, followed, is_gone, needs_torch, own_function
-from workloads.recording.launcher import Options, Stage, plan, record
 
 pytestmark = pytest.mark.full
 
@@ -148,7 +148,7 @@ def test_who_kills_the_parent_kills_the_child(tmp_path):
     name = own_function(tmp_path / "own.py", SLEEPS)
     script = f"""
 import sys
-from workloads.recording.launcher import Options, Request, record_now
+from tracetui_workloads.recording.launcher import Options, Request, record_now
 record_now(Request({name!r}, {str(tmp_path / "x.json")!r}), lambda event: print(event, flush=True))
 """
     environment = {**os.environ, **QUICK, **LIGHT_TORCH}
@@ -171,7 +171,7 @@ def test_a_signal_to_the_parent_cancels(tmp_path, number):
     name = own_function(tmp_path / "own.py", SLEEPS)
     script = f"""
 import sys
-from workloads.recording.launcher import Options, Request, record_now
+from tracetui_workloads.recording.launcher import Options, Request, record_now
 outcome = record_now(Request({name!r}, {str(tmp_path / "x.json")!r}), lambda event: print(event, flush=True))
 sys.exit(outcome.exit_code)
 """

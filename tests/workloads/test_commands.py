@@ -9,6 +9,9 @@ import subprocess
 import sys
 
 import pytest
+from tracetui_workloads.recording import launcher
+from tracetui_workloads.recording.launcher import DeviceChosen, LogLine, Note, Outcome, Progress, Stage
+from tracetui_workloads.recording.options import OPTIONS, Options
 
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE
@@ -17,9 +20,6 @@ from tests.support.workloads.faults import light
 from tracetui.cli import run as run_command
 from tracetui.cli.main import build_parser, main
 from tracetui.cli.progress import RecordingProgress, stage_index
-from workloads.recording import launcher
-from workloads.recording.launcher import DeviceChosen, LogLine, Note, Outcome, Progress, Stage
-from workloads.recording.options import OPTIONS, Options
 
 
 def tracetui(*words, folder):

@@ -9,6 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tracetui_workloads import registry
+from tracetui_workloads.api import Contrast
+from tracetui_workloads.recording import launcher
+from tracetui_workloads.recording.failures import Failure
+from tracetui_workloads.recording.launcher import BadRequest, Note, Outcome, plan, plan_variants, variants_of
+from tracetui_workloads.recording.options import Options
 
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli import run as run_command
@@ -16,12 +22,6 @@ from tracetui.cli import variants
 from tracetui.cli.main import build_parser, main
 from tracetui.cli.run import request_of
 from tracetui.cli.workloads import variants_as_words
-from workloads import registry
-from workloads.api import Contrast
-from workloads.recording import launcher
-from workloads.recording.failures import Failure
-from workloads.recording.launcher import BadRequest, Note, Outcome, plan, plan_variants, variants_of
-from workloads.recording.options import Options
 
 UNAVAILABLE = Failure("unavailable", "fused_mlp needs a GPU, and this would run on cpu.")
 CANCELLED = Failure("cancelled", "Cancelled while recording; nothing was written.")

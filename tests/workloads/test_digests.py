@@ -7,16 +7,16 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
+from tracetui_workloads import registry
+from tracetui_workloads.programs import fused_mlp
+from tracetui_workloads.recording import digests as digests_module
+from tracetui_workloads.recording.digests import DIGEST_LENGTH, MAX_HASHED_BYTES, digests
+from tracetui_workloads.recording.launcher import record_now, variants_of
+from tracetui_workloads.recording.planning import plan_variants
+from tracetui_workloads.recording.preparation import RunContext, dtype_of
 
 from tests.support.workloads.children import LIGHT_TORCH, asked, needs_torch, own_function
 from tests.support.workloads.sizes import ATTENTION, SMALL
-from workloads import registry
-from workloads.programs import fused_mlp
-from workloads.recording import digests as digests_module
-from workloads.recording.digests import DIGEST_LENGTH, MAX_HASHED_BYTES, digests
-from workloads.recording.launcher import record_now, variants_of
-from workloads.recording.planning import plan_variants
-from workloads.recording.preparation import RunContext, dtype_of
 
 pytestmark = [pytest.mark.full, needs_torch]
 
@@ -182,7 +182,7 @@ def test_the_tensors_of_a_file_of_ones_own_follow_the_seed(torch, tmp_path):
 
 def test_a_step_prepared_by_hand_may_say_nothing(tmp_path):
     source = (
-        "import torch\nfrom workloads.api import Prepared\n"
+        "import torch\nfrom tracetui_workloads.api import Prepared\n"
         "def step(ctx) -> Prepared:\n    x = torch.ones(3)\n    return Prepared(lambda: x + 1, label='plus')"
     )
     request = asked(own_function(tmp_path / "own.py", source), tmp_path / "x.json", device="cpu")

@@ -7,9 +7,9 @@ import json
 import os
 
 import pytest
+from tracetui_workloads.recording.launcher import Options, plan
 
 from tests.support.workloads.children import LIGHT_TORCH, all_of, asked, followed, is_gone, needs_torch, own_function
-from workloads.recording.launcher import Options, plan
 
 pytestmark = [pytest.mark.full, needs_torch]
 
@@ -30,7 +30,7 @@ OWN = {
     "nothing to compile": "def step(): return 1",
     "interrupts itself": "import os, signal\ndef step(): os.kill(os.getpid(), signal.SIGINT)",
     "wrong": (
-        "from workloads.api import Prepared\n"
+        "from tracetui_workloads.api import Prepared\n"
         "def check(): raise AssertionError('Tensor-likes are not close!')\n"
         "def step() -> Prepared: return Prepared(lambda: None, 'wrong', check=check)"
     ),
@@ -194,7 +194,7 @@ def test_a_recording_that_takes_too_long(tmp_path):
 
 
 def test_a_module_beside_the_caller_does_not_hide_ours(tmp_path, monkeypatch):
-    (tmp_path / "workloads.py").write_text("raise RuntimeError('the wrong one')")
+    (tmp_path / "tracetui_workloads.py").write_text("raise RuntimeError('the wrong one')")
     (tmp_path / "json.py").write_text("raise RuntimeError('the wrong one')")
     (tmp_path / "mine.py").write_text("import torch\ndef step(): torch.ones(1)")
     monkeypatch.chdir(tmp_path)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import signal
 
 import pytest
-
-from workloads.api import BadRequest, Unavailable
-from workloads.recording import failures
-from workloads.recording.exceptions import (
+from tracetui_workloads.api import BadRequest, Unavailable
+from tracetui_workloads.recording import failures
+from tracetui_workloads.recording.exceptions import (
     Cancel,
     Incomplete,
     MissingCompiler,

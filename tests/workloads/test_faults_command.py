@@ -12,12 +12,12 @@ import sys
 import time
 
 import pytest
+from tracetui_workloads.recording.launcher import Note, Stage, record
 
 from tests.support.waiting import PATIENCE, SOON
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
 from tests.support.workloads.faults import contents, light, own
 from tracetui.cli.progress import RecordingProgress
-from workloads.recording.launcher import Note, Stage, record
 
 pytestmark = pytest.mark.full
 
@@ -38,7 +38,7 @@ def step():
 
 CLOSING = """
 import time, torch
-from workloads.api import Prepared
+from tracetui_workloads.api import Prepared
 def step() -> Prepared:
     return Prepared(lambda: torch.ones(4) + 1, "closing", close=lambda: time.sleep(600))
 """
@@ -147,8 +147,8 @@ def test_whoever_else_is_killed(tmp_path, which):
 @linux
 def test_a_supervisor_ends_as_its_recorder_did(tmp_path):
     """What a shell or a launcher sees of the recorder is what it would see without a supervisor."""
-    from workloads.recording.child import command
-    from workloads.recording.request import Request
+    from tracetui_workloads.recording.child import command
+    from tracetui_workloads.recording.request import Request
 
     (tmp_path / "own.py").write_text("import os\ndef step(): os.abort()")
     parent_pipe, held = os.pipe()

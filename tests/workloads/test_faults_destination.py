@@ -9,17 +9,17 @@ import stat
 import subprocess
 
 import pytest
+from tracetui_workloads.recording.trace_file import MAX_NAME_BYTES
 
 from tests.support.workloads.children import needs_torch
 from tests.support.workloads.faults import light, own
-from workloads.recording.trace_file import MAX_NAME_BYTES
 
 pytestmark = pytest.mark.full
 
 FAST = "import torch\ndef step():\n    for _ in range({}): torch.ones(4) + 1\n"
 CLOSING = """
 import os, shutil, torch
-from workloads.api import Prepared
+from tracetui_workloads.api import Prepared
 def close():
     {}
 def step() -> Prepared:

@@ -9,6 +9,7 @@ import sys
 import pytest
 from textual.app import App
 from textual.widgets import Static
+from tracetui_workloads.recording.launcher import Hello
 
 from tests.support.terminal.raw import Raw
 from tests.support.terminal.recording import begin
@@ -16,7 +17,6 @@ from tests.support.waiting import SOON, until
 from tests.support.workloads.children import LIGHT_TORCH, asked, is_gone, needs_torch, own_function
 from tracetui.ui.recording.recording_screen import RecordingScreen
 from tracetui.ui.widgets.bar import Bar
-from workloads.recording.launcher import Hello
 
 pytestmark = pytest.mark.full
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tracetui_workloads import registry
 
 from tests.benchmarks import gpu_day, gpu_packing, gpu_report, gpu_results
 from tests.benchmarks.gpu_packing import pack
@@ -21,7 +22,6 @@ from tests.support.workloads.children import needs_torch
 from tests.support.workloads.traced import LINEAR, trace_file
 from tracetui.cli.main import build_parser
 from tracetui.cli.run import request_of
-from workloads import registry
 
 ABOUT = {
     "device": "cuda:0",

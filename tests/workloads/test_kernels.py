@@ -13,16 +13,16 @@ import sys
 from dataclasses import replace
 
 import pytest
+from tracetui_workloads import machine
+from tracetui_workloads.api import Unavailable
+from tracetui_workloads.programs.fused_mlp import WORKLOAD
+from tracetui_workloads.recording import devices
+from tracetui_workloads.recording.exceptions import Situation, failure_of
 
 from tests.support.paths import ROOT
 from tests.support.workloads import kernel_captures, kernel_compiles, kernel_results
 from tests.support.workloads.children import QUICK, needs_torch
 from tests.support.workloads.machines import GPU
-from workloads import machine
-from workloads.api import Unavailable
-from workloads.programs.fused_mlp import WORKLOAD
-from workloads.recording import devices
-from workloads.recording.exceptions import Situation, failure_of
 
 LIMIT = 500.0
 """Seconds for all cases of a child, on a machine that has other things to do."""
@@ -124,8 +124,8 @@ def test_torch_compile_takes_a_kernel_as_it_is(captured, impl):
 
 
 def test_the_fused_mlp_is_listed_without_torch():
-    modules = "{'torch', 'triton', 'workloads.programs.kernels'} & sys.modules.keys()"
-    result = run("-c", f"import sys; from workloads import registry; registry.entries(); print({modules})")
+    modules = "{'torch', 'triton', 'tracetui_workloads.programs.kernels'} & sys.modules.keys()"
+    result = run("-c", f"import sys; from tracetui_workloads import registry; registry.entries(); print({modules})")
     assert result.stdout == "set()\n", result.stderr
 
 

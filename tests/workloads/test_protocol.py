@@ -13,13 +13,10 @@ import warnings
 from typing import get_args
 
 import pytest
-
-from tests.support.paths import ROOT
-from tests.support.waiting import PATIENCE
-from workloads.api import BadRequest
-from workloads.recording import events, trace_file
-from workloads.recording import reporter as reporter_module
-from workloads.recording.events import (
+from tracetui_workloads.api import BadRequest
+from tracetui_workloads.recording import events, trace_file
+from tracetui_workloads.recording import reporter as reporter_module
+from tracetui_workloads.recording.events import (
     DeviceChosen,
     Event,
     Failed,
@@ -32,11 +29,14 @@ from workloads.recording.events import (
     as_line,
     from_line,
 )
-from workloads.recording.exceptions import Cancel, Incomplete, NotWritten
-from workloads.recording.failures import Failure
-from workloads.recording.options import Options
-from workloads.recording.reporter import MAX_NOTES, Reporter
-from workloads.recording.request import Request, file_name, tag
+from tracetui_workloads.recording.exceptions import Cancel, Incomplete, NotWritten
+from tracetui_workloads.recording.failures import Failure
+from tracetui_workloads.recording.options import Options
+from tracetui_workloads.recording.reporter import MAX_NOTES, Reporter
+from tracetui_workloads.recording.request import Request, file_name, tag
+
+from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE
 
 SAID: list[Event] = [
     events.Hello(42, "3.11.7"),
@@ -269,8 +269,8 @@ def test_only_the_childs_own_parts_are_removed(tmp_path):
 
 
 def test_neither_the_registry_nor_the_launcher_loads_torch():
-    script = "import sys, workloads.registry, workloads.recording.launcher\n"
-    script += "assert len(workloads.registry.entries()) > 5\n"
+    script = "import sys, tracetui_workloads.registry, tracetui_workloads.recording.launcher\n"
+    script += "assert len(tracetui_workloads.registry.entries()) > 5\n"
     script += "print(sorted({'torch', 'numpy', 'tracetui', 'rich'} & {m.split('.')[0] for m in sys.modules}))"
     result = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=True

@@ -11,19 +11,28 @@ import tempfile
 from dataclasses import replace
 
 import pytest
+from tracetui_workloads import registry
+from tracetui_workloads.api import BadRequest, Unavailable
+from tracetui_workloads.recording import failures, rank_files
+from tracetui_workloads.recording.failures import Failure
+from tracetui_workloads.recording.launcher import (
+    Hello,
+    Options,
+    Outcome,
+    Stage,
+    keep_times,
+    plan,
+    record,
+    time_variants,
+)
 
-from tests.support.paths import ROOT
+from tests.support.paths import IMPORT_PATH, ROOT
 from tests.support.waiting import PATIENCE, wait_until
 from tests.support.workloads.children import QUICK, content_of, followed, is_gone, needs_torch
 from tests.support.workloads.ranks import faulty, faulty_site
 from tracetui.importers.load import load
 from tracetui.rank_folder import open_rank_set
 from tracetui.verification import NEEDS_RANKS, verify
-from workloads import registry
-from workloads.api import BadRequest, Unavailable
-from workloads.recording import failures, rank_files
-from workloads.recording.failures import Failure
-from workloads.recording.launcher import Hello, Options, Outcome, Stage, keep_times, plan, record, time_variants
 
 CPU = Options(device="cpu")
 
@@ -142,8 +151,7 @@ def test_a_time_limit_says_where_each_rank_was():
 @pytest.mark.parametrize(("count", "told"), [(1, "this machine has 1 GPU:"), (3, "this machine has 3 GPUs:")])
 def test_every_rank_needs_a_gpu_of_its_own(monkeypatch, count, told):
     import torch
-
-    from workloads.recording import devices
+    from tracetui_workloads.recording import devices
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
@@ -302,11 +310,11 @@ def test_who_kills_the_launcher_kills_the_ranks(tmp_path, site, meeting):
 import sys
 from pathlib import Path
 from tests.support.workloads.ranks import faulty
-from workloads.recording.launcher import record_now
+from tracetui_workloads.recording.launcher import record_now
 record_now(faulty(Path({str(tmp_path / "run")!r}), "hang"), lambda event: print(event, flush=True))
 """
     environment = {**os.environ, **QUICK, "TMPDIR": str(meeting)}
-    environment["PYTHONPATH"] = os.pathsep.join([site["PYTHONPATH"], str(ROOT)])
+    environment["PYTHONPATH"] = os.pathsep.join([site["PYTHONPATH"], IMPORT_PATH])
     parent = subprocess.Popen(
         [sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment
     )

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.paths import IMPORT_PATH
 from tests.support.waiting import PATIENCE
 from tests.support.workloads.children import QUICK, content_of, events_of, needs_torch
 from tracetui import load
@@ -99,7 +99,7 @@ def loops(tmp_path_factory):
         text=True,
         capture_output=True,
         timeout=PATIENCE,
-        env={**os.environ, **QUICK, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **QUICK, "PYTHONPATH": IMPORT_PATH},
     )
     assert result.returncode == 0, result.stderr
     told, said = json.loads(result.stdout.splitlines()[-1])

@@ -8,13 +8,8 @@ import shutil
 from dataclasses import replace
 
 import pytest
-
-from tests.support.workloads.children import QUICK, content_of, events_of, followed, is_gone, needs_torch, ops_per_step
-from tests.support.workloads.sizes import ATTENTION, SMALL
-from tracetui.importers.load import load
-from tracetui.verification import verify
-from workloads import registry
-from workloads.recording.launcher import (
+from tracetui_workloads import registry
+from tracetui_workloads.recording.launcher import (
     DeviceChosen,
     Options,
     Progress,
@@ -24,7 +19,12 @@ from workloads.recording.launcher import (
     plan,
     time_variants,
 )
-from workloads.recording.timing import ROUNDS
+from tracetui_workloads.recording.timing import ROUNDS
+
+from tests.support.workloads.children import QUICK, content_of, events_of, followed, is_gone, needs_torch, ops_per_step
+from tests.support.workloads.sizes import ATTENTION, SMALL
+from tracetui.importers.load import load
+from tracetui.verification import verify
 
 pytestmark = [pytest.mark.full, needs_torch]
 

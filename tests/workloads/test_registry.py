@@ -6,12 +6,12 @@ import importlib.metadata
 from dataclasses import dataclass, replace
 
 import pytest
+from tracetui_workloads import machine, registry
+from tracetui_workloads.api import BadRequest, Expect, Param, Workload
+from tracetui_workloads.recording.launcher import Options, plan, variants_of
+from tracetui_workloads.recording.options import DEFAULTS
 
 from tests.support.workloads.machines import CPU_ONLY, GPU
-from workloads import machine, registry
-from workloads.api import BadRequest, Expect, Param, Workload
-from workloads.recording.launcher import Options, plan, variants_of
-from workloads.recording.options import DEFAULTS
 
 BUILT_IN = [registry.built_in(name) for name in registry.BUILT_IN]
 PLAIN = Workload("plain", "needs nothing", "nowhere:prepare")

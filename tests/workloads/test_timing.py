@@ -8,11 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-from workloads import machine
-from workloads.recording import timing
-from workloads.recording.load import Load, LoadMeter
-from workloads.recording.timing import Ring, Timing, time_in_turns, time_step, timing_of
+from tracetui_workloads import machine
+from tracetui_workloads.recording import timing
+from tracetui_workloads.recording.load import Load, LoadMeter
+from tracetui_workloads.recording.timing import Ring, Timing, time_in_turns, time_step, timing_of
 
 CPU: Any = SimpleNamespace(kind="cpu", synchronize=lambda: None)
 
@@ -129,7 +128,7 @@ def test_who_waits_for_a_process_that_ended_keeps_what_it_has():
 
 
 def test_what_other_programs_use_is_what_is_busy_less_ones_own(tmp_path, monkeypatch):
-    from workloads.recording import load
+    from tracetui_workloads.recording import load
 
     stat, now = tmp_path / "stat", [0.0]
     monkeypatch.setattr(load, "monotonic", lambda: now[0])

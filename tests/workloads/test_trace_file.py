@@ -8,9 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-
-from workloads.recording.exceptions import Incomplete
-from workloads.recording.trace_file import TAIL_BYTES, move_to_destination, numbered, pack, replace_text
+from tracetui_workloads.recording.exceptions import Incomplete
+from tracetui_workloads.recording.trace_file import TAIL_BYTES, move_to_destination, numbered, pack, replace_text
 
 
 def test_names_are_numbered_before_their_suffixes() -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import sys
 
 import pytest
-
-from workloads.api import BadRequest, Prepared, Workload
-from workloads.programs import user_function
-from workloads.recording.options import Options
-from workloads.recording.preparation import resolve
-from workloads.recording.request import Request
+from tracetui_workloads.api import BadRequest, Prepared, Workload
+from tracetui_workloads.programs import user_function
+from tracetui_workloads.recording.options import Options
+from tracetui_workloads.recording.preparation import resolve
+from tracetui_workloads.recording.request import Request
 
 SOURCE = """
 from __future__ import annotations
 import helper
-from workloads.api import Context, Prepared, Workload, Param
-import workloads.api as api
+from tracetui_workloads.api import Context, Prepared, Workload, Param
+import tracetui_workloads.api as api
 
 def step(batch: int, *, rate: float = 0.5, name="x", flag: bool | None = None, **more): return batch
 def _private(): pass

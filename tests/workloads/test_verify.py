@@ -8,11 +8,11 @@ from dataclasses import replace
 from importlib.metadata import version
 
 import pytest
+from tracetui_workloads import registry
 
 from tests.support.workloads.children import needs_torch
 from tests.support.workloads.traced import LINEAR, pretend
 from tracetui.cli.main import main
-from workloads import registry
 
 
 def plain(text):

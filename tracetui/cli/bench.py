@@ -15,8 +15,9 @@ from tracetui.errors import UsageError
 from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
+    from tracetui_workloads.recording.launcher import Outcome, Request
+
     from tracetui.analysis.linking.unprofiled import UnprofiledTime
-    from workloads.recording.launcher import Outcome, Request
 
 BENCH_SECONDS = 10.0
 """Seconds for each variant, unless `--time-seconds` says otherwise."""

@@ -10,9 +10,10 @@ from tracetui.cli.verify import aligned, lesson_lines, verify, workload_of
 from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
+    from tracetui_workloads.api import Workload
+    from tracetui_workloads.recording.launcher import Outcome
+
     from tracetui.verification import Verification
-    from workloads.api import Workload
-    from workloads.recording.launcher import Outcome
 
 
 def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:

@@ -16,9 +16,9 @@ from tracetui.urls import is_url, url_name
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
+    from tracetui_workloads.recording.launcher import Event
 
     from tracetui.importers.load_progress import LoadProgress
-    from workloads.recording.launcher import Event
 
 DELAY = 0.3
 """Seconds of silence before the bar of a trace appears."""
@@ -117,7 +117,7 @@ class RecordingProgress(_Progress):
     def __init__(self, title: str, stream: TextIO | None = None, known_remarks: set[str] | None = None) -> None:
         super().__init__(stream)
         # Loads asyncio, which reading a trace does not need.
-        from workloads.recording.launcher import STAGES
+        from tracetui_workloads.recording.launcher import STAGES
 
         self._title = clean(title)
         self._stages = STAGES
@@ -131,7 +131,7 @@ class RecordingProgress(_Progress):
 
     def hear(self, event: Event) -> None:
         """Show an event of the recording."""
-        from workloads.recording.launcher import LogLine, Note, Progress, Stage
+        from tracetui_workloads.recording.launcher import LogLine, Note, Progress, Stage
 
         match event:
             case Stage(name):
@@ -177,7 +177,7 @@ def rate(progress: LoadProgress, seconds: float) -> str:
 
 def stage_index(stage: str) -> int:
     """The number of stages of a recording before this one."""
-    from workloads.recording.launcher import STAGES
+    from tracetui_workloads.recording.launcher import STAGES
 
     name = "first call" if stage == "compiling" else stage
     return STAGES.index(name) if name in STAGES else 0

@@ -15,15 +15,16 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tracetui_workloads.recording.options import HOW_IT_RUNS, OPTIONS, WHAT_IS_RECORDED, Options
+
 from tracetui.cli import workloads as list_command
 from tracetui.cli.arguments import add_differ, add_force, completes_files, switch_differ
 from tracetui.cli.open import require_terminal
 from tracetui.errors import CannotRun, RunFailed, TracetuiError, UsageError
 from tracetui.safe_text import clean
-from workloads.recording.options import HOW_IT_RUNS, OPTIONS, WHAT_IS_RECORDED, Options
 
 if TYPE_CHECKING:
-    from workloads.recording.launcher import Failure, Outcome, Request
+    from tracetui_workloads.recording.launcher import Failure, Outcome, Request
 
 HELP = "record a trace of a workload, or of your own function, and open it"
 
@@ -132,7 +133,7 @@ def request_of(options: argparse.Namespace) -> Request:
     Raises: UsageError.
     """
     # Loads asyncio, which `--help` need not wait for.
-    from workloads.recording.launcher import BadRequest, plan
+    from tracetui_workloads.recording.launcher import BadRequest, plan
 
     require_output(options)
     given, argv = parameters_of(options), ["tracetui", *sys.argv[1:]]
@@ -148,8 +149,9 @@ def require_output(options: argparse.Namespace) -> None:
     Raises: UsageError for a file that exists, without `--force`, and for the program that is recorded.
     """
     # These load asyncio and gzip, which `--help` need not wait for.
+    from tracetui_workloads.recording.launcher import is_file_path
+
     from tracetui.writing.output import require_writable
-    from workloads.recording.launcher import is_file_path
 
     if options.out is not None and is_file_path(options.out):
         program = options.workload.rpartition(":")[0]
@@ -210,9 +212,10 @@ def record(
     request: Request, options: argparse.Namespace, part: str = "", known_remarks: set[str] | None = None
 ) -> Outcome:
     """Make the recording, with a progress bar on a terminal; `part` tells which of several it is, as in `1/2`."""
+    from tracetui_workloads.recording.launcher import record_now
+
     from tracetui.cli.progress import RecordingProgress
     from tracetui.model.quantities import duration, size
-    from workloads.recording.launcher import record_now
 
     what = f"{request.workload} {request.variant}".rstrip()
     with RecordingProgress(f"{what} {part}".rstrip(), known_remarks=known_remarks) as bar:
@@ -225,8 +228,9 @@ def record(
 
 def time_all(requests: Sequence[Request], options: argparse.Namespace) -> list[Outcome]:
     """Time steps without the profiler, several in turns, with a progress bar on a terminal."""
+    from tracetui_workloads.recording.launcher import time_now
+
     from tracetui.cli.progress import RecordingProgress
-    from workloads.recording.launcher import time_now
 
     with RecordingProgress(f"{requests[0].workload} without the profiler", known_remarks=set()) as bar:
         return time_now(requests, bar.hear, python=options.python, timeout=options.timeout or None)

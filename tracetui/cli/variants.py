@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING
 
+from tracetui_workloads.recording.launcher import BadRequest, Outcome, Request, keep_times, plan_variants
+
 from tracetui.cli import run as run_command
 from tracetui.cli.sides import read_sides
 from tracetui.cli.traces import read_trace
@@ -25,7 +27,6 @@ from tracetui.cli.verify import print_lesson, print_verification, require_expect
 from tracetui.errors import CannotRun, RunFailed, UsageError
 from tracetui.opening import SideName
 from tracetui.safe_text import clean
-from workloads.recording.launcher import BadRequest, Outcome, Request, keep_times, plan_variants
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,10 +13,11 @@ from tracetui.errors import UsageError
 from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
+    from tracetui_workloads.api import Workload
+    from tracetui_workloads.recording.launcher import Outcome
+
     from tracetui.analysis.ranks.rank_set import RankSet
     from tracetui.verification import Verification
-    from workloads.api import Workload
-    from workloads.recording.launcher import Outcome
 
 MAX_LESSON_CELLS = 120
 """Maximum width of a lesson."""
@@ -28,8 +29,8 @@ def workload_of(name: str) -> Workload | None:
     Raises: UsageError for a workload that does not exist.
     """
     # Loads importlib.metadata to look for workloads of other packages.
-    from workloads.recording.launcher import BadRequest
-    from workloads.registry import find, is_function
+    from tracetui_workloads.recording.launcher import BadRequest
+    from tracetui_workloads.registry import find, is_function
 
     if is_function(name):
         return None

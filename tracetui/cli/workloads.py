@@ -16,8 +16,8 @@ from tracetui.errors import UsageError
 from tracetui.safe_text import clean
 
 if TYPE_CHECKING:
-    from workloads.api import Workload
-    from workloads.registry import Entry
+    from tracetui_workloads.api import Workload
+    from tracetui_workloads.registry import Entry
 
 HELP = "list the workloads, and whether they run on this machine"
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError for a workload that does not exist.
     """
     # Loads dataclasses and, for packages that register workloads, importlib.metadata.
-    from workloads.registry import entries
+    from tracetui_workloads.registry import entries
 
     rows = entries()
     if options.name is not None:
@@ -88,7 +88,7 @@ def variant_lines(name: str) -> list[str]:
 
 def variants_as_words(name: str) -> dict[str, str]:
     """The arguments of `tracetui run` for each variant."""
-    from workloads.recording.launcher import variants_of
+    from tracetui_workloads.recording.launcher import variants_of
 
     return {variant: " ".join(_words(name, changes)) for variant, changes in variants_of(name).items()}
 
@@ -124,8 +124,8 @@ def summary_of(row: Entry) -> str:
 
 def _words(name: str, changes: Mapping[str, Any]) -> Iterator[str]:
     """The workload, and the options and parameters that differ."""
-    from workloads.recording.options import OPTIONS
-    from workloads.registry import find
+    from tracetui_workloads.recording.options import OPTIONS
+    from tracetui_workloads.registry import find
 
     workload = str(changes.get("workload", name))
     own = {param.name for param in find(workload).params}

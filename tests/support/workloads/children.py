@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tracetui_workloads.recording.launcher import Event, Hello, Options, Outcome, Request, record
+from tracetui_workloads.recording.options import DEFAULTS
 
-from tests.support.paths import ROOT
-from workloads.recording.launcher import Event, Hello, Options, Outcome, Request, record
-from workloads.recording.options import DEFAULTS
+from tests.support.paths import IMPORT_PATH
 
 QUICK = {"OMP_NUM_THREADS": "1"}
 
-LIGHT_TORCH = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent / "light"), str(ROOT)])}
+LIGHT_TORCH = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent / "light"), IMPORT_PATH])}
 """An environment with a torch that takes no time, for a recording of which no numbers are needed."""
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="recording needs torch")
@@ -127,4 +127,4 @@ def asked(workload: str, out: Path, **options: Any) -> Request:
 COMMAND = [sys.executable, "-m", "tracetui"]
 
 
-ENVIRONMENT = {**os.environ, **QUICK, "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {**os.environ, **QUICK, "PYTHONPATH": IMPORT_PATH}

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.paths import ROOT
+from tests.support.paths import IMPORT_PATH
 from tests.support.workloads.children import LIGHT_TORCH, QUICK
 
 MARK = "TRACETUI_FAULT"
@@ -92,7 +92,7 @@ class Run:
         for folder in (self.here, self.out):
             folder.mkdir(parents=True, exist_ok=True)
         self._mark = secrets.token_hex(8)
-        environment = {**os.environ, **QUICK, "PYTHONPATH": str(ROOT), **self.environment, MARK: self._mark}
+        environment = {**os.environ, **QUICK, "PYTHONPATH": IMPORT_PATH, **self.environment, MARK: self._mark}
         command: list[str] = [*COMMAND, *self.words]
         if self.shell:
             command = ["sh", "-c", f'{self.shell}\nexec "$@"', "sh", *command]

@@ -29,7 +29,7 @@ ONE_OF_EACH = tuple(case for case, (_, dtype, capability) in CASES.items() if (d
 
 def compile_case(kernel: str, dtype: str, capability: int) -> None:
     """The kernel compiles, and products run on tensor cores."""
-    from workloads.programs.kernels import gateup, geglu
+    from tracetui_workloads.programs.kernels import gateup, geglu
 
     if kernel == "gateup_forward":
         for tiles in (each for each in gateup.CANDIDATES if each.least <= capability):

@@ -38,8 +38,7 @@ def geglu_case(device: str, dtype: str, shape: tuple[int, ...]) -> None:
     """Output and both gradients."""
     import torch
     from torch.nn import functional
-
-    from workloads.programs.kernels.geglu import geglu, geglu_packed
+    from tracetui_workloads.programs.kernels.geglu import geglu, geglu_packed
 
     made = [torch.randn(shape, device=device) * scale for scale in (3.0, 1.0, 1.0)]
     gate, up, slope = (each.to(getattr(torch, dtype)) for each in made)
@@ -61,8 +60,7 @@ def gateup_case(device: str, dtype: str, sizes: tuple[int, int, int]) -> None:
     """Output, for tiles that do not divide the sizes."""
     import torch
     from torch.nn import functional
-
-    from workloads.programs.kernels.gateup import Tiles, gateup
+    from tracetui_workloads.programs.kernels.gateup import Tiles, gateup
 
     rows, depth, columns = sizes
     kind = getattr(torch, dtype)
@@ -79,9 +77,8 @@ def views_case(device: str) -> None:
     """Tensors that are no block of memory, with a gradient that is expanded from one number."""
     import torch
     from torch.nn import functional
-
-    from workloads.programs.kernels.gateup import Tiles, gateup
-    from workloads.programs.kernels.geglu import geglu, geglu_packed
+    from tracetui_workloads.programs.kernels.gateup import Tiles, gateup
+    from tracetui_workloads.programs.kernels.geglu import geglu, geglu_packed
 
     whole = torch.randn(6, 40, device=device, requires_grad=True)
     with torch.no_grad():
@@ -104,9 +101,8 @@ def modules_case(device: str) -> None:
     """Both blocks with the weights of the plain one."""
     import torch
     from torch.nn import functional
-
-    from workloads.programs.kernels.gateup import GateUpMlp, Tiles
-    from workloads.programs.kernels.geglu import GegluMlp, PackedGegluMlp
+    from tracetui_workloads.programs.kernels.gateup import GateUpMlp, Tiles
+    from tracetui_workloads.programs.kernels.geglu import GegluMlp, PackedGegluMlp
 
     sizes = ((16, 40), (16, 40), (40, 16))
     gate, up, down = (torch.nn.Linear(*each, bias=False, device=device) for each in sizes)
@@ -121,9 +117,8 @@ def modules_case(device: str) -> None:
 def refusals_case(device: str) -> None:
     """What does not fit, and gradients that nobody wrote."""
     import torch
-
-    from workloads.programs.kernels.gateup import Tiles, gateup
-    from workloads.programs.kernels.geglu import geglu
+    from tracetui_workloads.programs.kernels.gateup import Tiles, gateup
+    from tracetui_workloads.programs.kernels.geglu import geglu
 
     a, b = torch.ones(16, 16, device=device), torch.ones(16, 8, device=device)
     for call in (partial(geglu, a, b), partial(geglu, a, a.half()), partial(gateup, a, a, b)):
@@ -138,9 +133,8 @@ def refusals_case(device: str) -> None:
 def tiles_case(device: str) -> None:
     """The fastest is chosen among those that fit."""
     import torch
+    from tracetui_workloads.programs.kernels.gateup import Tiles, fastest_tiles
     from triton.runtime.errors import OutOfResources
-
-    from workloads.programs.kernels.gateup import Tiles, fastest_tiles
 
     a = torch.ones(16, 16, device=device)
     small, medium, large = (Tiles(size, size, 16, 4, 2) for size in (16, 32, 64))
@@ -161,11 +155,10 @@ def workload_case(device: str, impl: str) -> None:
     """The workload is right, and calls the operators that it says it calls."""
     import torch
     from torch.autograd.profiler import profile
-
-    from workloads.programs.fused_mlp import WORKLOAD, prepare
-    from workloads.programs.kernels import gateup
-    from workloads.recording.options import Options
-    from workloads.recording.preparation import RunContext
+    from tracetui_workloads.programs.fused_mlp import WORKLOAD, prepare
+    from tracetui_workloads.programs.kernels import gateup
+    from tracetui_workloads.recording.options import Options
+    from tracetui_workloads.recording.preparation import RunContext
 
     context = RunContext(device, torch.float32, Options(), note=lambda _: None)
     with patch.object(gateup, "fastest_tiles", lambda *_: gateup.Tiles(16, 16, 16, 4, 2)):

@@ -1,10 +1,10 @@
-"""Machines with and without a GPU, as `workloads.machine` sees them."""
+"""Machines with and without a GPU, as `tracetui_workloads.machine` sees them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from workloads.machine import Machine
+from tracetui_workloads.machine import Machine
 
 CPU_ONLY = Machine(torch="2.13.0+cpu", torch_gpu=None, driver=None, triton=False, compiler="/usr/bin/g++")
 

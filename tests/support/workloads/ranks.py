@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from workloads.recording.launcher import Options, Request
+from tracetui_workloads.recording.launcher import Options, Request
 
 _SOURCE = """
-from workloads.api import Param, Prepared, Workload
+from tracetui_workloads.api import Param, Prepared, Workload
 
 
 def prepare(context, ranks, how):

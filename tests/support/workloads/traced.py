@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from workloads.recording import launcher
-from workloads.recording.launcher import Outcome, Request
+from tracetui_workloads.recording import launcher
+from tracetui_workloads.recording.launcher import Outcome, Request
 
 STEP = 1000
 """Microseconds of a step."""

@@ -123,6 +123,6 @@ def in_background(file: int) -> bool:
 
 def end_recordings() -> None:
     """Kill the recordings that this process has started, if any."""
-    launcher = sys.modules.get("workloads.recording.launcher")
+    launcher = sys.modules.get("tracetui_workloads.recording.launcher")
     if launcher is not None:
         launcher.kill_all()

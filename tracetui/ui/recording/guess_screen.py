@@ -15,6 +15,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input
+from tracetui_workloads.api import Workload
 
 from tracetui.errors import TracetuiError
 from tracetui.importers.load import load
@@ -26,7 +27,6 @@ from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.recording.lesson_screen import LessonScreen, lesson_text, verified_workload
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.verification import MAX_QUESTIONS, Verification, recording_metadata
-from workloads.api import Workload
 
 
 @dataclass(frozen=True)

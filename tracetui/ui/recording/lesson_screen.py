@@ -11,6 +11,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
+from tracetui_workloads.api import Workload
+from tracetui_workloads.registry import with_name
 
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
@@ -19,8 +21,6 @@ from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.verification import Verification, found_text, recording_metadata, verify
-from workloads.api import Workload
-from workloads.registry import with_name
 
 MAX_CELLS = 100
 """Maximum width of the text."""

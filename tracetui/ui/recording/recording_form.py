@@ -17,6 +17,8 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, Static
+from tracetui_workloads.api import Param, Value, Workload
+from tracetui_workloads.recording.launcher import BadRequest, Request
 
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
@@ -28,8 +30,6 @@ from tracetui.ui.recording.recording_options import COMPARE, FOLDED, LESSON, MOR
 from tracetui.ui.recording.recording_screen import RecordingScreen
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.hints_bar import HintsBar
-from workloads.api import Param, Value, Workload
-from workloads.recording.launcher import BadRequest, Request
 
 MIN_FIELD_CELLS = 20
 """Cells of a field; one with longer values takes more."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from workloads.api import Param, Value, Workload
-from workloads.recording.launcher import OPTIONS, Options, Request, plan, plan_variants
+from tracetui_workloads.api import Param, Value, Workload
+from tracetui_workloads.recording.launcher import OPTIONS, Options, Request, plan, plan_variants
 
 COMPARE = Param("compare", "", "record variants, as in eager,compile")
 """The field that asks for variants; empty for one recording."""

@@ -20,14 +20,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
-
-from tracetui.model.quantities import duration
-from tracetui.safe_text import clean
-from tracetui.ui.base import keys
-from tracetui.ui.base.commands import command
-from tracetui.ui.base.overlay import Overlay
-from tracetui.ui.widgets.bar import Bar, BarPart
-from workloads.recording.launcher import (
+from tracetui_workloads.recording.launcher import (
     STAGES,
     Event,
     Failure,
@@ -42,6 +35,13 @@ from workloads.recording.launcher import (
     record,
     time_variants,
 )
+
+from tracetui.model.quantities import duration
+from tracetui.safe_text import clean
+from tracetui.ui.base import keys
+from tracetui.ui.base.commands import command
+from tracetui.ui.base.overlay import Overlay
+from tracetui.ui.widgets.bar import Bar, BarPart
 
 CLOCK_SECONDS = 0.25
 """Seconds between two paintings of the clock."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from textual import on, work
 from textual.message import Message
+from tracetui_workloads.registry import Entry, entries
 
 from tracetui.model.table import ColumnSpec, Table, texts
 from tracetui.safe_text import clean
@@ -14,7 +15,6 @@ from tracetui.ui.recording.recording_form import RecordingForm
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.picker import Picker
 from tracetui.ui.widgets.table_view import TableView
-from workloads.registry import Entry, entries
 
 _WORKLOAD = ColumnSpec("workload", "workload", width=20, grow=1)
 _HERE = ColumnSpec("here", "here", width=20, grow=1)

@@ -1,0 +1,251 @@
+"""The trace file of a recording, from the profiler's export to its destination: checked, compressed, renamed.
+
+The profiler reports no error when a disk is full or a folder is missing, so the file itself is checked. The name of a
+partial file contains a token of its recording and `.part`: files of a killed child can be removed, and two recordings
+to the same path, also from different machines, never write to the same file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import mmap
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from glob import escape, glob
+from itertools import count
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from tracetui_workloads.recording.exceptions import Incomplete, NotWritten
+
+_STEP = re.compile(rb'"ProfilerStep#(\d+)"')
+_STEP_DURATION = re.compile(
+    rb'"cat":\s*"user_annotation",\s*"name":\s*"ProfilerStep#\d+"[^{}]*?"dur":\s*(\d+(?:\.\d+)?)'
+)
+_REGION = re.compile(rb'"Torch-Compiled Region')
+_GPU_ACTIVITY = re.compile(rb'"cat":\s*"(?:kernel|gpu_memcpy|gpu_memset)"')
+COPY_BLOCK_BYTES = 1 << 20
+"""Bytes that are compressed at once."""
+TAIL_BYTES = 1 << 14
+"""Bytes at the end of the profiler's file that contain the name of the file."""
+GZIP_LEVEL = 6
+"""Compression level of gzip."""
+MAX_NAME_BYTES = 200
+"""Maximum bytes of a file name: file systems allow 255, and the name of a partial file is longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The contents of a trace that show whether the recording worked."""
+
+    steps: int
+    """Number of profiler steps."""
+    gpu_activities: int
+    """Number of kernels, copies and fills."""
+    compiled_regions: int
+    """Number of calls of compiled code."""
+    step_us: tuple[float, ...] = ()
+    """Durations of the profiler steps on the CPU, in the order of the file."""
+
+
+def new_token() -> str:
+    """A text that is unique to one recording, for the names of its partial files."""
+    return f"{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def part_paths(out: Path, token: str) -> tuple[Path, Path]:
+    """The paths of the partial trace: as the profiler exports it, and as it will be kept."""
+    return out.with_name(f"{out.name}.{token}.raw.part"), out.with_name(f"{out.name}.{token}.part")
+
+
+def table_paths(out: Path, token: str) -> tuple[Path, Path]:
+    """The paths of torch's table: the partial file, and the text file beside the trace."""
+    return out.with_name(f"{out.name}.{token}.table.part"), table_path(out)
+
+
+def table_path(out: Path) -> Path:
+    """The path of torch's table beside a trace."""
+    return out.with_name(f"{_stem(out)}.txt")
+
+
+def _stem(out: Path) -> str:
+    return out.name.removesuffix(".gz").removesuffix(".json")
+
+
+def numbered(out: Path) -> Iterator[Path]:
+    """The path itself, then `name-2.json.gz`, `name-3.json.gz` and so on."""
+    yield out
+    for number in count(2):
+        yield with_suffix_word(out, f"-{number}")
+
+
+def with_suffix_word(out: Path, word: str) -> Path:
+    """A path with a word before `.json.gz` or what it ends in."""
+    return out.with_name(f"{_stem(out)}{word}{out.name.removeprefix(_stem(out))}")
+
+
+def free_path(out: Path, table: bool) -> Path:
+    """The first numbered path where no trace exists nor, with `table`, a table beside it."""
+    names = numbered(out)
+    return next(path for path in names if not (os.path.lexists(path) or (table and os.path.lexists(table_path(path)))))
+
+
+def move_to_destination(part: Path, out: Path, replace: bool) -> Path:
+    """Move a complete file to its destination; without `replace` to the next free number. Returns the final path."""
+    if replace:
+        os.replace(part, out)
+        return out
+    for path in numbered(out):
+        try:
+            # Unlike a rename this fails where the file exists, also if another recording has just created it.
+            os.link(part, path)
+        except FileExistsError:
+            continue
+        except OSError:
+            # A file system without hard links.
+            if os.path.lexists(path):
+                continue
+            os.replace(part, path)
+            return path
+        part.unlink()
+        return path
+    raise AssertionError("there is always another number")
+
+
+def remove_parts(out: Path, token: str) -> None:
+    """Remove the partial files of a recording, also those of the profiler, which first writes to a name it derives."""
+    for path in glob(f"{escape(str(out))}.{token}.*part*"):
+        # In a folder that has become read-only the files stay, which must not hide the first error.
+        with suppress(OSError):
+            Path(path).unlink()
+
+
+def unwritable(out: Path) -> str:
+    """Why a trace cannot be written to a path, in words; empty where it can.
+
+    Raises: OSError where the path cannot be looked up.
+    """
+    if out.is_dir():
+        return "it is a folder"
+    if out.exists() and not out.is_file():
+        # A device or a named pipe would be replaced by a file, for all programs.
+        return "it is not a regular file"
+    if len(os.fsencode(out.name)) > MAX_NAME_BYTES:
+        return f"its name is longer than {MAX_NAME_BYTES} bytes"
+    return ""
+
+
+def unwritable_folder(out: Path) -> str:
+    """Why no file can be created in the folder, or in the one in which it would be created; empty where one can.
+
+    Raises: OSError where a name cannot be looked up.
+    """
+    folder = next(each for each in out.absolute().parents if each.exists())
+    if not folder.is_dir():
+        return f"{folder} is not a folder"
+    return "" if os.access(folder, os.W_OK) else f"{folder} is not writable"
+
+
+def require_writable(out: Path) -> None:
+    """Check the destination again just before the trace is moved there.
+
+    Raises: NotWritten where it can no longer be written.
+    """
+    if reason := unwritable(out):
+        raise NotWritten(f"{out} cannot be written: {reason}.")
+
+
+def create_empty(raw: Path) -> None:
+    """Create the profiler's file, empty: the system reports why that fails, and the profiler would not.
+
+    Raises: OSError.
+    """
+    raw.parent.mkdir(parents=True, exist_ok=True)
+    raw.open("xb").close()
+
+
+def read_contents(path: Path) -> Contents:
+    """Count the contents of a trace.
+
+    Raises: NotWritten where there is no file, Incomplete where it is cut off.
+    """
+    if not path.exists() or path.stat().st_size == 0:
+        raise NotWritten(f"The trace could not be written in {path.parent}: {_folder_state(path.parent)}.")
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if not (data[:64].lstrip().startswith(b"{") and data[-64:].rstrip().endswith(b"}")):
+            raise Incomplete(f"The trace is cut off after {len(data):,} bytes: {_folder_state(path.parent)}.")
+        steps = {match.group(1) for match in _STEP.finditer(data)}
+        durations = tuple(float(match.group(1)) for match in _STEP_DURATION.finditer(data))
+        return Contents(len(steps), _count(_GPU_ACTIVITY, data), _count(_REGION, data), durations)
+
+
+def pack(raw: Path, part: Path, out: Path, placeholder: bytes = b"", metadata: bytes = b"") -> None:
+    """Copy the profiler's file to the partial file that will be kept, compressed where `out` ends in `.gz`.
+
+    The placeholder, which the profiler wrote near the start of the file, gives way to metadata that was not known then.
+
+    Raises: Incomplete where the placeholder is not there.
+    """
+    with raw.open("rb") as source, part.open("xb") as target:
+        with _packer(target, out) as packed:
+            head = max(raw.stat().st_size - TAIL_BYTES, 0)
+            is_replaced = not placeholder
+            for start in range(0, head, COPY_BLOCK_BYTES):
+                block = source.read(min(COPY_BLOCK_BYTES, head - start))
+                if not is_replaced and placeholder in block:
+                    block, is_replaced = block.replace(placeholder, metadata, 1), True
+                packed.write(block)
+            # The profiler writes its export path near the end of the file.
+            tail = source.read().replace(os.fsencode(raw), os.fsencode(out.name))
+            if not is_replaced and placeholder not in tail:
+                raise Incomplete("The trace lacks the metadata of its recording.")
+            packed.write(tail if is_replaced else tail.replace(placeholder, metadata, 1))
+        target.flush()
+        # Some file systems report only now that they are full; and the data must be on disk before the rename.
+        os.fsync(target.fileno())
+    raw.unlink()
+
+
+def replace_text(path: Path, old: bytes, new: bytes) -> None:
+    """Replace the first occurrence of a text in a trace, through a partial file; nothing where it is not there.
+
+    Raises: OSError.
+    """
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    if old not in data:
+        return
+    token = new_token()
+    part = part_paths(path, token)[1]
+    try:
+        with part.open("xb") as target:
+            with _packer(target, path) as packed:
+                packed.write(data.replace(old, new, 1))
+            target.flush()
+            os.fsync(target.fileno())
+        os.replace(part, path)
+    finally:
+        remove_parts(path, token)
+
+
+def _packer(target: BinaryIO, out: Path) -> AbstractContextManager[Any]:
+    """The file itself, or a compressor that writes to it."""
+    if out.suffix != ".gz":
+        return nullcontext(target)
+    # No name and no time in the header: the same trace gives the same bytes.
+    return gzip.GzipFile("", "wb", GZIP_LEVEL, target, mtime=0)
+
+
+def _count(pattern: re.Pattern[bytes], data: mmap.mmap) -> int:
+    return sum(1 for _ in pattern.finditer(data))
+
+
+def _folder_state(folder: Path) -> str:
+    """The free space of a folder, in words for a message."""
+    if not folder.is_dir():
+        return "the folder does not exist"
+    return f"{shutil.disk_usage(folder).free / 1e6:,.0f} MB are free"
