@@ -10,11 +10,13 @@
 The schedule, the trace and its metadata are the same as those of `tracetui run`; but there is no child process, so a
 crash ends the user's program. torch is imported when the recording starts.
 
-A recording that fails must not end a training: it becomes a warning, and the loop goes on without it.
+A recording that fails must not end a training: it becomes a warning, and the loop goes on without it. That holds from
+the first line on: without torch, or without a current folder, the loop runs unrecorded.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -66,8 +68,7 @@ def record(
     options = Options(
         wait=wait, warmup=warmup, active=active, shapes="on" if shapes else "off", stack=stack, memory=memory
     )
-    # The program may change the current folder meanwhile.
-    recorder = Recorder(own_path(Path(out).absolute()), label, options, params or {}, replace)
+    recorder = Recorder(Path(out), label, options, params or {}, replace)
     try:
         recorder.start()
         yield recorder
@@ -90,9 +91,7 @@ class Recorder:
         """Whether the trace has been written."""
         self._label = label
         self._options = options
-        self._target = devices.current()
-        self._text = profiling.metadata_text(loop_metadata(label, options, params, self._target))
-        self._profiler = profiling.new_profiler(self._target, options, options.shapes == "on")
+        self._params = params
         self._annotation: AbstractContextManager[Any] | None = None
         self._is_running = False
         self._done = 0
@@ -117,6 +116,12 @@ class Recorder:
     def start(self) -> None:
         """Start the first iteration."""
         with self._harmless():
+            # The program may change the current folder meanwhile.
+            self.path = self._out = own_path(self._out.absolute())
+            self._target = devices.current()
+            metadata = loop_metadata(self._label, self._options, self._params, self._target)
+            self._text = profiling.metadata_text(metadata)
+            self._profiler = profiling.new_profiler(self._target, self._options, self._options.shapes == "on")
             profiling.load_profiler()
             self._is_running = True
             self._profiler.start()
@@ -252,9 +257,12 @@ def sentence(error: Exception) -> str:
 
 def warn(text: str) -> None:
     """Warn the user of the loop, also where warnings are errors, which would end the training."""
+    # The first frame that is neither of this file nor of `contextlib`, so that the loop is named.
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_code.co_filename in (__file__, contextlib.__file__):
+        frame, level = frame.f_back, level + 1
     try:
-        # Above: the recorder's method, the context manager, `contextlib`; so that the loop is named.
-        warnings.warn(text, stacklevel=5)
+        warnings.warn(text, stacklevel=level)
     except UserWarning:
         print(f"tracetui: {text}", file=sys.stderr)
 
