@@ -1,4 +1,4 @@
-# Every target runs with the `python` of the active environment: pip install -e '.[dev]' first.
+# Every target runs with the `python` of the active environment: pip install -c tests/constraints.txt -e '.[dev]' first.
 PYTHON ?= $(shell command -v python || echo python3)
 TEST ?= $(PYTHON) -m pytest
 
@@ -77,6 +77,7 @@ audit:
 
 # In a fresh environment, after its tests have passed.
 pins:
+	$(PYTHON) -m pip check
 	$(PYTHON) -m tests.support.pins > tests/constraints.new
 	mv tests/constraints.new tests/constraints.txt
 

@@ -69,7 +69,7 @@ def _of(name: str, extras: tuple[str, ...]) -> Iterator[Requirement]:
 
 
 def main() -> None:
-    """Print the file."""
+    """Print the file; `make pins` has asked pip before whether the packages fit each other."""
     print(HEADER, end="")
     for name in sorted(required()):
         if version := installed(name):
