@@ -6,6 +6,7 @@ The command line and the screen show the same lines.
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ NEEDS_RANKS = "needs the traces of all ranks"
 ABSENT = "–"
 MAX_QUESTIONS = 2
 """Maximum number of questions before a trace is opened."""
+MAX_LESSON_CELLS = 100
+"""Maximum width of a lesson with what its trace shows."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,18 @@ def answer_rows(verification: Verification, guesses: Mapping[int, str]) -> list[
         guess = guesses.get(line, ABSENT)
         cells.append((str(line + 1), str(row["expectation"]), guess, str(row["wanted"]), found_text(row), explanation))
     return cells
+
+
+def lesson_lines(workload: Workload, verification: Verification) -> list[str]:
+    """The lesson, then each expectation with what was wanted and found, and why; and the sources."""
+    lines = textwrap.wrap(" ".join(workload.lesson.split()), MAX_LESSON_CELLS)
+    for row in verification.table.rows():
+        lines += ["", str(row["expectation"]), f"  expected  {row['wanted']}", f"  found     {found_text(row)}"]
+        remark = str(row["why"] or "") if row["holds"] else "This is not as expected."
+        lines += textwrap.wrap(remark, MAX_LESSON_CELLS, initial_indent="  ", subsequent_indent="  ")
+    for text, reason in dict.fromkeys(verification.skipped):
+        lines += ["", text, f"  {reason}"]
+    return [*lines, *(["", "sources"] if workload.see else []), *(f"  {source}" for source in workload.see)]
 
 
 def found_text(row: Mapping[str, Cell]) -> str:

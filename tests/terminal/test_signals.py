@@ -184,7 +184,7 @@ def test_ctrl_c_while_loading(run, tmp_path):
 
 @needs_torch
 def test_ctrl_c_at_a_question(run, tmp_path):
-    raw = run("run", "linear", "-o", str(tmp_path / "a.json.gz"))
+    raw = run("run", "linear", "--guess", "-o", str(tmp_path / "a.json.gz"))
     raw.wait_for("Guess first", "? ")
     raw.send("\x03")
     assert raw.exit_code(SOON) == 130

@@ -22,8 +22,6 @@ from tracetui.ui.compare.compare_screen import CompareScreen
 from tracetui.ui.compare.several_screen import SeveralScreen
 from tracetui.ui.ranks.rank_screen import RankScreen
 from tracetui.ui.recording import recording_screen
-from tracetui.ui.recording.guess_screen import GuessScreen
-from tracetui.ui.recording.lesson_screen import LessonScreen
 from tracetui.ui.recording.recording_form import ChoiceField, RecordingForm
 from tracetui.ui.recording.recording_options import command_line, options_of
 from tracetui.ui.recording.recording_screen import RecordingScreen
@@ -31,6 +29,7 @@ from tracetui.ui.recording.workload_picker import WorkloadPicker
 from tracetui.ui.trace.trace_screen import TraceScreen
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.table_view import TableView
+from tracetui.ui.widgets.text_page import TextPage
 
 pytestmark = pytest.mark.full
 
@@ -66,7 +65,7 @@ def has_every_parameter_with_its_default(app, size):
     shown = [field for field in app.screen.query(".field") if field.region]
     assert [field.value for field in app.screen.query(Input)][:4] == ["1024", "32", "64", "3"]
     assert [field.value for field in app.screen.query(ChoiceField)][:5] == ["no", "auto", "bf16", "no", "no"]
-    assert len(shown) == 11 or size[1] < 24, "three parameters, six options, the lesson, and the rest"
+    assert len(shown) == 10 or size[1] < 24, "three parameters, six options, and the rest"
     assert said(app, "#command") == "tracetui run linear"
     for hint in ("enter record", "esc back"):
         assert hint in said(app, "#hints")
@@ -198,15 +197,16 @@ async def test_a_recording_fails_is_cancelled_and_is_opened(recordings, folder):
         await settle_recording(app, pilot)
         path = trace_file(folder / "x.json", "fwd", LINEAR, ABOUT)
         recordings[1].put_nowait(Outcome(path, None))
-        await a_guess_is_answered_with_the_lesson(app, pilot)
         await opened(app, pilot)
         assert isinstance(app.screen, TraceScreen)
         assert "x.json" in said(app, "#header")
         assert len(app.screen_stack) == 2, "nothing of the way here is left"
         await pilot.press("I")
         await pilot.pause()
-        assert "One kernel per forward" in lesson(app)
-        assert "found     linear t addmm" in lesson(app)
+        assert isinstance(app.screen, TextPage)
+        lesson = str(app.screen.query_one("#text", Static).render())
+        assert "One kernel per forward" in lesson
+        assert "found     linear t addmm" in lesson
         await pilot.press("escape")
         await pilot.pause()
         assert isinstance(app.screen, TraceScreen)
@@ -223,35 +223,6 @@ ABOUT = {
 """What a recording says of itself."""
 
 
-def lesson(app):
-    """The text of the screen with the lesson."""
-    assert isinstance(app.screen, LessonScreen)
-    return str(app.screen.query_one("#text", Static).render())
-
-
-async def a_guess_is_answered_with_the_lesson(app, pilot):
-    await until(pilot, lambda: isinstance(app.screen, GuessScreen) and app.focused is not None, "nobody asks")
-    asked = [bar.text for bar in app.screen.query("#questions Bar").results(Bar)]
-    assert asked == ["Which operator adds the bias?", "Does aten::t move any data?"]
-    await pilot.press(*"add", "enter", "enter")
-    await until(pilot, lambda: isinstance(app.screen, LessonScreen), "no answer is shown")
-    assert "guess     add" in lesson(app)
-    assert "found     0" in lesson(app)
-    await pilot.press("escape")
-
-
-async def test_the_lesson_stands_beside_the_form(folder):
-    app = TraceApp([str(folder)])
-    async with app.run_test(size=(100, 40)) as pilot:
-        await form(app, pilot)
-        shown = app.screen.query_one("#lesson", Static)
-        assert not shown.region
-        await pilot.press(*["up"] * 2, "space")
-        await pilot.pause()
-        assert shown.region and "One kernel per forward" in str(shown.render())
-        assert said(app, "#command") == "tracetui run linear", "no option of the command"
-
-
 async def test_the_folder_of_several_ranks_opens_as_a_set(recordings, folder):
     app = TraceApp([str(folder)])
     made = folder / "run"
@@ -262,7 +233,6 @@ async def test_the_folder_of_several_ranks_opens_as_a_set(recordings, folder):
         made.mkdir()
         paths = [trace_file(made / f"rank{rank}.json", "fwd", LINEAR, ABOUT, rank) for rank in (0, 1)]
         recordings[1].put_nowait(Outcome(made, None, ranks=[Outcome(path, None) for path in paths]))
-        await a_guess_is_answered_with_the_lesson(app, pilot)
         await until(pilot, lambda: isinstance(app.screen, RankScreen), "the set is not shown")
         await until(pilot, lambda: "2 ranks of 2" in said(app, "#header"), "its ranks are not read")
 
@@ -295,7 +265,7 @@ async def test_variants_are_timed_in_turns_after_the_last_one(recordings, folder
 TIMED = Outcome(None, None, 0, {"unprofiled": {"median_us": 6.0, "session": "one"}})
 
 
-async def test_variants_are_guessed_at_one_question_each_and_all_are_compared(recordings, folder):
+async def test_three_variants_are_compared(recordings, folder):
     app = TraceApp([str(folder)])
     async with app.run_test(size=(100, 40)) as pilot:
         await form(app, pilot)
@@ -305,10 +275,6 @@ async def test_variants_are_guessed_at_one_question_each_and_all_are_compared(re
             await settle_recording(app, pilot)
             about = {**ABOUT, "variant": variant}
             recordings[1].put_nowait(Outcome(trace_file(folder / f"{variant}.json", "fwd", LINEAR, about), None))
-        await until(pilot, lambda: isinstance(app.screen, GuessScreen) and app.focused is not None, "nobody asks")
-        asked = [bar.text for bar in app.screen.query("#questions Bar").results(Bar)]
-        assert asked == [f"{name}: Which operator adds the bias?" for name in ("eager", "batch=2", "batch=3")]
-        await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, SeveralScreen), "they are not compared")
         assert isinstance(app.screen, SeveralScreen) and len(app.screen.names) == 3
 
@@ -387,8 +353,6 @@ async def test_a_real_recording_from_the_list_to_the_trace(folder, monkeypatch):
     async with app.run_test(size=(100, 30)) as pilot:
         await form(app, pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, GuessScreen) and app.focused is not None, "nobody asks")
-        await pilot.press("escape")
         await opened(app, pilot)
         assert "1024_32_64_bf16_warm_eager.json.gz" in said(app, "#header")
     assert [path.name for path in Path("traces").rglob("*.json*")] == ["1024_32_64_bf16_warm_eager.json.gz"]

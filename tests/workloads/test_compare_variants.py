@@ -362,7 +362,7 @@ def test_what_promises_nothing_is_not_recorded_to_be_verified(machine, capsys):
     assert machine[0] == []
 
 
-def test_at_a_terminal_each_variant_is_guessed_at_and_all_are_opened(machine, monkeypatch, tmp_path, capsys):
+def test_each_variant_is_guessed_at_and_all_are_opened(machine, monkeypatch, tmp_path, capsys):
     opened: list = []
     asked: list = []
 
@@ -379,12 +379,17 @@ def test_at_a_terminal_each_variant_is_guessed_at_and_all_are_opened(machine, mo
 
     monkeypatch.setattr("builtins.input", answer)
     monkeypatch.setattr(variants, "open_all", open_all)
-    for words in ([], ["--no-guess"], ["--no-open"], ["--json"], ["--verify"]):
+    for words in ([], ["--no-open"], ["--json"], ["--verify"]):
         main(["run", "linear", "--compare", "eager,compile", *words])
-    assert opened == [[str(tmp_path / "eager.json"), str(tmp_path / "compile.json")]] * 2
-    assert asked == ["eager: Which operator adds the bias?", "compile: Which operator adds the bias?"]
-    output = capsys.readouterr().out
-    assert output.count("the epilogue") == 2
+    assert opened == [[str(tmp_path / "eager.json"), str(tmp_path / "compile.json")]] and asked == []
+    capsys.readouterr()
+    for words in ([], ["--no-open"]):
+        main(["run", "linear", "--compare", "eager,compile", "--guess", *words])
+        assert asked == ["eager: Which operator adds the bias?", "compile: Which operator adds the bias?"]
+        asked.clear()
+        output = capsys.readouterr().out
+        assert output.count("the epilogue") == 2
+    assert len(opened) == 2
     assert output.count("One kernel per forward") == 1, "the lesson stands once, below the last answer"
 
 

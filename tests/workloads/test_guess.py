@@ -1,4 +1,7 @@
-"""Guess first, then look: what is asked, what is told, and when nobody is asked."""
+"""Guess first, then look: what is asked, what is told, and when nobody is asked.
+
+The quiz comes with `--guess` alone.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import sys
 import pytest
 
 from tests.support.workloads.traced import LINEAR, pretend
+from tracetui import verification
 from tracetui.cli import run as run_command
 from tracetui.cli.main import main
 
@@ -47,7 +51,7 @@ def answers(monkeypatch, *given):
 def test_guess_expected_and_found(monkeypatch, tmp_path, capsys, opened):
     pretend(monkeypatch, tmp_path, LINEAR)
     asked = answers(monkeypatch, "", "no", "")
-    assert main(["run", "linear"]) == 0
+    assert main(["run", "linear", "--guess"]) == 0
     assert asked[:2] == ["Which operator adds the bias?", "Does aten::t move any data?"]
     assert len(asked) == 3
     told = capsys.readouterr().out.splitlines()
@@ -60,7 +64,7 @@ def test_guess_expected_and_found(monkeypatch, tmp_path, capsys, opened):
 def test_what_fuses(monkeypatch, tmp_path, capsys, opened):
     pretend(monkeypatch, tmp_path, [FUSED])
     asked = answers(monkeypatch, "norm and\x1b[31m tanh", "", "1")
-    assert main(["run", "combined", "--compile"]) == 0
+    assert main(["run", "combined", "--compile", "--guess"]) == 0
     assert asked[:2] == ["Compiled, what fuses?", "Which operators are gone?"]
     told = capsys.readouterr().out
     assert "norm and\N{REPLACEMENT CHARACTER}[31m tanh" in told
@@ -71,7 +75,7 @@ def test_what_fuses(monkeypatch, tmp_path, capsys, opened):
 def test_what_is_not_as_expected_is_said(monkeypatch, tmp_path, capsys, opened):
     pretend(monkeypatch, tmp_path, [*LINEAR, "aten::add"])
     answers(monkeypatch, "10", "", "")
-    main(["run", "linear"])
+    main(["run", "linear", "--guess"])
     assert capsys.readouterr().out.count("not as expected") == 2
 
 
@@ -79,38 +83,60 @@ def test_what_is_not_as_expected_is_said(monkeypatch, tmp_path, capsys, opened):
 def test_who_guesses_nothing_is_told_nothing(monkeypatch, tmp_path, capsys, opened, given):
     pretend(monkeypatch, tmp_path, LINEAR)
     answers(monkeypatch, *given)
-    assert main(["run", "linear"]) == 0
+    assert main(["run", "linear", "--guess"]) == 0
     assert "expected" not in capsys.readouterr().out
     assert opened == [None]
 
 
-@pytest.mark.parametrize("words", [["--no-guess"], ["--json"], ["--verify"]])
-def test_nobody_is_asked(monkeypatch, tmp_path, opened, words):
+@pytest.mark.parametrize("words", [["linear"], ["mlp", "--compile"], ["linear", "--json"], ["linear", "--verify"]])
+def test_nobody_is_asked_without_the_option(monkeypatch, tmp_path, opened, words):
     pretend(monkeypatch, tmp_path, LINEAR)
     asked = answers(monkeypatch, "1")
-    assert main(["run", "linear", *words]) == 0
+    assert main(["run", *words]) == 0
     assert asked == []
-    assert opened == ([None] if words == ["--no-guess"] else [])
+    assert opened == ([] if {"--json", "--verify"} & set(words) else [None])
 
 
-def test_without_a_terminal_nobody_is_asked(monkeypatch, tmp_path):
+@pytest.mark.parametrize("option", ["--json", "--verify", "--bench", "--compare=eager,compile --json"])
+def test_what_opens_no_trace_is_refused_beside_a_guess(monkeypatch, tmp_path, capsys, opened, option):
     pretend(monkeypatch, tmp_path, LINEAR)
     asked = answers(monkeypatch, "1")
-    assert main(["run", "linear"]) == 0
-    assert asked == []
+    assert main(["run", "linear", "--guess", *option.split()]) == 2
+    assert "--guess" in capsys.readouterr().err
+    assert asked == opened == [] and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [[], ["--compare", "eager,compile"]])
+def test_without_a_terminal_a_guess_is_refused_before_anything_is_recorded(monkeypatch, tmp_path, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    asked = answers(monkeypatch, "1")
+    assert main(["run", "linear", "--guess", *words]) == 2
+    assert "terminal" in capsys.readouterr().err
+    assert asked == [] and list(tmp_path.iterdir()) == []
+
+
+def test_where_no_question_applies_that_is_said(monkeypatch, tmp_path, capsys, opened):
+    monkeypatch.setattr(verification.Verification, "questions", {})
+    pretend(monkeypatch, tmp_path, LINEAR)
+    asked = answers(monkeypatch, "1")
+    assert main(["run", "linear", "--guess"]) == 0
+    assert asked == [] and opened == [None]
+    assert "no question applies" in capsys.readouterr().err
 
 
 def test_a_trace_that_is_not_opened_is_guessed_at_all_the_same(monkeypatch, tmp_path, capsys, opened):
     pretend(monkeypatch, tmp_path, LINEAR)
     asked = answers(monkeypatch, "10", "")
-    assert main(["run", "linear", "--no-open"]) == 0
+    assert main(["run", "linear", "--no-open", "--guess"]) == 0
     assert asked == ["Which operator adds the bias?", "Does aten::t move any data?"]
     assert "expected" in capsys.readouterr().out
     assert opened == []
 
 
-def test_of_a_function_nothing_is_known(monkeypatch, tmp_path, opened):
+@pytest.mark.parametrize("words", [[], ["--compare", "eager,compile"]])
+def test_of_a_function_nothing_is_known(monkeypatch, tmp_path, capsys, opened, words):
     pretend(monkeypatch, tmp_path, LINEAR)
     asked = answers(monkeypatch, "1")
-    assert main(["run", "train.py:step"]) == 0
+    assert main(["run", "train.py:step", "--guess", *words]) == 2
+    assert "train.py:step has none" in capsys.readouterr().err
     assert asked == []

@@ -1,4 +1,4 @@
-"""The guess before a trace is opened: one or two questions, then for each expectation the guess and what was found."""
+"""`--guess`, before a trace is opened: one or two questions, then for each expectation the guess and what was found."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def guess_first(name: str, outcome: Outcome, is_opened: bool) -> str | None:
     Enter skips a question and ctrl+d all of them; without a guess no answers are shown.
     """
     workload = workload_of(name)
-    if workload is None or not any(each.asks and each.applies(outcome.metadata) for each in workload.expects):
-        return None
+    assert workload is not None, "a function of the user is refused before it is recorded"
     verification = verify(workload, outcome)
     try:
         guesses = ask(verification.questions)
@@ -66,8 +65,8 @@ def ask(questions: Mapping[int, str]) -> dict[int, str]:
 
     Raises: EOFError for ctrl+d.
     """
-    if questions:
-        print("Guess first, then look. Enter skips a question.", file=sys.stderr)
+    told = "Guess first, then look. Enter skips a question." if questions else "tracetui: no question applies to this."
+    print(told, file=sys.stderr)
     given = {line: input(clean(f"  {question} ")).strip() for line, question in questions.items()}
     return {line: guess for line, guess in given.items() if guess}
 

@@ -72,13 +72,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record, print the path, ask for a guess, open the trace; or look up what it should show. Returns the exit code.
+    """Record, print the path, open the trace; or look up what it should show. Returns the exit code.
 
     Raises: UsageError, CannotRun or RunFailed when there is no trace.
     """
     switch_differ(options)
     if options.workload is None:
         return list_command.run(argparse.Namespace(name=None, json=options.json))
+    require_guess(options)
     if options.bench:
         # Loads json and signal, which `--help` need not wait for.
         from tracetui.cli import bench
@@ -94,6 +95,8 @@ def run(options: argparse.Namespace) -> int:
 
     request = request_of(options)
     workload = require_expectations(request.workload) if options.verify else None
+    if options.guess:
+        require_expectations(request.workload, "--guess")
     outcome = record(request, options)
     verification = verify(workload, outcome) if workload and outcome.path else None
     if options.json:
@@ -114,10 +117,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _look(name: str, outcome: Outcome, options: argparse.Namespace) -> int:
-    """Ask for a guess, then open the trace."""
-    from tracetui.cli.guess import guess_first
+    """Open the trace, after a guess where one is asked for."""
+    view = None
+    if options.guess:
+        # Loads numpy, which a recording need not wait for.
+        from tracetui.cli.guess import guess_first
 
-    view = guess_first(name, outcome, options.open) if options.guess and sys.stdin.isatty() else None
+        view = guess_first(name, outcome, options.open)
     if not options.open:
         return 0
     # Textual takes a third of a second to import.
@@ -125,6 +131,20 @@ def _look(name: str, outcome: Outcome, options: argparse.Namespace) -> int:
 
     # A line that was chosen was found in the trace of the first rank.
     return run_app([str(outcome.traces[0] if view else outcome.path)], at=view)
+
+
+def require_guess(options: argparse.Namespace) -> None:
+    """Find out before anything is recorded whether `--guess` can ask somebody.
+
+    Raises: UsageError where it cannot.
+    """
+    if not options.guess:
+        return
+    other = next((name for name in ("verify", "json", "bench") if getattr(options, name)), None)
+    if other is not None:
+        raise UsageError(f"--guess asks before a trace is opened, and --{other} opens none: leave one of them out.")
+    if not (sys.stdin.isatty() and has_terminal()):
+        raise UsageError("--guess asks its questions on a terminal, and there is none.")
 
 
 def request_of(options: argparse.Namespace) -> Request:
@@ -334,7 +354,7 @@ def _add_what_becomes_of_it(group: argparse._ArgumentGroup) -> None:
         "--bench", action="store_true", help="write no trace: time a step without the profiler, variants in turns"
     )
     group.add_argument("--no-open", dest="open", action="store_false", help="do not open the trace afterwards")
-    group.add_argument("--no-guess", dest="guess", action="store_false", help="do not ask for a guess first")
+    group.add_argument("--guess", action="store_true", help="ask a question or two about the trace before it is opened")
     group.add_argument(
         "--verify",
         action="store_true",

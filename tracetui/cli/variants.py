@@ -94,9 +94,9 @@ def run(options: argparse.Namespace) -> int:
     Raises: UsageError; CannotRun or RunFailed when fewer than two were recorded.
     """
     requests = requests_of(options)
-    if options.verify:
-        for request in requests:
-            require_expectations(request.workload)
+    for request in requests:
+        if options.verify or options.guess:
+            require_expectations(request.workload, "--verify" if options.verify else "--guess")
     variants = timed_in_turns(list(record_all(requests, options)), options)
     recorded = [variant for variant in variants if variant.outcome.path]
     is_enough = len(recorded) > 1 and not ends(variants[-1].outcome)
@@ -110,16 +110,16 @@ def run(options: argparse.Namespace) -> int:
         return _give_up(variants)
     if options.verify and not options.json:
         _print_pairs(options.workload, contrasted)
+    if options.guess:
+        # Loads numpy, which a recording need not wait for.
+        from tracetui.cli.guess import guess_variants
+
+        guess_variants([each.request.workload for each in recorded], [each.outcome for each in recorded])
     lines = table_lines(recorded) if is_printed and len(recorded) > 2 else statement_lines(compared)
     if any(each.outcome.ranks for each in recorded):
         print("tracetui: Of each variant the trace of rank 0 is compared.", file=sys.stderr)
     for line in [f"tracetui: {operands_sentence(recorded)}", *lines]:
         print(clean(line), file=sys.stderr)
-    if is_opened and options.guess and sys.stdin.isatty():
-        # Loads numpy, which a recording need not wait for.
-        from tracetui.cli.guess import guess_variants
-
-        guess_variants([each.request.workload for each in recorded], [each.outcome for each in recorded])
     code = open_all([str(variant.path) for variant in recorded]) if is_opened else 0
     return code or exit_code(variants, contrasted)
 

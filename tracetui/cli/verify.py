@@ -40,14 +40,14 @@ def workload_of(name: str) -> Workload | None:
         raise UsageError(str(error)) from error
 
 
-def require_expectations(name: str) -> Workload:
-    """The workload of a request with `--verify`, before it is recorded.
+def require_expectations(name: str, option: str = "--verify") -> Workload:
+    """The workload of a request with `--verify` or `--guess`, before it is recorded.
 
     Raises: UsageError where it has no expectations.
     """
     workload = workload_of(name)
     if workload is None or not workload.expects:
-        raise UsageError(f"--verify checks the expectations of a workload, and {name} has none.")
+        raise UsageError(f"{option} is about the expectations of a workload, and {name} has none.")
     return workload
 
 

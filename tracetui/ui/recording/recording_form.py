@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -16,7 +15,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input
 from tracetui_workloads.api import Param, Value, Workload
 from tracetui_workloads.recording.launcher import BadRequest, Request
 
@@ -24,9 +23,7 @@ from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.overlay import Overlay
-from tracetui.ui.recording.guess_screen import GuessScreen
-from tracetui.ui.recording.lesson_screen import lesson_text
-from tracetui.ui.recording.recording_options import COMPARE, FOLDED, LESSON, MORE, command_line, common, requests
+from tracetui.ui.recording.recording_options import COMPARE, FOLDED, MORE, command_line, common, requests
 from tracetui.ui.recording.recording_screen import RecordingScreen
 from tracetui.ui.widgets.bar import Bar, BarPart
 from tracetui.ui.widgets.hints_bar import HintsBar
@@ -106,8 +103,7 @@ class RecordingForm(Overlay["str | list[str] | tuple[str, ...]"]):
     RecordingForm {
         #fields { height: 1fr; overflow-y: auto; padding: 1 1; }
         #fields Horizontal { height: 1; }
-        #fields .folded, #lesson { display: none; }
-        #lesson { width: 100%; height: auto; margin: 1 0 0 0; }
+        #fields .folded { display: none; }
         .name { width: 16; }
         .about { width: 1fr; }
         Input { width: 20; }
@@ -135,7 +131,6 @@ class RecordingForm(Overlay["str | list[str] | tuple[str, ...]"]):
                     yield Bar(classes="name", id=f"name-{key}")
                     yield field_of(param, key)
                     yield Bar(classes="about", id=f"about-{key}")
-            yield Static(Text(clean("\n".join(lesson_text(self._workload)))), markup=False, id="lesson")
         yield Bar(id="command")
         yield Bar(id="trouble")
         yield self._hints
@@ -204,11 +199,6 @@ class RecordingForm(Overlay["str | list[str] | tuple[str, ...]"]):
         for row in self.query(".folded"):
             row.styles.display = "block" if is_open else "none"
 
-    @on(ChoiceField.Changed, f"#field-{LESSON.name}")
-    def _show_lesson(self) -> None:
-        is_open = self._text_of(LESSON.name) == "yes"
-        self.query_one("#lesson").styles.display = "block" if is_open else "none"
-
     def on_descendant_focus(self) -> None:
         """The keys are those of the field."""
         self._hints.show_hints()
@@ -216,11 +206,7 @@ class RecordingForm(Overlay["str | list[str] | tuple[str, ...]"]):
     def _recorded(self, paths: list[str] | None) -> None:
         if not paths:
             return
-        result = paths[0] if len(paths) == 1 else paths if len(paths) == 2 else tuple(paths)
-        self.app.push_screen(GuessScreen(paths), lambda _: self._close(result))
-
-    def _close(self, result: str | list[str] | tuple[str, ...]) -> None:
-        self.dismiss(result)
+        self.dismiss(paths[0] if len(paths) == 1 else paths if len(paths) == 2 else tuple(paths))
 
     def _show_trouble(self, words: str) -> None:
         self.query_one("#trouble", Bar).parts = (BarPart(clean(words), "warn"),)
@@ -230,8 +216,7 @@ class RecordingForm(Overlay["str | list[str] | tuple[str, ...]"]):
         """Every field in its order, by the end of its id."""
         folded = {key: param for key, param in self._options.items() if param in FOLDED}
         others = {key: param for key, param in self._options.items() if key not in folded}
-        lesson = {LESSON.name: LESSON} if self._workload.lesson else {}
-        return {**self._params, **others, **lesson, MORE.name: MORE, **folded}
+        return {**self._params, **others, MORE.name: MORE, **folded}
 
     def _changed(self, fields: Mapping[str, Param]) -> dict[str, Value]:
         texts = {key: self._text_of(key) for key in fields}

@@ -18,9 +18,6 @@ COMPARE = Param("compare", "", "record variants, as in eager,compile")
 MORE = Param("more", False, "compiler, schedule, seed, stacks, memory")
 """The field that unfolds the others."""
 
-LESSON = Param("lesson", False, "what there is to learn from the trace")
-"""The field that shows the lesson."""
-
 _FIELDS = {name: replace(option, choices=option.choices or option.suggestions) for name, option in OPTIONS.items()}
 FOLDED = tuple(option for option in _FIELDS.values() if option.is_folded)
 """Options that are rarely changed."""

@@ -94,13 +94,18 @@ class TraceScreen(SizedScreen):
     def action_lesson(self) -> None:
         """Show the lesson of the workload, or say that this is a recording of none."""
         # Workloads are needed only once somebody asks for the lesson.
-        from tracetui.ui.recording.lesson_screen import LessonScreen, lesson_text, verified_workload
+        from tracetui_workloads.registry import with_name
 
-        found = verified_workload(self.trace)
-        if found is None or not found[0].lesson:
+        from tracetui.ui.widgets.text_page import TextPage
+        from tracetui.verification import lesson_lines, recording_metadata, verify
+
+        metadata = recording_metadata(self.trace)
+        workload = with_name(str(metadata.get("workload", "")))
+        if workload is None or not workload.lesson:
             self.view.notice("This trace is no recording of a workload with a lesson: `tracetui run` makes one.")
             return
-        self.app.push_screen(LessonScreen(f"Lesson of {found[0].name}", lesson_text(*found)))
+        lines = lesson_lines(workload, verify(workload, metadata, self.trace))
+        self.app.push_screen(TextPage(f"Lesson of {workload.name}", lines))
 
     def action_leave_below(self) -> None:
         """Back to the screen below."""
