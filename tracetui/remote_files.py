@@ -38,7 +38,8 @@ PATIENCE = 0.2
 """Seconds of waiting for a block between two looks at whether that is still wanted."""
 MAX_CAUSE_LETTERS = 200
 """Maximum letters of what a library says of an error."""
-INSTALL = "pip install 'tracetui[remote]'"
+INSTALL = "pip install fsspec aiohttp"
+"""What installs the extra `remote`, wherever tracetui itself was installed from."""
 _IDENTITY_KEYS = (
     *("ETag", "etag", "generation", "md5Hash", "Content-MD5", "Digest", "blob_id", "version_id", "VersionId"),
     *("Last-Modified", "LastModified", "last_modified", "modified", "mtime", "updated", "created"),

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import yaml
 
 from tests.support.paths import ROOT, SAMPLES
 from tracetui.analysis.linking.links import links
@@ -147,6 +148,34 @@ def test_examples_print_what_is_shown(command, shown, capsys, monkeypatch):
         assert line in printed
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
+def test_commands_of_a_block_write_different_files(path):
+    """So that they can be typed one after the other."""
+    again = []
+    for block in blocks_of(TEXTS[path]):
+        written = [re.search(r"\s(?:-o|--out)[ =](\S+)", line) for line in block if "--force" not in line]
+        names = [match[1] for match in written if match]
+        again += [name for index, name in enumerate(names) if name in names[:index]]
+    assert again == []
+
+
+def workflows() -> list[str]:
+    """The blocks of YAML in the documents."""
+    blocks = (each for text in TEXTS.values() for each in re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S))
+    return list(blocks)
+
+
+def test_workflows_install_tracetui_and_not_the_checkout_in_its_place():
+    """The checkout of a workflow is the repository of whoever follows it."""
+    assert len(workflows()) == 2
+    for text in workflows():
+        [job] = (yaml.safe_load(text).get("jobs") or yaml.safe_load(text)).values()
+        commands = [step.get("run", "") for step in job["steps"]] if "steps" in job else job["script"]
+        installing = [shlex.split(each)[2:] for each in commands if each.startswith("pip install")]
+        assert [words[0] for words in installing] == ["tracetui[workloads] @ $INSTALL"]
+        assert (job.get("env") or job["variables"])["INSTALL"].startswith("git+https://")
+
+
 # Keys
 
 
@@ -207,6 +236,19 @@ def test_pictures_are_small_and_fetch_nothing(name):
     assert len(picture) < LARGEST_PICTURE
     assert not re.search(r"/tmp/|/home/|/root/|/work/", picture)
     assert re.findall(r"https?://(?!www\.w3\.org/)|url\((?!#)|@import|<script|file:", picture) == []
+
+
+def test_the_readme_shows_a_gpu_and_says_that_it_is_simulated():
+    [(caption, name)] = re.findall(r"^!\[([^\]]+)\]\(docs/(\w+\.svg)\)", TEXTS[ROOT / "README.md"], re.MULTILINE)
+    picture = (ROOT / "docs" / name).read_text().replace("&#160;", " ")
+    assert "GPU 0 stream 7" in picture and "GPU 0 idle" in picture
+    assert "imulated" in caption and "docs/example_trace.py" in TEXTS[ROOT / "README.md"]
+
+
+def test_the_readme_begins_with_a_checkout():
+    installing = TEXTS[ROOT / "README.md"].partition("## Install")[2]
+    first = next(blocks_of(installing))
+    assert first[0] == "git clone REPOSITORY tracetui && cd tracetui" and "REPOSITORY stands for" in installing
 
 
 def test_the_readme_is_short():

@@ -7,6 +7,8 @@ import tomllib
 
 import tracetui
 from tests.support.paths import ROOT
+from tracetui import remote_files
+from tracetui.rank_reading import dask_cluster
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
@@ -36,6 +38,24 @@ def test_every_development_dependency_is_named():
     text = (ROOT / "CONTRIBUTING.md").read_text()
     for requirement in PROJECT["optional-dependencies"]["dev"]:
         assert package(requirement) in text
+
+
+def test_what_a_message_says_to_install_is_what_the_extra_has():
+    extras = PROJECT["optional-dependencies"]
+    for name, told in (("remote", remote_files.INSTALL), ("cluster", dask_cluster.INSTALL)):
+        assert told.split() == ["pip", "install", *map(package, extras[name])]
+
+
+def test_nothing_tells_to_install_tracetui_from_an_index():
+    """None has it: pip is told a checkout or an address, and a checkout of the user's own is not ours."""
+    files = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "tracetui").rglob("*.py")]
+    commands = [
+        each
+        for file in files
+        for each in re.findall(r"pip install [^&`\n]*\btracetui\b(?!_)[^&`\n]*", file.read_text())
+    ]
+    assert commands
+    assert [each for each in commands if not re.search(r"['\"]tracetui(\[\w+\])? @ (git\+|\$INSTALL)", each)] == []
 
 
 def test_ci_runs_what_the_readme_says():

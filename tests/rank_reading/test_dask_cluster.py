@@ -174,7 +174,7 @@ def test_no_scheduler_and_no_distributed_are_sentences(
     assert main(["ranks", folder, "--dask", "tcp://127.0.0.1:9", "--jobs", "2"]) == 2
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert main(["ranks", folder, "--dask", "tcp://127.0.0.1:9"]) == 1
-    assert "pip install 'tracetui[cluster]'" in capsys.readouterr().err
+    assert "pip install distributed" in capsys.readouterr().err
 
 
 def test_ctrl_c_cancels_what_was_submitted(address: str, tmp_path: Path) -> None:

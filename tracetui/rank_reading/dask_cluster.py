@@ -33,7 +33,8 @@ MAX_NAMED_WORKERS = 3
 CONNECT_SECONDS = 10
 """Seconds after which a scheduler that does not answer is given up."""
 _ADDRESS = re.compile(r"(\w+://)?\S+:\d+(/\S*)?")
-INSTALL = "pip install 'tracetui[cluster]'"
+INSTALL = "pip install distributed"
+"""What installs the extra `cluster`, wherever tracetui itself was installed from."""
 
 
 class WorkerFacts(NamedTuple):
