@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tracetui.analysis.checking.verdict import Assertion, CheckOutcome, Status, 
 from tracetui.analysis.comparing.sentences.fairness import is_same, unfair
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.errors import UsageError
+from tracetui.model.guarding import Failures
 
 COMPARED = ("dur_us", "cpu_us", "gpu_busy_us", "kernels", "launches")
 """Measures compared with a baseline where no assertions are given."""
@@ -46,6 +48,8 @@ class CheckReport:
     """Whether a difference within noise counts as a failure."""
     name: str = ""
     """What was checked, where that is no side."""
+    failures: tuple[str, ...] = ()
+    """Sentences about what failed beside the assertions."""
 
     @property
     def title(self) -> str:
@@ -58,8 +62,10 @@ class CheckReport:
 
     @property
     def passes(self) -> bool:
-        """Whether no assertion fails and no value is missing; where `strict`, whether every answer is certain too."""
-        bad = (Status.FAILS, Status.MISSING, *((Status.UNDECIDED,) if self.strict else ()))
+        """Whether no assertion fails or ends in an error, and no value is missing; where `strict`, also whether every
+        answer is certain.
+        """
+        bad = (Status.FAILS, Status.MISSING, Status.ERROR, *((Status.UNDECIDED,) if self.strict else ()))
         return self.count(*bad) == 0
 
 
@@ -79,15 +85,21 @@ def report(
     outcomes = checked(assertions, evaluator)
     cut = [whole_file(each.trace) for each in (side, baseline) if each is not None]
     sides = zip((side, baseline), evaluator.used, strict=True)
-    remarks = [remark for each, used in sides if each for remark in _remarks(each, used)]
-    remarks += _unmatched(evaluator.selections, [each for each in (side, baseline) if each is not None])
+    failures = Failures()
+
+    def said(make: Callable[[], Iterable[str]]) -> list[str]:
+        return failures.made_or("A remark", lambda: list(make()), lambda sentence: [sentence])
+
+    remarks = [remark for each, used in sides if each for remark in said(partial(_remarks, each, used))]
+    remarks += said(partial(_unmatched, evaluator.selections, [each for each in (side, baseline) if each is not None]))
     return CheckReport(
         side,
         baseline,
         (*outcomes, *dict.fromkeys(outcome for outcome in cut if outcome)),
-        tuple(_unfair(baseline, side)) if baseline else (),
+        tuple(said(partial(_unfair, baseline, side))) if baseline else (),
         tuple(dict.fromkeys(remarks)),
         strict,
+        failures=failures.sentences,
     )
 
 

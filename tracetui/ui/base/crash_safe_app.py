@@ -28,7 +28,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import WorkerFailed
 
-from tracetui.drawing.text.crash_report import crash_message
+from tracetui.crash_report import crash_message
+from tracetui.errors import AnalysisFailed
+from tracetui.safe_text import clean
+from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.command_palette import SafePalette
 from tracetui.ui.base.differ_switch import why_off
 from tracetui.ui.base.key_order import Climbed, KeyOrder, is_ordered
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 
 INNER_FAILURES = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError)
 """What goes wrong where an inner part of Textual is not as it was."""
+FAILURE_SECONDS = 30
+"""Seconds for which the sentence about an analysis that failed stays: it holds a path to read."""
 SWITCH_SECONDS = 0.001
 """Seconds after which a thread at work lets the screen go on: a fifth of Python's own, which a key waits for often."""
 
@@ -71,7 +76,7 @@ def _is_gone(part: MessagePump | None) -> bool:
     return not part.is_attached or part.screen not in part.app.screen_stack
 
 
-class CrashSafeApp(App[int]):
+class CrashSafeApp(AnalysisSafe, App[int]):
     """Textual's own account of an error is a screenful of source with the values of variables: not for this app."""
 
     crash: str = ""
@@ -104,6 +109,10 @@ class CrashSafeApp(App[int]):
         if not self.crash:
             self.crash = crash_message(cause)
         super()._handle_exception(error)
+
+    def tell_failure(self, failure: AnalysisFailed) -> None:
+        """Say that an analysis failed, above whatever is on screen."""
+        self.notify(clean(str(failure)), severity="warning", markup=False, timeout=FAILURE_SECONDS)
 
     def _fatal_error(self) -> None:
         self._close_messages_no_wait()
