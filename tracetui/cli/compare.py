@@ -121,7 +121,7 @@ def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Sh
     tables = {name: table for name, table in tables.items() if name not in absent}
     column = (options.sort or "").partition(":")[0]
     sortable = [name for name, table in tables.items() if column in table] or list(tables)
-    limit, short = _limit(options, len(compared.sentences)), options.show == "all" and options.sort is None
+    limit, short = _limit(options, compared), options.show == "all" and options.sort is None
     filtered = _filtered(tables, options.where)
     arranged = {
         name: narrowed(table, None, options.sort if name in sortable else None) for name, table in filtered.items()
@@ -169,14 +169,14 @@ def _table(compared: Comparison, name: str, unfold: bool) -> Table:
         return Table(()).lacking([str(failure)])
 
 
-def _limit(options: argparse.Namespace, sentences: int) -> int | None:
+def _limit(options: argparse.Namespace, compared: Comparison) -> int | None:
     """How many rows of each table are printed; None for all."""
     if options.limit is not None or options.show != "all" or options.format == "json":
         given: int | None = options.limit
         return given
     if not sys.stdout.isatty():
         return DEFAULT_ROWS
-    return max((shutil.get_terminal_size().lines - 2 * sentences - OTHER_LINES) // 3, MIN_ROWS)
+    return max((shutil.get_terminal_size().lines - 2 * len(compared.sentences) - OTHER_LINES) // 3, MIN_ROWS)
 
 
 def _print_tables(compared: Comparison, tables: list[Shown], form: str) -> None:

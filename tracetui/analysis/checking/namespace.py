@@ -77,7 +77,12 @@ def names(of: Side) -> Table:
     def some(make: Callable[[], Iterator[ListedName]]) -> list[ListedName]:
         return failures.made_or("A part of this list", lambda: list(make()), lambda _: [])
 
-    makers = (partial(_values, of), partial(_summary, of), *(partial(_list, of, name) for name in LISTS))
+    makers = (
+        partial(_values, of),
+        partial(_finding_count, of),
+        partial(_summary, of),
+        *(partial(_list, of, name) for name in LISTS),
+    )
     failures.note(map(str, known_measures(of)[1]))
     every = [*(each for make in makers for each in some(make)), *_selected(), *_functions()]
     figures = [each.value if isinstance(each.value, int | float) else float("nan") for each in every]
@@ -97,6 +102,10 @@ def _values(of: Side) -> Iterator[ListedName]:
     known = Namespace(of)
     for name, measure in measured(of).items():
         yield ListedName(VALUE, name, measure.help, measure.unit, _plain(known.bare(name)))
+
+
+def _finding_count(of: Side) -> Iterator[ListedName]:
+    known = Namespace(of)
     yield ListedName(
         VALUE, "findings", "What the rules find; findings('major') of a severity.", "", _plain(known.findings())
     )

@@ -16,7 +16,7 @@ from textual.message_pump import MessagePump
 
 from tracetui import analysis
 from tracetui.errors import AnalysisFailed, TracetuiError
-from tracetui.model.guarding import failure_of
+from tracetui.model import guarding
 
 _ANALYSES = Path(analysis.__file__).parent
 
@@ -28,7 +28,9 @@ def analysis_failure(error: BaseException) -> AnalysisFailed | None:
     if isinstance(error, TracetuiError) or not isinstance(error, Exception):
         return None
     files = (Path(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
-    return failure_of("What was asked for", error) if any(_ANALYSES in file.parents for file in files) else None
+    return (
+        guarding.failure_of("What was asked for", error) if any(_ANALYSES in file.parents for file in files) else None
+    )
 
 
 class AnalysisSafe(MessagePump):
