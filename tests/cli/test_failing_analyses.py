@@ -12,13 +12,16 @@ import pytest
 
 from tests.support.comparing import tutorial
 from tests.support.comparing.recording import write
-from tests.support.failing import Breaks, break_idle_time, check_sentence, fail, reports
+from tests.support.failing import Breaks, Defect, break_idle_time, check_sentence, fail, reports
 from tests.support.paths import SHARED
 from tests.support.rank_files import write_ranks
 from tracetui.analysis import findings
 from tracetui.analysis.health import health_table
 from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
+from tracetui.errors import AnalysisFailed
+from tracetui.importers.load import load
+from tracetui.model.table import Table
 
 pytestmark = pytest.mark.usefixtures("breaks")
 
@@ -196,6 +199,15 @@ def test_an_assertion_about_findings_is_an_error_where_a_rule_failed(
     assert statuses == ["error", "error", "error", "holds"]
 
 
+def test_a_baseline_alone_asks_for_what_fails_too(pair: tuple[str, str], capsys: Said, breaks: Breaks) -> None:
+    breaks("tracetui.analysis.comparing.sides.measures._gpu_times")
+    assert main(["check", pair[0], "--baseline", pair[1], "--format", "json"]) == 1
+    output = capsys.readouterr()
+    check_sentence(output.err)
+    statuses = {each["expression"]: each["status"] for each in json.loads(output.out)["checks"]}
+    assert statuses["not_slower(gpu_busy_us)"] == "error" and statuses["not_slower(kernels)"] != "error"
+
+
 @pytest.mark.usefixtures("idle_fails")
 def test_names_that_can_be_asked_are_listed_without_those_that_fail(trace: str, capsys: Said) -> None:
     assert main(["check", "--names", trace, "--format", "json"]) == 1
@@ -231,14 +243,11 @@ def test_a_rank_whose_summary_fails_is_left_out(tmp_path: Path, capsys: Said, br
 
 
 def test_a_pane_that_failed_is_not_made_again(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tracetui.errors import AnalysisFailed
-    from tracetui.importers.load import load
-
     asked = []
 
-    def noted(*_: object) -> None:
+    def noted(*_: object) -> Table:
         asked.append(1)
-        fail()
+        raise Defect
 
     opened = load(trace)
     monkeypatch.setitem(PANES, "ops", replace(PANES["ops"], make=noted))

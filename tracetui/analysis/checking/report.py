@@ -18,6 +18,7 @@ from tracetui.analysis.checking.units import LITERALS
 from tracetui.analysis.checking.values import Number
 from tracetui.analysis.checking.verdict import Assertion, CheckOutcome, Status, checked, whole_file
 from tracetui.analysis.comparing.sentences.fairness import is_same, unfair
+from tracetui.analysis.comparing.sides.measures import Measure
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.errors import UsageError
 from tracetui.model.guarding import Failures
@@ -115,7 +116,12 @@ def beside(name: str) -> Assertion:
 def usual(side: Side, baseline: Side) -> list[Assertion]:
     """The default assertions against a baseline, for measures that at least one side has."""
     both = (measured(side), measured(baseline))
-    return [beside(name) for name in COMPARED if not all(np.isnan(each[name].values).all() for each in both)]
+
+    def is_absent(known: Mapping[str, Measure], name: str) -> bool:
+        # One that failed is asked for: the answer is an error.
+        return name in known and bool(np.isnan(known[name].values).all())
+
+    return [beside(name) for name in COMPARED if not all(is_absent(each, name) for each in both)]
 
 
 def tolerance_of(text: str) -> Number:

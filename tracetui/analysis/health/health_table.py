@@ -111,7 +111,7 @@ def marked(trace: Trace, pane: str, table: Table) -> Table:
     result: dict[str, tuple[str, ...]] = {}
     # Checks that speak of other panes are not made for this one: some take as long as the table.
     about = [check for check in checks_of(trace) if any(name.split(".")[0] == pane for name in check.touches)]
-    answered, failures = _answered(trace, about)
+    answered, failures = _answered(trace, [check for check in about if check.severity >= CheckSeverity.DOUBT])
     for check in _worst(trace, answered):
         doubt = doubt_of(trace, check)
         touched = tuple(name for name in table.column_names if f"{pane}.{name}" in check.touches)

@@ -141,7 +141,11 @@ def check_json(report: CheckReport) -> str:
     """The outcomes with their numbers, for a script."""
     document = {
         "passes": report.passes,
-        "counts": {status.value.replace(" ", "_"): report.count(status) for status in Status},
+        "counts": {
+            status.value.replace(" ", "_"): count
+            for status in Status
+            if (count := report.count(status)) or status != Status.ERROR
+        },
         "trace": _side(report.side) if report.side else {"folder": clean(report.title)},
         "baseline": _side(report.baseline) if report.baseline else None,
         "unfair": [clean(said) for said in report.unfair],
