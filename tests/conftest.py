@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.support import signals
 from tests.support.paths import SHARED
+from tracetui.errors import AnalysisFailed
 
 # Where Python is told to keep nothing of what it compiles, hundreds of processes would each compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -39,6 +41,34 @@ def shared_trace() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+@pytest.fixture
+def breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """A function that has an analysis fail, by its module and name; reports go into a folder of the test's own."""
+    from tests.support.failing import fail
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("tracetui.crash_report._written", {})
+    return lambda name: monkeypatch.setattr(name, fail)
+
+
+@pytest.fixture(autouse=True)
+def no_hidden_defect(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test passes because a defect of an analysis costs a pane alone; those about just that ask for `breaks`."""
+    from tracetui.model import guarding
+
+    defects: list[Exception] = []
+    told = guarding.failure_of
+
+    def noted(what: str, error: Exception) -> AnalysisFailed:
+        defects.append(error)
+        return told(what, error)
+
+    with mock.patch.object(guarding, "failure_of", noted):
+        yield
+    if defects and "breaks" not in request.fixturenames:
+        raise defects[0]
 
 
 FIRST = ("workloads", "terminal", "browser", "load", "ui", "analysis/comparing", "writing", "cli")

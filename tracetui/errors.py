@@ -8,6 +8,7 @@ TracetuiError
 ├── ClusterUnusable     no Dask cluster at an address, or its workers lack what reading needs (1)
 ├── CannotWrite         the disk is full, or nothing may be written in that folder (1)
 ├── Unanswerable        the trace is fine but does not hold what was asked (1)
+├── AnalysisFailed      a defect of one analysis; what does not rest on it is shown all the same (1)
 ├── UsageError          the command was not understood, or the output file exists, has no folder or is an input (2)
 ├── CannotRun           torch, a GPU or a compiler is missing (3)
 └── RunFailed           the recording failed (4)
@@ -55,6 +56,10 @@ class CannotWrite(TracetuiError):
 
 class Unanswerable(TracetuiError):
     """The trace does not hold what was asked; the message says how to record it."""
+
+
+class AnalysisFailed(TracetuiError):
+    """One analysis ended in an error that nobody expected; the message says which, and where the report lies."""
 
 
 class UsageError(TracetuiError):

@@ -227,6 +227,8 @@ def check_every_pane(trace: Trace) -> None:
                 table = pane.build(trace, by=by)
             except UsageError as error:
                 raise Broken(f"{pane.name} by {by}: {error}") from error
+            if table.failures:
+                raise Broken(f"{pane.name} by {by}: {table.failures}")
             for form in ("json", "csv", "md", "table"):
                 text = export.render(table, trace, pane.name, form)
                 if form == "table" and CONTROL.search(text):

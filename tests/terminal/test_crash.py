@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.paths import ROOT, SAMPLES
 from tests.support.terminal.raw import GIVEN_BACK, Raw
+from tracetui import crash_report as crash
 from tracetui.cli.main import main
-from tracetui.drawing.text import crash_report as crash
 
 EAGER = str(SAMPLES / "mlp_eager_cpu.json.gz")
 PROGRAM = """

@@ -65,6 +65,7 @@ async def test_steps_beside_are_there_before_they_are_asked_for(built, monkeypat
         assert built == [("kernels", 3)]
 
 
+@pytest.mark.usefixtures("breaks")
 async def test_a_defect_of_an_analysis_is_a_sentence_in_its_pane(monkeypatch):
     def fail(*_: object):
         raise ZeroDivisionError("of [bold]\x1b[0mnothing")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from tracetui.analysis import groupings
 from tracetui.errors import UsageError
+from tracetui.model.guarding import guarded, remembered
 from tracetui.model.table import Table
 from tracetui.model.time_range import Part
 from tracetui.model.trace import Trace
@@ -156,7 +157,7 @@ class Pane:
     def build(self, trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
         """The table of a trace, of the step with a number, or of a range of time, cached with the trace.
 
-        Raises: UsageError for a step that does not exist or an unknown grouping.
+        Raises: UsageError for a step that does not exist or an unknown grouping, AnalysisFailed for a defect.
         """
         if by is not None and by not in self.groups:
             if not self.groups:
@@ -164,8 +165,11 @@ class Pane:
             raise UsageError(f"The pane {self.name} can be grouped by {' or '.join(self.groups)}, not by {by}.")
         from tracetui.analysis.linking.placement import chosen
 
-        chosen(trace, step)
-        return trace.remember(("pane", self.name, step, by), lambda: self._made(trace, step, by))
+        with guarded(f"The pane {self.name}"):
+            chosen(trace, step)
+        return remembered(
+            trace, ("pane", self.name, step, by), f"The pane {self.name}", lambda: self._made(trace, step, by)
+        )
 
     def _made(self, trace: Trace, step: Part | None, by: str | None) -> Table:
         from tracetui.analysis.health.health_table import marked

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from tracetui.cli.arguments import add_force, add_opening, completes_files, opening
 from tracetui.cli.rank_sets import add_cluster, read_rank_folder, require_no_cluster
 from tracetui.cli.sides import read_sides, split
+from tracetui.cli.streams import tell_failures
 from tracetui.errors import CannotWrite, TracetuiError, UsageError
 from tracetui.opening import SideName
 from tracetui.rank_folder import is_folder
@@ -58,7 +59,8 @@ examples:
   tracetui check run/ 'ranks.wait_caused_us.max < 2ms' 'ranks.missing == 0'   the ranks of a run
 
 exit codes:
-  0 all hold; 1 one does not, or the trace does not hold what it asks for, or a result cannot be written;
+  0 all hold; 1 one does not, or the trace does not hold what it asks for, or an analysis failed, or a result cannot
+  be written;
   2 an expression was not understood, or a file for results exists already (without --force) or has no folder"""
 
 
@@ -122,6 +124,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     from tracetui.analysis.checking.report import tolerance_of
+    from tracetui.analysis.checking.verdict import Status
     from tracetui.drawing.text.check_text import junit, render_check
 
     assertions, mistakes = _assertions(options)
@@ -133,7 +136,8 @@ def _check(options: argparse.Namespace) -> int:
         return _explain_others(options, assertions)
     made = _report(options, assertions)
     _write_results(render_check(made, options.format), junit(made) if options.junit else None, options)
-    return 0 if made.passes else DOES_NOT_HOLD
+    broken = [outcome.why for outcome in made.outcomes if outcome.status == Status.ERROR]
+    return tell_failures([*broken, *made.failures]) or (0 if made.passes else DOES_NOT_HOLD)
 
 
 def _report(options: argparse.Namespace, assertions: list[Assertion]) -> CheckReport:
@@ -196,7 +200,7 @@ def _names(options: argparse.Namespace) -> int:
         _write_results(names_text(table, width), None, options)
     else:
         _write_results(render(table, side.trace, "names", options.format), None, options)
-    return 0
+    return tell_failures(table.failures)
 
 
 def _assertions(options: argparse.Namespace) -> tuple[list[Assertion], list[Mistake]]:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from tracetui.cli.arguments import add_opening, add_sort, add_where, completes_files, opening, row_count
 from tracetui.cli.show import FORMATS, narrowed
 from tracetui.cli.sides import missing_side, named_sides, read_sides
-from tracetui.cli.streams import console
-from tracetui.errors import UsageError
+from tracetui.cli.streams import console, tell_failures
+from tracetui.errors import AnalysisFailed, UsageError
 from tracetui.opening import SideName
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tracetui.analysis.comparing.sides.side import Side
     from tracetui.drawing.text.comparison_text import Shown
     from tracetui.drawing.text.several_text import SeveralShown
+    from tracetui.model.guarding import Failures
     from tracetui.model.table import Table
 
 HELP = "compare two traces, or two steps or stretches of one"
@@ -64,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the comparison; the exit code is 1 for a file that is cut off, of which what could be read is compared.
+    """Print the comparison; the exit code is 1 for a file that is cut off, of which what could be read is compared, and
+    where a part of the comparison failed.
 
     Raises: UsageError for sides, scopes or columns that do not exist; TraceError for a file.
     """
@@ -74,10 +76,12 @@ def run(options: argparse.Namespace) -> int:
     _require_fitting(names, options)
     sides = read_sides(names, opening(options))
     if len(sides) > 2:
-        _print_several(several_shown(sides, names, options), options.format)
+        shown = several_shown(sides, names, options)
+        _print_several(shown, options.format)
+        failures = shown.told.failures
     else:
-        _print_two(sides[0], sides[1], options)
-    return 0 if all(not side.trace.quality.is_part for side in sides) else 1
+        failures = _print_two(sides[0], sides[1], options)
+    return tell_failures(failures.sentences) or int(any(side.trace.quality.is_part for side in sides))
 
 
 def _require_fitting(names: Sequence[SideName], options: argparse.Namespace) -> None:
@@ -94,12 +98,14 @@ def _require_fitting(names: Sequence[SideName], options: argparse.Namespace) -> 
         raise UsageError("--unfold is for the operators of two sides: name the one to compare with the first.")
 
 
-def _print_two(a: Side, b: Side, options: argparse.Namespace) -> None:
+def _print_two(a: Side, b: Side, options: argparse.Namespace) -> Failures:
+    """Print the comparison of two sides, and return what failed of it."""
     # These load numpy, which `--help` must not wait for.
     from tracetui.analysis.comparing.comparison import comparison
 
     compared = comparison(a, b)
     _print_tables(compared, _chosen_tables(compared, options), options.format)
+    return compared.failures
 
 
 def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Shown]:
@@ -111,14 +117,16 @@ def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Sh
 
     names = SHOWN[1:] if options.show == "all" else (options.show,)
     tables = {name: _table(compared, name, options.unfold) for name in names}
+    absent = {name: table for name, table in tables.items() if table.failures}
+    tables = {name: table for name, table in tables.items() if name not in absent}
     column = (options.sort or "").partition(":")[0]
-    sortable = [name for name in names if column in tables[name]] or list(names)
-    limit, short = _limit(options, len(compared.statement)), options.show == "all" and options.sort is None
+    sortable = [name for name, table in tables.items() if column in table] or list(tables)
+    limit, short = _limit(options, compared), options.show == "all" and options.sort is None
     filtered = _filtered(tables, options.where)
-    return [
-        Shown(name, narrowed(table, None, options.sort if name in sortable else None), limit, short)
-        for name, table in filtered.items()
-    ]
+    arranged = {
+        name: narrowed(table, None, options.sort if name in sortable else None) for name, table in filtered.items()
+    }
+    return [Shown(name, (absent | arranged)[name], limit, short) for name in names]
 
 
 def _filtered(tables: dict[str, Table], where: str | None) -> dict[str, Table]:
@@ -138,7 +146,7 @@ def _filtered(tables: dict[str, Table], where: str | None) -> dict[str, Table]:
         except Mistake as mistake:
             kept[name] = mistake
     mistakes = [each for each in kept.values() if isinstance(each, Mistake)]
-    if len(mistakes) == len(tables):
+    if mistakes and len(mistakes) == len(tables):
         raise mistakes[0]
     return {
         name: replace(tables[name].take(np.empty(0, np.int64)), note=str(each)) if isinstance(each, Mistake) else each
@@ -147,21 +155,28 @@ def _filtered(tables: dict[str, Table], where: str | None) -> dict[str, Table]:
 
 
 def _table(compared: Comparison, name: str, unfold: bool) -> Table:
-    if name == "totals":
-        return compared.totals
-    if name == "kernels":
-        return compared.kernels
-    return compared.all_ops if unfold else compared.ops
+    """A table of the comparison; one without columns that says why, where it could not be made."""
+    # Loads numpy, which `--help` must not wait for.
+    from tracetui.model.table import Table
+
+    try:
+        if name == "totals":
+            return compared.totals
+        if name == "kernels":
+            return compared.kernels
+        return compared.all_ops if unfold else compared.ops
+    except AnalysisFailed as failure:
+        return Table(()).lacking([str(failure)])
 
 
-def _limit(options: argparse.Namespace, sentences: int) -> int | None:
+def _limit(options: argparse.Namespace, compared: Comparison) -> int | None:
     """How many rows of each table are printed; None for all."""
     if options.limit is not None or options.show != "all" or options.format == "json":
         given: int | None = options.limit
         return given
     if not sys.stdout.isatty():
         return DEFAULT_ROWS
-    return max((shutil.get_terminal_size().lines - 2 * sentences - OTHER_LINES) // 3, MIN_ROWS)
+    return max((shutil.get_terminal_size().lines - 2 * len(compared.sentences) - OTHER_LINES) // 3, MIN_ROWS)
 
 
 def _print_tables(compared: Comparison, tables: list[Shown], form: str) -> None:
@@ -194,17 +209,24 @@ def several_shown(
 
     from tracetui.analysis.comparing.several import Several
     from tracetui.drawing.text.several_text import SeveralShown, key_rows
+    from tracetui.model.table import Table
 
     several = Several(tuple(sides))
+    try:
+        totals = several.totals
+    except AnalysisFailed as failure:
+        totals = Table(()).lacking([str(failure)])
     commands = [pair_command(names[0], other) for other in names[1:]]
     if options is None:
-        short = key_rows(several.totals)
-        return SeveralShown(several, short, commands, left_out=len(several.totals) - len(short))
+        short = key_rows(totals)
+        return SeveralShown(several, short, commands, left_out=len(totals) - len(short))
     every_row = options.show == "totals" or options.where or options.sort or options.format in ("json", "csv")
-    table = narrowed(several.totals if every_row else key_rows(several.totals), options.where, options.sort)
+    table = (
+        totals if totals.failures else narrowed(totals if every_row else key_rows(totals), options.where, options.sort)
+    )
     table = table if options.limit is None else table.take(np.arange(min(options.limit, len(table))))
     alone = options.show == "totals"
-    return SeveralShown(several, table, commands, alone, 0 if options.where else len(several.totals) - len(table))
+    return SeveralShown(several, table, commands, alone, 0 if options.where else len(totals) - len(table))
 
 
 def pair_command(first: SideName, other: SideName) -> str:

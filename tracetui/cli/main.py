@@ -124,7 +124,7 @@ def _run(words: list[str]) -> int:
         return 1
     except Exception as error:
         # Loads numpy, which only a defect makes necessary.
-        from tracetui.drawing.text.crash_report import crash_message
+        from tracetui.crash_report import crash_message
 
         print(crash_message(error), file=sys.stderr)
         return 1

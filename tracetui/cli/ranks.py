@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tracetui.cli.arguments import add_sort, add_where, completes_files, row_count
 from tracetui.cli.rank_sets import add_rank_set, read_rank_set
 from tracetui.cli.show import FORMATS, SCREENFUL, narrowed
-from tracetui.cli.streams import console
+from tracetui.cli.streams import console, tell_failures
 
 if TYPE_CHECKING:
     from tracetui.analysis.ranks.rank_set import RankSet
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     ranks = read_rank_set(options.paths, options)
     table = narrowed(TABLES[options.show](ranks), options.where, options.sort)
     _write(ranks, table, options)
-    return 0 if not any(each.loss for each in ranks.summaries) else 1
+    return tell_failures(ranks.failures.sentences) or int(any(each.loss for each in ranks.summaries))
 
 
 def _write(ranks: RankSet, table: Table, options: argparse.Namespace) -> None:

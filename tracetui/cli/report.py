@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tracetui.cli.arguments import add_opening, add_output, completes_files, opening
 from tracetui.cli.rank_sets import add_cluster, read_rank_folder, require_no_cluster
 from tracetui.cli.sides import named_pair, read_sides, split
+from tracetui.cli.streams import tell_failures
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
 from tracetui.opening import AS_RECORDED
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the report and say where; the exit code is 1 for a file that is cut off.
+    """Write the report and say where; the exit code is 1 for a file that is cut off, and where a section failed.
 
     Raises: UsageError for a step that does not exist and a file that exists; TraceError for the trace.
     """
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         require_no_cluster(options)
         report, is_whole = _of_two(options) if len(options.traces) > 1 else _of_one(options)
     _write(page(report), options)
-    return 0 if is_whole else 1
+    return tell_failures(report.failures) or int(not is_whole)
 
 
 def _of_one(options: argparse.Namespace) -> tuple[Report, bool]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tracetui.cli.arguments import add_opening, add_range, add_sort, add_trace, add_where, opening, row_count
-from tracetui.cli.streams import console
+from tracetui.cli.streams import console, tell_failures
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
 
@@ -76,9 +76,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the pane; the exit code is 1 for a file that is cut off, of which what could be read is printed.
+    """Print the pane; the exit code is 1 for a file that is cut off, of which what could be read is printed, and where
+    something is missing in the pane because an analysis failed.
 
-    Raises: UsageError for a step, range, column or grouping that does not exist; TraceError for the file.
+    Raises: UsageError for a step, range, column or grouping that does not exist; TraceError for the file;
+    AnalysisFailed for a pane that failed.
     """
     # These load numpy, which `--help` must not wait for.
     from tracetui.analysis.panes import pane_named
@@ -97,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
     extent = Extent(part, options.by, options.where or "")
     write(table, trace, options.pane, form, options.limit, extent)
     # A script must notice that the numbers are those of a part.
-    return 0 if not trace.quality.is_part else 1
+    return tell_failures(table.failures) or int(trace.quality.is_part)
 
 
 def wants_plain(options: argparse.Namespace) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from tracetui.errors import AnalysisFailed
 from tracetui.safe_text import clean_lines
 
 if TYPE_CHECKING:
@@ -79,6 +80,16 @@ def _replace_unknown_characters(stream: TextIO) -> None:
     if reconfigure is not None and encoding != "utf8":
         with suppress(OSError, ValueError):
             reconfigure(errors="replace")
+
+
+def tell_failures(sentences: Iterable[str]) -> int:
+    """Tell which analyses failed, below what does not rest on them; returns the exit code, 0 where none did."""
+    told = list(dict.fromkeys(sentences))
+    # What follows on standard error shall stand below it.
+    sys.stdout.flush()
+    for sentence in told:
+        print(f"tracetui: {sentence}", file=sys.stderr)
+    return AnalysisFailed.exit_code if told else 0
 
 
 def drop_output() -> None:

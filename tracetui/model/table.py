@@ -232,6 +232,8 @@ class Table:
     """What makes numbers here doubtful, in words, and the columns that carry it; () is all of them."""
     headline: str = ""
     """What the rows come to: a sentence to print above them."""
+    failures: tuple[str, ...] = ()
+    """Sentences about what is missing here because an analysis failed; the note has them too."""
 
     def __post_init__(self) -> None:
         lengths = {len(column) for column in self.columns}
@@ -242,6 +244,13 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.columns[0]) if self.columns else 0
+
+    def lacking(self, failures: Sequence[str]) -> Table:
+        """The same table, with sentences about what is missing in it."""
+        if not failures:
+            return self
+        note = " ".join([*failures, *([self.note] if self.note else [])])
+        return replace(self, note=note, failures=(*self.failures, *failures))
 
     @property
     def column_names(self) -> list[str]:

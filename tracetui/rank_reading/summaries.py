@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tracetui.analysis.ranks.rank_summary import RankSummary
-from tracetui.errors import NotFound, TraceError
+from tracetui.errors import AnalysisFailed, NotFound, TraceError
 from tracetui.rank_reading.summary_cache import (
     KeptSummary,
     content_digest,
@@ -39,13 +39,16 @@ Progress = Callable[[int, int], None]
 def summarise(source: str) -> bytes:
     """Read a trace and return what is kept of its rank, as `RankSummary.to_bytes` writes it.
 
-    Raises: TraceError for a file that cannot be used.
+    Raises: TraceError for a file that cannot be used, AnalysisFailed for a defect.
     """
     # Imports that a process can do without where the cache has everything, or others do the reading.
     from tracetui.analysis.ranks.summarise_trace import summarise_trace
     from tracetui.importers.load import load
+    from tracetui.model.guarding import guarded
 
-    return summarise_trace(load(source)).to_bytes()
+    trace = load(source)
+    with guarded("The summary of its rank"):
+        return summarise_trace(trace).to_bytes()
 
 
 class SummaryWork(NamedTuple):
@@ -187,6 +190,8 @@ class _Outcomes:
             self.known[path] = RankSummary.from_bytes(reading.data)
         except TraceError as error:
             self.known[path] = error
+        except AnalysisFailed as failure:
+            self.known[path] = TraceError(str(failure))
         except (BrokenExecutor, MemoryError):
             return False
         else:

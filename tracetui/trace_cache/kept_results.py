@@ -31,6 +31,7 @@ from tracetui.analysis.linking.steps import Steps
 from tracetui.analysis.memory.allocator import Allocator
 from tracetui.analysis.work.kernel_work import KernelWork
 from tracetui.analysis.work.roofline import Roofline
+from tracetui.errors import AnalysisFailed
 from tracetui.model.graph_recording import GraphRecording
 from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import Trace
@@ -112,7 +113,11 @@ def kept_results(trace: Trace) -> dict[Any, Any]:
     # Another thread may add to them meanwhile.
     known = list(trace.cache.items())
     wanted = _OF_THE_FILE | _AS_RECORDED
-    return {key: result for key, result in known if _word(key) in wanted and not _is_of_range(key)}
+    return {
+        key: result
+        for key, result in known
+        if _word(key) in wanted and not _is_of_range(key) and not isinstance(result, AnalysisFailed)
+    }
 
 
 def of_the_file(results: dict[Any, Any]) -> dict[Any, Any]:

@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from tracetui.errors import TracetuiError, UsageError
+from tracetui.model.guarding import guarded
 from tracetui.opening import OpenOptions, SideName
 from tracetui.ui.base.messages import Loaded
 from tracetui.ui.opening.loading_screen import LoadingScreen
@@ -173,15 +174,15 @@ class ComparisonOpener:
         sides: tuple[Side, ...] | TracetuiError
         several = None
         try:
-            sides = tuple(_side(read, name.scope) for read, name in zip(reads, wanted, strict=True))
+            with guarded("The comparison"):
+                sides = tuple(_side(read, name.scope) for read, name in zip(reads, wanted, strict=True))
+                if len(sides) > 2:
+                    compared = Several(sides)
+                    several = compared, compared.totals
+                    # The screen asks for both right away.
+                    _ = compared.openings, compared.others
         except TracetuiError as error:
             sides = error
-        else:
-            if len(sides) > 2:
-                compared = Several(sides)
-                several = compared, compared.totals
-                # The screen asks for both right away.
-                _ = compared.openings, compared.others
         self._app.post_message(SidesFound(wanted, reads, sides, several))
 
     def show(self, message: SidesFound) -> None:

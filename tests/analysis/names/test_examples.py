@@ -437,6 +437,22 @@ NATIVE = [
         "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int, long, long, long, long, bool)",
         {"operation": "gather", "a": None},
     ),
+    *(
+        (
+            f"void at::native::(anonymous namespace)::{kernel}<float>(long, float const*, float*)",
+            {"operation": "norm", "op": op, "family": Family.REDUCTION, "a": "f32"},
+        )
+        for kernel, op in (
+            ("ComputeFusedParamsCUDAKernel", "group_norm"),
+            ("ComputeInternalGradientsCUDAKernel", "group_norm backward"),
+            ("ComputeBackwardFusedParamsCUDAKernel", "group_norm backward"),
+            ("Compute1dBackwardFusedParamsCUDAKernel", "group_norm backward"),
+            ("GammaBeta1dBackwardCUDAKernel2", "group_norm wgrad"),
+            ("GammaBetaBackwardCUDAKernel1", "group_norm wgrad"),
+            ("GammaBetaBackwardSimpleCUDAKernel", "layer_norm wgrad"),
+            ("GammaBetaBackwardCUDAKernelTemplate", "layer_norm wgrad"),
+        )
+    ),
     ("void at::native::some_new_kernel<c10::Half>(int)", {"operation": "pytorch", "op": "some_new", "a": "f16"}),
 ]
 CUB = [

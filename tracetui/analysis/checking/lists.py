@@ -16,7 +16,8 @@ from tracetui.analysis import columns as col
 from tracetui.analysis.comparing.sides.measures import (
     CAUSE_HELP,
     Measure,
-    measures,
+    known_measures,
+    launch_gap,
     rests_on_launches,
     without_launches,
 )
@@ -32,6 +33,7 @@ from tracetui.analysis.operators.costs import costs, is_overlapped
 from tracetui.analysis.operators.key_averages import KIND_WORDS, averages, grouped
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.serving.serving_table import NOT_SERVED
+from tracetui.errors import AnalysisFailed
 from tracetui.model.intervals import Bool, Int64
 from tracetui.model.table import Column, Table, coded, numbers
 from tracetui.model.trace import Float64, Kind
@@ -168,16 +170,24 @@ GPU_FAMILIES = tuple(each for each in Family if each <= Family.OTHER)
 
 
 def measured(side: Side) -> dict[str, Measure]:
-    """Every measure of a side by name; all NaN where the trace does not hold it."""
+    """Every measure of a side by name; all NaN where the trace does not hold it. Those that failed are left out."""
 
     def make() -> dict[str, Measure]:
-        side_measures = measures(side)
+        side_measures, failures = known_measures(side)
+        # What a failed analysis would have counted is not known to be 0.
+        unused = {} if failures else _unused(side)
         every = side_measures | {
-            name: _known_measure(side, each) for name, each in _unused(side).items() if name not in side_measures
+            name: _known_measure(side, each) for name, each in unused.items() if name not in side_measures
         }
         return {name: _honest(side, each) for name, each in every.items()}
 
     return side.trace.remember(("measured", side.scope), make)
+
+
+def require_measures(side: Side) -> None:
+    """Raises: AnalysisFailed where some measures of a side could not be made, so that a name may be one of them."""
+    for failure in known_measures(side)[1]:
+        raise failure.with_traceback(None)
 
 
 def lacking(side: Side, name: str) -> str:
@@ -212,7 +222,7 @@ def _known_measure(side: Side, measure: Measure) -> Measure:
     lost = without_launches(side)
     if not lost.any() or not rests_on_launches(measure.name):
         return measure
-    return replace(measure, values=np.where(lost, np.nan, measure.values), gap=measures(side)["launches"].gap)
+    return replace(measure, values=np.where(lost, np.nan, measure.values), gap=launch_gap(side))
 
 
 def _unused(side: Side) -> dict[str, Measure]:
@@ -267,7 +277,11 @@ def _runs(side: Side) -> Table:
 
 
 def measured_columns(side: Side) -> list[Column]:
-    """Every measure of the parts of a side as a column."""
+    """Every measure of the parts of a side as a column.
+
+    Raises: AnalysisFailed where some could not be made.
+    """
+    require_measures(side)
     return [numbers(each.name, each.values, each.unit, each.help) for each in measured(side).values()]
 
 
@@ -311,6 +325,18 @@ def _pane(name: str) -> Callable[[Side], Table]:
         return table.take(np.empty(0, np.int64)) if why else table
 
     return make
+
+
+def _complete(make: Callable[[Side], Table]) -> Callable[[Side], Table]:
+    """A list that is an error where rows are missing because something failed: nothing rests on those that are left."""
+
+    def whole(side: Side) -> Table:
+        table = make(side)
+        if table.failures:
+            raise AnalysisFailed(table.failures[0])
+        return table
+
+    return whole
 
 
 def _known(side: Side, _: Table) -> str:
@@ -377,7 +403,9 @@ LISTS: dict[str, ListKind] = {
     "serving": ListKind("Steps of an inference server by kind.", _pane("serving"), _served),
     "layers": ListKind("Parts of the steps: what repeats, and what is before and behind.", _pane("layers"), _layered),
     "counters": ListKind("Counters of GPUs and programs, of the whole trace.", _pane("counters"), _counters),
-    "findings": ListKind("What the rules find in the whole trace.", _pane("findings"), _whole),
-    "health": ListKind("Checks of the trace itself.", lambda side: PANES["health"].build(side.trace), _known),
+    "findings": ListKind("What the rules find in the whole trace.", _complete(_pane("findings")), _whole),
+    "health": ListKind(
+        "Checks of the trace itself.", _complete(lambda side: PANES["health"].build(side.trace)), _known
+    ),
 }
 """All lists by name."""

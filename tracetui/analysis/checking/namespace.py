@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,18 +20,27 @@ from tracetui.analysis.checking.functions import (
     with_presence,
 )
 from tracetui.analysis.checking.listing import Listing
-from tracetui.analysis.checking.lists import LISTS, OP_HELP, lacking, listing, measured, whole_or_step
+from tracetui.analysis.checking.lists import (
+    LISTS,
+    OP_HELP,
+    lacking,
+    listing,
+    measured,
+    require_measures,
+    whole_or_step,
+)
 from tracetui.analysis.checking.mistake import ALL_NAMES_HINT, nearest
 from tracetui.analysis.checking.units import THINGS, unit_of
 from tracetui.analysis.checking.values import Number, Rows, Value, Words, number, of_names, words
-from tracetui.analysis.comparing.sides.measures import Measure
+from tracetui.analysis.comparing.sides.measures import Measure, known_measures
 from tracetui.analysis.comparing.sides.side import STEP, Side, side
-from tracetui.analysis.findings import Severity, finding_list
+from tracetui.analysis.findings import Severity, complete_finding_list
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.linking.links import no_gpu
 from tracetui.analysis.linking.step_sources import no_steps
 from tracetui.analysis.summary import SummaryFact, facts
 from tracetui.errors import UsageError
+from tracetui.model.guarding import Failures
 from tracetui.model.table import Cell, Column, Table, numbers, texts
 from tracetui.model.trace import Trace
 
@@ -62,7 +72,19 @@ class ListedName(NamedTuple):
 
 def names(of: Side) -> Table:
     """One row per name, grouped by kind."""
-    every = [*_values(of), *_summary(of), *_lists(of), *_selected(), *_functions()]
+    failures = Failures()
+
+    def some(make: Callable[[], Iterator[ListedName]]) -> list[ListedName]:
+        return failures.made_or("A part of this list", lambda: list(make()), lambda _: [])
+
+    makers = (
+        partial(_values, of),
+        partial(_finding_count, of),
+        partial(_summary, of),
+        *(partial(_list, of, name) for name in LISTS),
+    )
+    failures.note(map(str, known_measures(of)[1]))
+    every = [*(each for make in makers for each in some(make)), *_selected(), *_functions()]
     figures = [each.value if isinstance(each.value, int | float) else float("nan") for each in every]
     return Table(
         (
@@ -73,13 +95,17 @@ def names(of: Side) -> Table:
             texts(col.SORT, [each.kind for each in every]),
             numbers(col.NUMBER, figures),
         )
-    )
+    ).lacking(failures.sentences)
 
 
 def _values(of: Side) -> Iterator[ListedName]:
     known = Namespace(of)
     for name, measure in measured(of).items():
         yield ListedName(VALUE, name, measure.help, measure.unit, _plain(known.bare(name)))
+
+
+def _finding_count(of: Side) -> Iterator[ListedName]:
+    known = Namespace(of)
     yield ListedName(
         VALUE, "findings", "What the rules find; findings('major') of a severity.", "", _plain(known.findings())
     )
@@ -93,14 +119,13 @@ def _summary(of: Side) -> Iterator[ListedName]:
         yield ListedName(SUMMARY, f"summary.{name}", f"{help}{alone}.", fact.unit, _plain(known.summary(name)))
 
 
-def _lists(of: Side) -> Iterator[ListedName]:
-    for name, kind in LISTS.items():
-        table, why = listing(of, name)
-        yield ListedName(LIST, f"count({name})", kind.help, "", None if why else float(len(table)))
-        shared = set(measured(of)) if name in ("steps", "runs") else set()
-        for column in table.columns:
-            if column.name not in shared:
-                yield ListedName(LIST, f"{name}.{column.name}", column.help, column.unit)
+def _list(of: Side, name: str) -> Iterator[ListedName]:
+    table, why = listing(of, name)
+    yield ListedName(LIST, f"count({name})", LISTS[name].help, "", None if why else float(len(table)))
+    shared = set(measured(of)) if name in ("steps", "runs") else set()
+    for column in table.columns:
+        if column.name not in shared:
+            yield ListedName(LIST, f"{name}.{column.name}", column.help, column.unit)
 
 
 def _selected() -> Iterator[ListedName]:
@@ -189,7 +214,7 @@ class Namespace:
     def bare(self, name: str) -> Value:
         """A measure, or a line of the summary.
 
-        Raises: Unknown for a name that is neither.
+        Raises: Unknown for a name that is neither, AnalysisFailed for one that may be that of a measure which failed.
         """
         known = measured(self.side)
         if name in known:
@@ -198,6 +223,7 @@ class Namespace:
             return self._per_step(name, known[name.removesuffix(PER_STEP_SUFFIX)])
         if name == "findings":
             return self.findings()
+        require_measures(self.side)
         step, why = whole_or_step(self.side)
         lines = summary_facts(self.side.trace, step)
         if name not in lines:
@@ -286,7 +312,7 @@ class Namespace:
         step, why = whole_or_step(self.side)
         if why:
             return number(None, THINGS, self._absent("findings", why))
-        every = finding_list(self.side.trace, step)
+        every = complete_finding_list(self.side.trace, step)
         ids = [each.id for each in every if severity in (None, each.severity.name.lower())]
         return replace(number(len(ids), THINGS), offenders=of_names("findings", ids).counted())
 

@@ -135,7 +135,8 @@ def rank_report(ranks: RankSet, assertions: Sequence[Assertion]) -> CheckReport:
         for each in cut[:1]
     ]
     said = (title(ranks), headline(ranks), *remarks(ranks))
-    return CheckReport(None, None, (*outcomes, *lost), (), said, name=ranks.folder or "ranks")
+    name = ranks.folder or "ranks"
+    return CheckReport(None, None, (*outcomes, *lost), (), said, name=name, failures=ranks.failures.sentences)
 
 
 def rank_names(ranks: RankSet) -> Table:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -17,8 +18,10 @@ from tracetui.analysis.checking.units import LITERALS
 from tracetui.analysis.checking.values import Number
 from tracetui.analysis.checking.verdict import Assertion, CheckOutcome, Status, checked, whole_file
 from tracetui.analysis.comparing.sentences.fairness import is_same, unfair
+from tracetui.analysis.comparing.sides.measures import Measure
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.errors import UsageError
+from tracetui.model.guarding import Failures
 
 COMPARED = ("dur_us", "cpu_us", "gpu_busy_us", "kernels", "launches")
 """Measures compared with a baseline where no assertions are given."""
@@ -46,6 +49,8 @@ class CheckReport:
     """Whether a difference within noise counts as a failure."""
     name: str = ""
     """What was checked, where that is no side."""
+    failures: tuple[str, ...] = ()
+    """Sentences about what failed beside the assertions."""
 
     @property
     def title(self) -> str:
@@ -58,8 +63,10 @@ class CheckReport:
 
     @property
     def passes(self) -> bool:
-        """Whether no assertion fails and no value is missing; where `strict`, whether every answer is certain too."""
-        bad = (Status.FAILS, Status.MISSING, *((Status.UNDECIDED,) if self.strict else ()))
+        """Whether no assertion fails or ends in an error, and no value is missing; where `strict`, also whether every
+        answer is certain.
+        """
+        bad = (Status.FAILS, Status.MISSING, Status.ERROR, *((Status.UNDECIDED,) if self.strict else ()))
         return self.count(*bad) == 0
 
 
@@ -79,15 +86,21 @@ def report(
     outcomes = checked(assertions, evaluator)
     cut = [whole_file(each.trace) for each in (side, baseline) if each is not None]
     sides = zip((side, baseline), evaluator.used, strict=True)
-    remarks = [remark for each, used in sides if each for remark in _remarks(each, used)]
-    remarks += _unmatched(evaluator.selections, [each for each in (side, baseline) if each is not None])
+    failures = Failures()
+
+    def said(make: Callable[[], Iterable[str]]) -> list[str]:
+        return failures.made_or("A remark", lambda: list(make()), lambda sentence: [sentence])
+
+    remarks = [remark for each, used in sides if each for remark in said(partial(_remarks, each, used))]
+    remarks += said(partial(_unmatched, evaluator.selections, [each for each in (side, baseline) if each is not None]))
     return CheckReport(
         side,
         baseline,
         (*outcomes, *dict.fromkeys(outcome for outcome in cut if outcome)),
-        tuple(_unfair(baseline, side)) if baseline else (),
+        tuple(said(partial(_unfair, baseline, side))) if baseline else (),
         tuple(dict.fromkeys(remarks)),
         strict,
+        failures=failures.sentences,
     )
 
 
@@ -103,7 +116,12 @@ def beside(name: str) -> Assertion:
 def usual(side: Side, baseline: Side) -> list[Assertion]:
     """The default assertions against a baseline, for measures that at least one side has."""
     both = (measured(side), measured(baseline))
-    return [beside(name) for name in COMPARED if not all(np.isnan(each[name].values).all() for each in both)]
+
+    def is_absent(known: Mapping[str, Measure], name: str) -> bool:
+        # One that failed is asked for: the answer is an error.
+        return name in known and bool(np.isnan(known[name].values).all())
+
+    return [beside(name) for name in COMPARED if not all(is_absent(each, name) for each in both)]
 
 
 def tolerance_of(text: str) -> Number:

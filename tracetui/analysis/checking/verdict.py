@@ -30,6 +30,8 @@ from tracetui.analysis.checking.values import (
     first_of,
     in_every,
 )
+from tracetui.errors import AnalysisFailed
+from tracetui.model.guarding import guarded
 from tracetui.model.trace import Trace
 
 MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
@@ -148,6 +150,8 @@ class Status(Enum):
     """The trace does not hold a value that the assertion needs."""
     UNDECIDED = "cannot tell"
     """A difference from the baseline within noise."""
+    ERROR = "error"
+    """An analysis that it rests on failed because of a defect."""
 
 
 @dataclass(frozen=True)
@@ -192,10 +196,12 @@ def checked(assertions: Sequence[Assertion], evaluator: Evaluator) -> list[Check
     outcomes, mistakes = [], []
     for each in assertions:
         try:
-            with _telling(each.text, each.source):
+            with _telling(each.text, each.source), guarded("The answer"):
                 outcomes.append(_outcome(each, evaluator))
         except Mistake as mistake:
             mistakes.append(mistake)
+        except AnalysisFailed as failure:
+            outcomes.append(CheckOutcome(each.text, Status.ERROR, (), str(failure)))
     if mistakes:
         raise together(mistakes)
     return outcomes

@@ -21,7 +21,7 @@ class Axis:
     """Puts the lanes one after another on a single axis, so that one search serves all of them."""
 
     low: int
-    """Earliest moment in ns."""
+    """A moment before all others, in ns: what lies before them stays on its lane, and touches nothing there."""
     span: int
     """Length of each lane on the axis, in ns."""
     starts: Int64 | None = None
@@ -32,7 +32,7 @@ class Axis:
     @classmethod
     def around(cls, start: Int64, end: Int64) -> Axis:
         """An axis for all moments between the first start and the last end."""
-        low = int(start.min(initial=0))
+        low = int(start.min(initial=0)) - 1
         span = int(end.max(initial=0)) - low + 2
         if span < WIDE:
             return cls(low, span)
@@ -42,12 +42,12 @@ class Axis:
         return cls(low, PAUSE + int(room.sum()) + 2, starts, room)
 
     def position(self, lane: NDArray[np.integer], moment: Int64) -> Int64:
-        """Positions on the axis of times of lanes, which are numbered from 0."""
+        """Positions on the axis of times of lanes, which are numbered from 0; times beyond the axis are at its ends."""
         return lane.astype(np.int64) * self.span + self._offset(moment)
 
     def _offset(self, moment: Int64) -> Int64:
         if self.starts is None or self.room is None:
-            return moment - self.low
+            return np.clip(moment - self.low, 0, self.span - 1)
         index = insertion_index(self.starts, moment, side="right") - 1
         known = np.maximum(index, 0)
         within = np.minimum(moment - self.starts[known], self.room[known])

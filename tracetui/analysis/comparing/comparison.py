@@ -1,8 +1,11 @@
-"""All results of a comparison, each computed when it is first asked for and then kept."""
+"""All results of a comparison, each computed when it is first asked for and then kept.
+
+A result that fails because of a defect costs the others nothing: each raises AnalysisFailed then.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tracetui.analysis.comparing.changes.kernel_changes import KernelChanges, kernel_changes
@@ -10,6 +13,8 @@ from tracetui.analysis.comparing.changes.op_changes import op_changes
 from tracetui.analysis.comparing.changes.totals_table import totals
 from tracetui.analysis.comparing.sentences.statement import statement
 from tracetui.analysis.comparing.sides.side import Side
+from tracetui.errors import AnalysisFailed
+from tracetui.model.guarding import Failures
 from tracetui.model.table import Table
 
 
@@ -19,21 +24,31 @@ class Comparison:
 
     a: Side
     b: Side
+    failures: Failures = field(default_factory=Failures, init=False)
+    """What was asked for and could not be made."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The statement, or the sentence that says why there is none."""
+        try:
+            return self.statement
+        except AnalysisFailed as failure:
+            return (str(failure),)
 
     @cached_property
     def statement(self) -> tuple[str, ...]:
         """The differences and their causes, in sentences."""
-        return statement(self.a, self.b, self.ops)
+        return self.failures.made("The statement", lambda: statement(self.a, self.b, self.ops))
 
     @cached_property
     def totals(self) -> Table:
         """One row per measure."""
-        return totals(self.a, self.b)
+        return self.failures.made("The table of totals", lambda: totals(self.a, self.b))
 
     @cached_property
     def kernel_changes(self) -> KernelChanges:
         """Changes of the kernels, with the activities behind every row."""
-        return kernel_changes(self.a, self.b)
+        return self.failures.made("The table of kernels", lambda: kernel_changes(self.a, self.b))
 
     @property
     def kernels(self) -> Table:
@@ -43,12 +58,12 @@ class Comparison:
     @cached_property
     def ops(self) -> Table:
         """One row per operator, annotation and runtime call, with view ops and occupancy queries folded."""
-        return op_changes(self.a, self.b)
+        return self.failures.made("The table of operators", lambda: op_changes(self.a, self.b))
 
     @cached_property
     def all_ops(self) -> Table:
         """The same with view ops and occupancy queries as rows of their own."""
-        return op_changes(self.a, self.b, unfold=True)
+        return self.failures.made("The table of operators", lambda: op_changes(self.a, self.b, unfold=True))
 
 
 def comparison(a: Side, b: Side) -> Comparison:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property, reduce
+from dataclasses import dataclass, field
+from functools import cached_property, partial, reduce
 from string import ascii_uppercase
 
 import numpy as np
@@ -16,6 +16,7 @@ from tracetui.analysis.comparing.sentences.fairness import unrelated_programs
 from tracetui.analysis.comparing.sentences.statement import opening
 from tracetui.analysis.comparing.sides.measures import measures
 from tracetui.analysis.comparing.sides.side import Side
+from tracetui.model.guarding import Failures
 from tracetui.model.table import Column, ColumnSpec, Table, numbers, texts
 
 SIDE_NAMES = ascii_uppercase
@@ -27,27 +28,45 @@ class Several:
     """Several sides, each compared with the first."""
 
     sides: tuple[Side, ...]
+    failures: Failures = field(default_factory=Failures, init=False)
+    """What was asked for and could not be made."""
 
     @cached_property
     def openings(self) -> tuple[tuple[str, ...], ...]:
         """For each side after the first: warnings about comparing it, and the first sentence about times."""
         first = self.sides[0]
         return tuple(
-            opening(first, each, (SIDE_NAMES[0], SIDE_NAMES[index])) for index, each in enumerate(self.sides[1:], 1)
+            self.failures.made_or(
+                f"The statement about {SIDE_NAMES[index]}",
+                partial(opening, first, each, (SIDE_NAMES[0], SIDE_NAMES[index])),
+                lambda sentence: (sentence,),
+            )
+            for index, each in enumerate(self.sides[1:], 1)
         )
 
     @cached_property
     def others(self) -> tuple[bool, ...]:
-        """For each side whether it is another program than the first, so that ratios mean nothing."""
+        """For each side whether it is another program than the first, or may be one, so that ratios mean nothing."""
         first = self.sides[0]
+
+        def is_other(each: Side) -> bool:
+            return bool(unrelated_programs(first, each, list(op_changes(first, each).rows())))
+
+        what = "The comparison of programs"
         return (
             False,
-            *(bool(unrelated_programs(first, each, list(op_changes(first, each).rows()))) for each in self.sides[1:]),
+            *(self.failures.made_or(what, partial(is_other, each), lambda _: True) for each in self.sides[1:]),
         )
 
     @cached_property
     def totals(self) -> Table:
-        """One row per measure: the median of each side, and how those after the first differ from it."""
+        """One row per measure: the median of each side, and how those after the first differ from it.
+
+        Raises: AnalysisFailed for a defect.
+        """
+        return self.failures.made("The table of totals", self._totals)
+
+    def _totals(self) -> Table:
         first, every = self.sides[0], reduce(merged, map(measures, self.sides))
         marks = [(SIDE_NAMES[0], SIDE_NAMES[index]) for index in range(1, len(self.sides))]
         pairs = [paired(first, other, mark, every) for other, mark in zip(self.sides[1:], marks, strict=True)]

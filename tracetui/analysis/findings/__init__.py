@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -57,13 +58,15 @@ from tracetui.analysis.idle.idleness import idleness
 from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.step_sources import steps_sentence
 from tracetui.analysis.linking.steps import steps
+from tracetui.errors import AnalysisFailed
+from tracetui.model.guarding import attempted, failures_in_words, guarded, remembered
 from tracetui.model.quantities import duration
 from tracetui.model.table import NULL, Table, micros, numbers, texts
 from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint, view_string
 
-__all__ = ["RULES", "Finding", "Severity", "finding_list", "findings"]
+__all__ = ["RULES", "Finding", "Severity", "complete_finding_list", "finding_list", "findings"]
 
 RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
     untrusted,
@@ -114,15 +117,38 @@ RULES: tuple[Callable[[Scope], Iterator[Finding]], ...] = (
 
 
 def finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
-    """The findings of a trace or a step, the most important first."""
+    """The findings of a trace or a step, the most important first; without those of rules that failed."""
+    return _judged(trace, step)[0]
 
-    def make() -> list[Finding]:
+
+def complete_finding_list(trace: Trace, step: int | None = None) -> list[Finding]:
+    """The same, for what rests on a finding that is not there.
+
+    Raises: AnalysisFailed where a rule failed.
+    """
+    every, failures = _judged(trace, step)
+    if failures:
+        raise failures[0].with_traceback(None)
+    return every
+
+
+def _judged(trace: Trace, step: int | None) -> tuple[list[Finding], list[AnalysisFailed]]:
+    """What the rules find, and the failures of those that failed."""
+
+    def make() -> tuple[list[Finding], list[AnalysisFailed]]:
         scope = Scope(trace, step)
         rules = RULES if trace.is_torch else (not_pytorch,)
-        every = [finding for rule in rules for finding in rule(scope)]
-        return sorted(every, key=lambda finding: (-finding.severity, finding.id != "untrusted", -(finding.cost or 0)))
+        results, failures = attempted(partial(_found, rule, scope) for rule in rules)
+        every = [finding for result in results for finding in result]
+        every.sort(key=lambda finding: (-finding.severity, finding.id != "untrusted", -(finding.cost or 0)))
+        return every, failures
 
-    return trace.remember(("findings", step), make)
+    return remembered(trace, ("findings", step), "The list of findings", make)
+
+
+def _found(rule: Callable[[Scope], Iterator[Finding]], scope: Scope) -> list[Finding]:
+    with guarded(f"The rule {rule.__name__.replace('_', '-')}"):
+        return list(rule(scope))
 
 
 def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
@@ -132,7 +158,7 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
     """
     if isinstance(step, TimeRange):
         return _in_range(trace, step)
-    scope, every = Scope(trace, step), finding_list(trace, step)
+    scope, (every, failures) = Scope(trace, step), _judged(trace, step)
     rows = np.array([finding.row for finding in every], np.int64)
     number = _step_numbers(trace, rows)
     cost = np.array([finding.cost or 0 for finding in every], np.int64)
@@ -150,8 +176,8 @@ def findings(trace: Trace, step: Part | None = None, by: str | None = None) -> T
         ),
         rows,
         _whole(scope, every),
-        headline=headline(scope, every),
-    )
+        headline=headline(scope, every, len(failures)),
+    ).lacking(failures_in_words(failures, "rules"))
 
 
 IN_RANGE = "Findings are about the whole trace; listed are those whose evidence is in the range of time."

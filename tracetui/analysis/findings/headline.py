@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from tracetui.analysis.findings.finding import Finding, Severity
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.idle.verdict import BUSY, verdict_on
+from tracetui.model.quantities import counted
 
 NO_FINDINGS = "No rule found anything to report."
 
 
-def headline(scope: Scope, findings: Sequence[Finding]) -> str:
-    """One sentence for the top of the list."""
+def headline(scope: Scope, findings: Sequence[Finding], failed: int = 0) -> str:
+    """One sentence for the top of the list; where rules failed, nothing is said of what no rule found."""
     large = [finding for finding in findings if finding.severity > Severity.NOTE]
     doubt = f"{large.pop(0).title}; as recorded: " if len(large) > 1 and large[0].id == "untrusted" else ""
+    if failed:
+        rules = f"{counted(failed, 'rule')} failed: what {'they look' if failed > 1 else 'it looks'} for is not known"
+        return f"{rules}. Of the others: {doubt}{large[0].title}." if large else f"{rules}."
     judged = verdict_on(scope.trace, scope.step)
     unexplained = judged is not None and judged.idle_pct >= BUSY and judged.is_unexplained
     # Half of the idle time at least is without a cause then.

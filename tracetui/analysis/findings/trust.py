@@ -10,7 +10,7 @@ import numpy as np
 from tracetui.analysis.findings.finding import Finding, Severity, severity_of
 from tracetui.analysis.findings.scope import Scope
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
-from tracetui.analysis.health.health_table import doubtful, doubts
+from tracetui.analysis.health.health_table import doubt_of, doubtful
 from tracetui.analysis.health.link_checks import NO_ACTIVITY_CHECK, unfinished
 from tracetui.analysis.health.recording_checks import CLIPPED_CHECK
 from tracetui.analysis.health.time_checks import CLOCK_CHECK, LENGTH_CHECK
@@ -57,7 +57,7 @@ def _is_clock(check: Check) -> bool:
 
 def _problem(scope: Scope, check: Check) -> _Problem | None:
     """The result of a check with its weight; None where it spoils nothing."""
-    doubt = doubts(scope.trace)[check.name]
+    doubt = doubt_of(scope.trace, check)
     if doubt is None:
         return None
     if _is_clock(check):

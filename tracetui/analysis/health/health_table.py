@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from tracetui.analysis.health.link_checks import LINK_CHECKS
 from tracetui.analysis.health.loss_checks import LOSS_CHECKS
 from tracetui.analysis.health.recording_checks import FILE_CHECKS, RECORDING_CHECKS
 from tracetui.analysis.health.time_checks import TIME_CHECKS
+from tracetui.model.guarding import attempted, failures_in_words, remembered
 from tracetui.model.table import NULL, Table, numbers, texts
 from tracetui.model.time_range import Part
 from tracetui.model.trace import Trace
@@ -29,8 +31,9 @@ def health(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
     """One row per check of the whole trace, whatever the part; by offender the events that could not be read."""
     if by == "offender":
         return _offenders(trace)
-    order = sorted(checks_of(trace), key=lambda check: -_rank(trace, check))
-    found = [doubts(trace)[check.name] for check in order]
+    every, failures = _answered(trace, checks_of(trace))
+    order = sorted(every, key=lambda check: -_rank(trace, check))
+    found = [doubt_of(trace, check) for check in order]
     return Table(
         (
             texts(col.CHECK, [check.name for check in order]),
@@ -45,8 +48,8 @@ def health(trace: Trace, step: Part | None = None, by: str | None = None) -> Tab
             texts(col.TOUCHES, [", ".join(check.touches) or None for check in order]),
         ),
         np.array([doubt.row if doubt else -1 for doubt in found], np.int64),
-        _note(trace),
-    )
+        _note(trace, every),
+    ).lacking(failures)
 
 
 def checks_of(trace: Trace) -> tuple[Check, ...]:
@@ -60,12 +63,29 @@ def doubts(trace: Trace) -> dict[str, Doubt | None]:
 
 
 def doubt_of(trace: Trace, check: Check) -> Doubt | None:
-    """The result of one check, found once."""
-    return trace.remember(("doubt", check.name), lambda: check.find(trace))
+    """The result of one check, found once.
+
+    Raises: AnalysisFailed where the check failed.
+    """
+    return remembered(trace, ("doubt", check.name), f"The check {check.name!r}", lambda: check.find(trace))
+
+
+def _answered(trace: Trace, checks: Iterable[Check]) -> tuple[list[Check], tuple[str, ...]]:
+    """Those of some checks that have a result, and a sentence about those that failed."""
+
+    def asked(check: Check) -> Check:
+        doubt_of(trace, check)
+        return check
+
+    answered, failures = attempted(partial(asked, check) for check in checks)
+    return answered, failures_in_words(failures, "checks")
 
 
 def doubtful(trace: Trace) -> list[Check]:
-    """The checks that found warnings or wrong numbers, the worst first."""
+    """The checks that found warnings or wrong numbers, the worst first.
+
+    Raises: AnalysisFailed where a check failed.
+    """
 
     return trace.remember("doubtful checks", lambda: _worst(trace, checks_of(trace)))
 
@@ -91,13 +111,14 @@ def marked(trace: Trace, pane: str, table: Table) -> Table:
     result: dict[str, tuple[str, ...]] = {}
     # Checks that speak of other panes are not made for this one: some take as long as the table.
     about = [check for check in checks_of(trace) if any(name.split(".")[0] == pane for name in check.touches)]
-    for check in _worst(trace, about):
+    answered, failures = _answered(trace, [check for check in about if check.severity >= CheckSeverity.DOUBT])
+    for check in _worst(trace, answered):
         doubt = doubt_of(trace, check)
         touched = tuple(name for name in table.column_names if f"{pane}.{name}" in check.touches)
         if doubt and (touched or pane in check.touches):
             words = check.name if doubt.count == 1 else f"{check.name} ({doubt.count:,})"
             result[words] = () if pane in check.touches else touched
-    return replace(table, doubts=result)
+    return replace(table, doubts=result).lacking(failures)
 
 
 def _rank(trace: Trace, check: Check) -> int:
@@ -120,8 +141,10 @@ def _share(doubt: Doubt | None) -> float:
     return 100 * doubt.count / doubt.of if doubt and doubt.count and doubt.of else float("nan")
 
 
-def _note(trace: Trace) -> str:
-    bad = doubtful(trace)
+def _note(trace: Trace, checks: list[Check]) -> str:
+    bad = _worst(trace, checks)
+    if not bad and len(checks) < len(checks_of(trace)):
+        return ""
     if not bad:
         return "No check found a problem with the numbers of this trace."
     wrong = sum(check.severity == CheckSeverity.WRONG for check in bad)

@@ -1,7 +1,8 @@
 """How far the clock of the GPUs runs ahead of that of the CPU, from the least delays of launches (R3.63).
 
 A kernel cannot start before its launch, and on an idle stream it starts some microseconds after. Where the floor over
-hundreds of launches is far from that, the clocks disagree: by how much is known to a few microseconds.
+hundreds of launches is far from that, the clocks disagree: by how much is known to a few microseconds. No launch of
+the trace may contradict it: a clock that is ahead is ahead by less than the smallest delay of all.
 """
 
 from __future__ import annotations
@@ -34,12 +35,16 @@ def clock_skew(trace: Trace) -> int:
     """Time in ns by which GPU times are ahead of CPU times; negative where they are behind, 0 where nothing shows."""
 
     def find() -> int:
-        low, high = _floor(trace, *_on_idle_streams(trace)), _floor(trace, *_behind_gaps(trace))
-        if low is not None and low < MIN_FLOOR_NS:
-            return low - TRUE_FLOOR_NS
-        if low is not None:
-            return low - TRUE_FLOOR_NS if low > MAX_FLOOR_NS else 0
-        return high - TRUE_FLOOR_NS if high is not None and high > MAX_GAP_FLOOR_NS else 0
+        floor, most = _floor(trace, *_on_idle_streams(trace)), MAX_FLOOR_NS
+        if floor is not None and floor < MIN_FLOOR_NS:
+            return floor - TRUE_FLOOR_NS
+        if floor is None:
+            floor, most = _floor(trace, *_behind_gaps(trace)), MAX_GAP_FLOOR_NS
+        if floor is None:
+            return 0
+        # A clock that is ahead delays every start: what one launch did not wait for is no clock.
+        floor = min(floor, int(queueing(trace).latency.min()))
+        return floor - TRUE_FLOOR_NS if floor > most else 0
 
     return trace.remember("clock skew", find)
 

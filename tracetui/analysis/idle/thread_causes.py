@@ -47,11 +47,10 @@ class ThreadCauses:
     def within(self, lane: Int64, low: Int64, high: Int64) -> tuple[Int64, Int64, Int64, NDArray[np.int8]]:
         """Windows [low, high) of lanes cut where the cause changes: index of the window, start, end and cause."""
         thread = self.home[lane]
-        edge = thread * self.axis.span
-        begin = np.maximum(self.axis.position(thread, low), edge)
-        end = np.minimum(self.axis.position(thread, high), edge + self.axis.span)
-        first = insertion_index(self.position, begin, side="right") - 1
-        counts = np.where(high > low, insertion_index(self.position, end) - first, 0)
+        first = insertion_index(self.position, self.axis.position(thread, low), side="right") - 1
+        last = insertion_index(self.position, self.axis.position(thread, high))
+        # A window before or behind all slices begins and ends at one position, and is one part like any other.
+        counts = np.where(high > low, np.maximum(last - first, 1), 0)
         window = np.repeat(np.arange(len(lane)), counts)
         index = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
         head = np.ones(len(window), bool)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ from tracetui.analysis.ranks.rank_runs import LeftOut, RankRun
 from tracetui.analysis.ranks.rank_summary import RankSummary
 from tracetui.analysis.ranks.slow_links import SlowLink, slow_links
 from tracetui.analysis.ranks.waiting import Charges, Waiting, find_waiting
+from tracetui.model.guarding import Failures
 from tracetui.model.intervals import Int64
 from tracetui.model.table import NULL
 from tracetui.urls import is_url
@@ -32,6 +33,8 @@ class RankSet:
     summaries: tuple[RankSummary, ...]
     folder: str = ""
     """Folder that was asked for, which paths are shown from."""
+    failures: Failures = field(default_factory=Failures, init=False)
+    """What was asked for and could not be made."""
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -284,12 +284,20 @@ def files_table(ranks: RankSet) -> Table:
     )
 
 
+def _guarded(name: str, make: Callable[[RankSet], Table]) -> Callable[[RankSet], Table]:
+    """A table that costs the others nothing where it fails: it raises AnalysisFailed then."""
+    return lambda ranks: ranks.failures.made(f"The table {name}", lambda: make(ranks))
+
+
 TABLES: dict[str, Callable[[RankSet], Table]] = {
-    "ranks": ranks_table,
-    "collectives": collectives_table,
-    "matrix": matrix_table,
-    "groups": groups_table,
-    "steps": steps_table,
-    "files": files_table,
+    name: _guarded(name, make)
+    for name, make in {
+        "ranks": ranks_table,
+        "collectives": collectives_table,
+        "matrix": matrix_table,
+        "groups": groups_table,
+        "steps": steps_table,
+        "files": files_table,
+    }.items()
 }
 """The tables by the names under which they are asked for."""

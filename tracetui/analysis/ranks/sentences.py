@@ -38,7 +38,24 @@ _REASONS = {
 
 
 def title(ranks: RankSet) -> str:
-    """What the set is: `run: 64 ranks of 64 · 8 hosts · TP 8 × DP 8 · 6 steps · clocks ±0.3 ms`."""
+    """What the set is: `run: 64 ranks of 64 · 8 hosts · TP 8 × DP 8 · 6 steps · clocks ±0.3 ms`.
+
+    Where this fails, as what follows, the sentence that says so stands in its place.
+    """
+    return ranks.failures.made_or("The title", lambda: _title(ranks), str)
+
+
+def headline(ranks: RankSet) -> str:
+    """Who is late, where, and why; that nobody stands out; or why nothing can be said."""
+    return ranks.failures.made_or("The headline", lambda: _headline(ranks), str)
+
+
+def remarks(ranks: RankSet) -> list[str]:
+    """What is missing, left out, doubtful or odd, in sentences."""
+    return ranks.failures.made_or("The list of remarks", lambda: _said(ranks), lambda sentence: [sentence])
+
+
+def _title(ranks: RankSet) -> str:
     clocks, run = ranks.clocks, ranks.run
     steps = max((len(each.steps) for each in ranks.summaries), default=0)
     hosts = len({name for name in ranks.hosts if name})
@@ -56,8 +73,7 @@ def title(ranks: RankSet) -> str:
     return " · ".join(filter(None, parts))
 
 
-def headline(ranks: RankSet) -> str:
-    """Who is late, where, and why; that nobody stands out; or why nothing can be said."""
+def _headline(ranks: RankSet) -> str:
     if len(ranks) < 2:
         return _alone(ranks)
     if len(ranks.matches.instances) == 0:
@@ -130,8 +146,7 @@ def late_words(ranks: RankSet, late: LateRank) -> str:
     return f"Rank {rank}{where} is late{when}{phase}: {why}{note}. {waits}"
 
 
-def remarks(ranks: RankSet) -> list[str]:
-    """What is missing, left out, doubtful or odd, in sentences."""
+def _said(ranks: RankSet) -> list[str]:
     run = ranks.run
     said = []
     if run.missing:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from tracetui.analysis.ranks.rank_set import RankSet
 from tracetui.analysis.ranks.rank_tables import TABLES
 from tracetui.analysis.ranks.sentences import headline, late_words, remarks, title
@@ -30,25 +33,39 @@ _SECTIONS = (
 
 def rank_report(ranks: RankSet, version: str = "") -> Report:
     """The report on a set of ranks."""
-    sections = [_remarks(ranks), _time(ranks)]
-    for name, heading, limit in _SECTIONS:
-        table = TABLES[name](ranks)
-        if name == "collectives":
-            table = table.take(table.order("skew_us", descending=True))
-        if len(table):
-            more = f"All of it: tracetui ranks FOLDER --show {name}"
-            sections.append(Section(heading, table=_alone(table), pane=pane_name(name), limit=limit, more=more))
+
+    def made(heading: str, make: Callable[[], Section | None]) -> Section | None:
+        """A section of its own, or one that says that it failed."""
+        return ranks.failures.made_or(heading, make, lambda sentence: Section(heading, (clean(sentence),)))
+
+    sections = [
+        made("Remarks", lambda: _remarks(ranks)),
+        made("Time of each rank", lambda: _time(ranks)),
+        *(made(heading, partial(_table, ranks, name, heading, limit)) for name, heading, limit in _SECTIONS),
+    ]
     if ranks.run.missing or ranks.left_out:
-        files = TABLES["files"](ranks)
-        sections.append(Section("Files that are missing or left out", table=_alone(files), pane=pane_name("files")))
+        heading = "Files that are missing or left out"
+        sections.append(made(heading, partial(_table, ranks, "files", heading)))
     return Report(
         clean(ranks.run.title),
         (clean(title(ranks)),),
         clean(headline(ranks)),
-        _tiles(ranks),
+        ranks.failures.made_or("The numbers at the top", lambda: _tiles(ranks), lambda _: ()),
         tuple(section for section in sections if section is not None),
         f"tracetui {version}".strip(),
+        ranks.failures.sentences,
     )
+
+
+def _table(ranks: RankSet, name: str, heading: str, limit: int = 40) -> Section | None:
+    """A table of the set; nothing where it has no rows, unless it is that of files, which is asked for then."""
+    table = TABLES[name](ranks)
+    if name == "collectives":
+        table = table.take(table.order("skew_us", descending=True))
+    if not len(table) and name != "files":
+        return None
+    more = f"All of it: tracetui ranks FOLDER --show {name}" if name != "files" else ""
+    return Section(heading, table=_alone(table), pane=pane_name(name), limit=limit, more=more)
 
 
 def _alone(table: Table) -> Table:

@@ -48,3 +48,5 @@ class Report:
     tiles: tuple[Tile, ...] = ()
     sections: tuple[Section, ...] = ()
     made_by: str = "tracetui"
+    failures: tuple[str, ...] = ()
+    """Sentences about what is missing because an analysis failed; the sections say it too."""

@@ -7,7 +7,9 @@ The whole trace in one line: how busy it was, where the steps are, and which str
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from shlex import quote
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from tracetui.analysis.idle.gaps import idle_blocks
 from tracetui.analysis.idle.verdict import verdict as verdict_of_trace
 from tracetui.analysis.linking.first_view import busiest_stretch, first_step, numbers, stretch_of_step
+from tracetui.analysis.linking.placement import chosen
 from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.panes import pane_named
 from tracetui.drawing.report.arrangement import Stretch
@@ -25,6 +28,7 @@ from tracetui.drawing.text.origin import recorded_on
 from tracetui.drawing.text.summary_words import readable
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
+from tracetui.model.guarding import Failures
 from tracetui.model.quantities import count, duration, percent
 from tracetui.model.table import DOUBTFUL, Cell, Table
 from tracetui.model.trace import Trace
@@ -153,29 +157,37 @@ def trace_report(trace: Trace, picture: Picture, step: int | None = None, versio
     start, end = (
         stretch_of_step(trace, number) if number in numbers(trace) and number is not None else (busiest_stretch(trace))
     )
-    summary = pane_named("summary").build(trace)
     # Raises for a step that is not there.
-    pane_named("kernels").build(trace, number)
-    facts = {str(row["key"]): row for row in summary.rows()}
+    chosen(trace, number)
+    failures = Failures()
+
+    def made(title: str, make: Callable[[], Section | None]) -> Section | None:
+        """A section of its own, or one that says that it failed."""
+        return failures.made_or(f"The section {title}", make, lambda sentence: Section(title, (clean(sentence),)))
+
+    summary = failures.made_or("The summary", lambda: pane_named("summary").build(trace), lambda _: None)
+    absent = clean(" ".join(failures.sentences))
+    facts = {} if summary is None else {str(row["key"]): row for row in summary.rows()}
+    mark = DOUBTFUL * (summary is not None and summary.is_doubtful("value"))
     sections = [
-        _findings(trace),
-        _lanes(trace, picture, number, (start, end)),
-        *_panes(trace, number),
-        _health(trace),
-        _summary(summary),
+        made("Findings", lambda: _findings(trace, failures)),
+        made("Lanes", lambda: _lanes(trace, picture, number, (start, end), failures)),
+        *_panes(trace, number, failures),
+        made("Health", lambda: _health(trace, failures)),
+        made("Summary", lambda: _summary(pane_named("summary").build(trace), failures)),
     ]
-    mark = DOUBTFUL * summary.is_doubtful("value")
     return Report(
         clean(trace.label),
         (*recorded_on(trace), clean(trace.format), f"{duration(trace.window[1] - trace.window[0])} recorded"),
-        _verdict(trace, facts, summary, mark),
+        absent or failures.made_or("The verdict", lambda: _verdict(trace, facts, summary, mark), clean),
         _tiles(facts, mark),
         tuple(section for section in sections if section is not None),
         f"tracetui {version}".strip(),
+        failures.sentences,
     )
 
 
-def _verdict(trace: Trace, facts: dict[str, dict[str, Cell]], summary: Table, mark: str) -> str:
+def _verdict(trace: Trace, facts: dict[str, dict[str, Cell]], summary: Table | None, mark: str) -> str:
     """What held the GPU back, or why that cannot be said; and whether the file is whole."""
     said = []
     if trace.quality.is_part or trace.quality.partial:
@@ -192,7 +204,7 @@ def _verdict(trace: Trace, facts: dict[str, dict[str, Cell]], summary: Table, ma
         if isinstance(late, float | int):
             text += f", and {percent(float(late))} of the kernels were launched after it had run dry"
         said.append(f"{text}.")
-    elif summary.note:
+    elif summary is not None and summary.note:
         said.append(clean(summary.note))
     return " ".join(said)
 
@@ -218,18 +230,18 @@ def _tiles(facts: dict[str, dict[str, Cell]], mark: str) -> tuple[Tile, ...]:
     return tuple(tiles[:8])
 
 
-def _findings(trace: Trace) -> Section | None:
+def _findings(trace: Trace, failures: Failures) -> Section | None:
     table = pane_named("findings").build(trace)
+    failures.note(table.failures)
     if len(table) == 0 and not trace.is_torch:
         return None
     order = "The weightiest first; the time is what it would save at most, over the whole trace."
-    said = [clean(table.headline or table.note), *([order] if len(table) else [])]
+    said = [clean(table.headline or table.note), *([order] if len(table) else []), *map(clean, table.failures)]
     return Section("Findings", tuple(said), findings_html(table, trace.label))
 
 
-def _lanes(trace: Trace, picture: Picture, step: int | None, stretch: tuple[int, int]) -> Section:
-    if picture.has_gpu:
-        picture.show_idle(idle_blocks(trace))
+def _lanes(trace: Trace, picture: Picture, step: int | None, stretch: tuple[int, int], failures: Failures) -> Section:
+    absent = shown_idle(trace, picture, failures)
     known = step is not None
     figure = lanes_figure(picture, *stretch, f"step {step}" if known else "start")
     where = f"Step {step}" if known else "The stretch in which most happens"
@@ -243,17 +255,32 @@ def _lanes(trace: Trace, picture: Picture, step: int | None, stretch: tuple[int,
     if figure.hidden_lanes:
         said += f" {count(figure.hidden_lanes)} more lanes have no room."
     title = f"Lanes of step {step}" if known else "Lanes"
-    return Section(title, (said,), overview(picture, *stretch) + figure.svg)
+    return Section(title, (said, *absent), overview(picture, *stretch) + figure.svg)
 
 
-def _panes(trace: Trace, step: int | None) -> list[Section]:
+def shown_idle(trace: Trace, picture: Picture, failures: Failures) -> tuple[str, ...]:
+    """Draw the idle time of a trace in its lanes; what is to be said where that fails, so that they lack it."""
+
+    def show() -> tuple[str, ...]:
+        if picture.has_gpu:
+            picture.show_idle(idle_blocks(trace))
+        return ()
+
+    return failures.made_or("The idle time in the lanes", show, lambda sentence: (clean(sentence),))
+
+
+def _panes(trace: Trace, step: int | None, failures: Failures) -> list[Section]:
     """The panes that have something to list, and at the end what the others say about why they have not."""
     made, absent = [], dict[str, list[str]]()
     for part in PANES_OF_REPORT:
         if part.of_step and step is None:
             part = replace(part, title="Kernels by start", of_step=False)
-        table = pane_named(part.pane).build(trace, step if part.of_step else None, part.by)
-        if len(table):
+        build = partial(pane_named(part.pane).build, trace, step if part.of_step else None, part.by)
+        table = failures.made_or(f"The section {part.title}", build, lambda sentence: Table(()).lacking([sentence]))
+        failures.note(table.failures)
+        if table.failures and not table.columns:
+            made.append(Section(part.title, (clean(table.note),)))
+        elif len(table):
             made.append(_pane(part, table, step))
         elif table.note and trace.is_torch and part.is_expected:
             absent.setdefault(clean(table.note), []).append(part.title)
@@ -278,23 +305,26 @@ def _pane(part: PaneOfReport, table: Table, step: int | None) -> Section:
     )
 
 
-def _health(trace: Trace) -> Section:
+def _health(trace: Trace, failures: Failures) -> Section:
     table = pane_named("health").build(trace)
+    failures.note(table.failures)
     fine = np.array([row["severity"] == "fine" for row in table.rows()], bool)
-    said = f"{count(int(fine.sum()))} of {count(len(table))} checks of the trace itself found nothing."
+    found_nothing = f"{count(int(fine.sum()))} of {count(len(table))} checks of the trace itself found nothing."
+    said = (found_nothing, *map(clean, table.failures))
     found = table.take(np.flatnonzero(~fine))
     if len(found) == 0:
-        return Section("Health", (said,))
+        return Section("Health", said)
     return Section(
         "Health",
-        (said,),
+        said,
         table=found,
         pane="health",
     )
 
 
-def _summary(summary: Table) -> Section:
+def _summary(summary: Table, failures: Failures) -> Section:
     """The facts that the trace holds, and the names of those that it does not."""
+    failures.note(summary.failures)
     table = readable(summary)
     known = np.array([value is not None for value in (table["value"].cell(row) for row in range(len(table)))], bool)
     absent = [str(table["key"].cell(row)) for row in np.flatnonzero(~known).tolist()]

@@ -57,7 +57,7 @@ def junit(report: CheckReport) -> str:
 def _tag(outcome: CheckOutcome, strict: bool) -> str:
     if outcome.status == Status.UNDECIDED:
         return "failure" if strict else "skipped"
-    return {Status.FAILS: "failure", Status.MISSING: "error"}.get(outcome.status, "")
+    return {Status.FAILS: "failure", Status.MISSING: "error", Status.ERROR: "error"}.get(outcome.status, "")
 
 
 def _add_case(suite: ElementTree.Element, outcome: CheckOutcome, tag: str, place: str) -> None:
@@ -116,6 +116,7 @@ def check_markdown(report: CheckReport) -> str:
         Status.FAILS: "**FAIL**",
         Status.MISSING: "**missing**",
         Status.UNDECIDED: "cannot tell",
+        Status.ERROR: "**ERROR**",
     }
     rows = [
         (
@@ -140,7 +141,11 @@ def check_json(report: CheckReport) -> str:
     """The outcomes with their numbers, for a script."""
     document = {
         "passes": report.passes,
-        "counts": {status.value.replace(" ", "_"): report.count(status) for status in Status},
+        "counts": {
+            status.value.replace(" ", "_"): count
+            for status in Status
+            if (count := report.count(status)) or status != Status.ERROR
+        },
         "trace": _side(report.side) if report.side else {"folder": clean(report.title)},
         "baseline": _side(report.baseline) if report.baseline else None,
         "unfair": [clean(said) for said in report.unfair],

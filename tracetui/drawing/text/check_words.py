@@ -15,7 +15,13 @@ LONGEST = 200
 """Characters of a text out of a trace."""
 DIGITS = 4
 """Significant digits of a number at least; more where two that differ would otherwise look the same."""
-WORDS = {Status.HOLDS: "ok", Status.FAILS: "FAIL", Status.MISSING: "missing", Status.UNDECIDED: "cannot tell"}
+WORDS = {
+    Status.HOLDS: "ok",
+    Status.FAILS: "FAIL",
+    Status.MISSING: "missing",
+    Status.UNDECIDED: "cannot tell",
+    Status.ERROR: "ERROR",
+}
 """What each status is called in a line."""
 _LABELS = {"µs": "us", "μs": "us", "B": "bytes", "FLOP": "flop"}
 """Other names of the units that adapt."""
@@ -42,8 +48,12 @@ def wanted_text(outcome: CheckOutcome) -> str:
 def closing(report: CheckReport) -> str:
     """How many of the assertions hold, in words."""
     total, held = len(report.outcomes), report.count(Status.HOLDS)
-    counts = [(report.count(status), status) for status in (Status.FAILS, Status.MISSING, Status.UNDECIDED)]
-    words = {Status.FAILS: "fails" if counts[0][0] == 1 else "fail", Status.MISSING: "missing"}
+    counts = [(report.count(status), status) for status in Status if status != Status.HOLDS]
+    words = {
+        Status.FAILS: "fails" if counts[0][0] == 1 else "fail",
+        Status.MISSING: "missing",
+        Status.ERROR: "ended in an error",
+    }
     parts = [f"{number} {words.get(status, 'cannot be told')}" for number, status in counts if number]
     end = f": {', '.join(parts)}" if parts else ""
     return f"{held} of {total} {'holds' if held == total == 1 else 'hold'}{end}"

@@ -27,6 +27,7 @@ from tracetui.drawing.text import export
 from tracetui.drawing.text.markdown import code, lines, prose, sentence
 from tracetui.drawing.text.origin import facts
 from tracetui.drawing.text.readable_table import notes, telling
+from tracetui.model.guarding import Failures
 from tracetui.model.quantities import ABSENT, count, quantity
 from tracetui.model.table import Cell, Column, Table, texts
 from tracetui.safe_text import clean
@@ -76,7 +77,7 @@ class Shown:
         """The rows that are read by eye: in a short list without those in which nothing changed, unless all are so."""
         if not self.short or self.name == "totals":
             return self.cut
-        changed = np.flatnonzero(~is_unchanged(self.table))
+        changed = np.flatnonzero(~is_unchanged(self.table)) if len(self.table) else np.empty(0, np.int64)
         kept = self.table.take(changed) if len(changed) else self.table
         return kept if self.limit is None else kept.take(np.arange(min(self.limit, len(kept))))
 
@@ -101,14 +102,20 @@ def is_unchanged(table: Table) -> NDArray[np.bool_]:
 def as_json(told: Comparison, tables: Iterable[Shown]) -> str:
     """One object: the sides, the statement, and the tables with every column."""
     document: dict[str, Any] = {
-        "a": side_facts(told.a),
-        "b": side_facts(told.b),
-        "statement": list(map(clean, told.statement)),
+        "a": facts_of(told.failures, told.a),
+        "b": facts_of(told.failures, told.b),
+        "statement": list(map(clean, told.sentences)),
     }
     for shown in tables:
         made = orjson.loads(export.render(shown.cut, told.a.trace, shown.name, "json"))
         document[shown.name] = {key: made[key] for key in ("columns", "rows", "note", "doubts") if key in made}
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
+
+
+def facts_of(failures: Failures, side: Side) -> dict[str, Any]:
+    """What identifies a side in JSON; where that fails, what identifies its file."""
+    known = {**facts(side.trace), "scope": clean(side.scope), "part": side.part_kind, "parts": len(side)}
+    return failures.made_or(f"The description of {clean(side.name)}", lambda: side_facts(side), lambda _: known)
 
 
 def side_facts(side: Side) -> dict[str, Any]:
@@ -134,10 +141,10 @@ def side_facts(side: Side) -> dict[str, Any]:
 
 def as_markdown(told: Comparison, tables: Sequence[Shown]) -> str:
     """The statement as a list and the tables below it, to be pasted into a pull request."""
-    left, right = map(traits, (told.a, told.b))
-    sides = [f"{mark}: {code(clean(each.name))}, {prose(in_words(each))}" for mark, each in (("A", left), ("B", right))]
+    named = (("A", told.a), ("B", told.b))
+    sides = [f"{mark}: {code(clean(side.name))}, {prose(side_words(told.failures, side))}" for mark, side in named]
     parts = [" · ".join(["**Comparison**, from A to B", *sides])]
-    parts.append("\n".join(f"- {sentence(clean(line))}" for line in told.statement))
+    parts.append("\n".join(f"- {sentence(clean(line))}" for line in told.sentences))
     for shown in _worth_showing(tables):
         more = f" ({count(shown.unread)} more)" if shown.unread else ""
         parts.append("\n\n".join([f"**{TITLES[shown.name]}**{more}", *_markdown_table(shown)]))
@@ -155,7 +162,7 @@ def _markdown_table(shown: Shown) -> list[str]:
 
 def as_plain(told: Comparison, tables: Sequence[Shown]) -> str:
     """Everything as aligned text for a pipe."""
-    parts = ["\n".join([*head(told), "", *map(bullet, told.statement)])] if len(tables) > 1 else []
+    parts = ["\n".join([*head(told), "", *map(bullet, told.sentences)])] if len(tables) > 1 else []
     for shown in _worth_showing(tables):
         title = [_title(shown)] if len(tables) > 1 else []
         body = export.render(shown.readable, told.a.trace, shown.name, "table").rstrip("\n")
@@ -169,7 +176,7 @@ def as_rich(told: Comparison, tables: Sequence[Shown], width: int) -> Renderable
     if len(tables) > 1:
         parts += [Text(line, style="dim") for each in head(told) for line in wrapped(each, width, HEAD)]
         parts.append(Text())
-        for place, said in enumerate(told.statement):
+        for place, said in enumerate(told.sentences):
             parts += [Text(line, style="" if place else "bold") for line in wrapped(bullet(said), width, HEAD)]
     for shown in _worth_showing(tables):
         body = export.rich_table(shown.readable, told.a.trace, shown.name, width)
@@ -181,11 +188,22 @@ def as_rich(told: Comparison, tables: Sequence[Shown], width: int) -> Renderable
 
 def head(told: Comparison) -> list[str]:
     """What the two sides are, a line each."""
-    return [f"{mark}  {clean(side.name)}: {in_words(traits(side))}" for mark, side in (("A", told.a), ("B", told.b))]
+    return [
+        f"{mark}  {clean(side.name)}: {side_words(told.failures, side)}"
+        for mark, side in (("A", told.a), ("B", told.b))
+    ]
+
+
+def side_words(failures: Failures, side: Side) -> str:
+    """A side of a comparison in words, or the sentence that says why that failed."""
+    return failures.made_or(f"The description of {clean(side.name)}", lambda: in_words(traits(side)), clean)
 
 
 def readable(name: str, table: Table) -> Table:
     """The columns that are read by eye."""
+    if not table.columns:
+        # It could not be made: its note says so.
+        return table
     made = {"totals": _totals, "kernels": _kernels, "ops": _ops}[name](table)
     kept = tuple(column for column in made if not len(column) or not column.nulls().all())
     return Table(kept, None, table.note, {})

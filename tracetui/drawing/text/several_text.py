@@ -13,9 +13,8 @@ from rich.text import Text
 
 from tracetui.analysis.comparing.several import SIDE_NAMES, Several
 from tracetui.analysis.comparing.sides.noise import Change
-from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.drawing.text import export
-from tracetui.drawing.text.comparison_text import HEAD, amount, bullet, in_words, right, side_facts, wrapped
+from tracetui.drawing.text.comparison_text import HEAD, amount, bullet, facts_of, right, side_words, wrapped
 from tracetui.drawing.text.markdown import code, lines, prose, sentence
 from tracetui.model.table import Column, ColumnSpec, Table, texts
 from tracetui.safe_text import clean
@@ -65,6 +64,9 @@ def readable(table: Table, others: Sequence[bool]) -> Table:
 
     `others` says which sides are another program, of which a factor says nothing.
     """
+    if not table.columns:
+        # It could not be made: its note says so.
+        return table
     columns = [table["measure"]]
     for place, is_other in enumerate(others):
         name = SIDE_NAMES[place].lower()
@@ -83,7 +85,10 @@ def as_json(shown: SeveralShown) -> str:
     made = orjson.loads(export.render(shown.table, shown.told.sides[0].trace, "totals", "json"))
     others = zip(SIDE_NAMES[1:], shown.told.openings, shown.commands, strict=False)
     document: dict[str, Any] = {
-        "sides": [{"mark": mark, **side_facts(side)} for mark, side in zip(SIDE_NAMES, shown.told.sides, strict=False)],
+        "sides": [
+            {"mark": mark, **facts_of(shown.told.failures, side)}
+            for mark, side in zip(SIDE_NAMES, shown.told.sides, strict=False)
+        ],
         "statements": [
             {"a": SIDE_NAMES[0], "b": mark, "statement": list(map(clean, said)), "command": clean(command)}
             for mark, said, command in others
@@ -100,7 +105,9 @@ def as_markdown(shown: SeveralShown) -> str:
     if shown.alone:
         return f"{body}\n\n{prose(LEGEND)}\n"
     named = zip(SIDE_NAMES, shown.told.sides, strict=False)
-    sides = [f"- {mark}: {code(clean(side.name))}, {prose(in_words(traits(side)))}" for mark, side in named]
+    sides = [
+        f"- {mark}: {code(clean(side.name))}, {prose(side_words(shown.told.failures, side))}" for mark, side in named
+    ]
     said = [f"- {sentence(line)}" for line in _said(shown)]
     parts = ["**Comparison** of several, each with A", "\n".join(sides), "\n".join(said), body, prose(LEGEND)]
     full = "\n".join(f"- {code(clean(command))}" for command in shown.commands)
@@ -133,7 +140,7 @@ def as_rich(shown: SeveralShown, width: int) -> RenderableType:
 def _head(shown: SeveralShown) -> list[str]:
     """What the sides are, a line each."""
     named = zip(SIDE_NAMES, shown.told.sides, strict=False)
-    return [f"{mark}  {clean(side.name)}: {in_words(traits(side))}" for mark, side in named]
+    return [f"{mark}  {clean(side.name)}: {side_words(shown.told.failures, side)}" for mark, side in named]
 
 
 def _said(shown: SeveralShown) -> list[str]:

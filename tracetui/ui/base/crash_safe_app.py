@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
@@ -28,7 +29,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import WorkerFailed
 
-from tracetui.drawing.text.crash_report import crash_message
+from tracetui.crash_report import crash_message
+from tracetui.errors import AnalysisFailed
+from tracetui.safe_text import clean
+from tracetui.ui.base.analysis_safe import AnalysisSafe, analysis_failure
 from tracetui.ui.base.command_palette import SafePalette
 from tracetui.ui.base.differ_switch import why_off
 from tracetui.ui.base.key_order import Climbed, KeyOrder, is_ordered
@@ -40,6 +44,10 @@ if TYPE_CHECKING:
 
 INNER_FAILURES = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RuntimeError)
 """What goes wrong where an inner part of Textual is not as it was."""
+MIN_SCREENS = 2
+"""Screens of which the last cannot be left for the one below: Textual's own, and the first that is shown."""
+FAILURE_SECONDS = 30
+"""Seconds for which the sentence about an analysis that failed stays: it holds a path to read."""
 SWITCH_SECONDS = 0.001
 """Seconds after which a thread at work lets the screen go on: a fifth of Python's own, which a key waits for often."""
 
@@ -71,7 +79,7 @@ def _is_gone(part: MessagePump | None) -> bool:
     return not part.is_attached or part.screen not in part.app.screen_stack
 
 
-class CrashSafeApp(App[int]):
+class CrashSafeApp(AnalysisSafe, App[int]):
     """Textual's own account of an error is a screenful of source with the values of variables: not for this app."""
 
     crash: str = ""
@@ -101,9 +109,33 @@ class CrashSafeApp(App[int]):
         cause = error.error if isinstance(error, WorkerFailed) else error
         if is_for_removed_widget(cause):
             return
+        if self._goes_on(cause):
+            return
         if not self.crash:
             self.crash = crash_message(cause)
         super()._handle_exception(error)
+
+    def _goes_on(self, error: BaseException) -> bool:
+        """Whether an analysis failed where that is no reason to end, and say so.
+
+        A screen that could not be opened over another one is left again. What runs behind a message, when all else is
+        done, leaves the part that it belongs to as it was.
+        """
+        part, calls = _hearer(error.__traceback__), [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+        failure = analysis_failure(error) if isinstance(part, Widget) else None
+        if failure is None or not isinstance(part, Widget):
+            return False
+        is_opening = calls[0] == "_pre_process" and len(self.screen_stack) > MIN_SCREENS and part.screen is self.screen
+        if is_opening:
+            self.call_later(self.pop_screen)
+        elif "_flush_next_callbacks" not in calls:
+            return False
+        self.tell_failure(failure)
+        return True
+
+    def tell_failure(self, failure: AnalysisFailed) -> None:
+        """Say that an analysis failed, above whatever is on screen."""
+        self.notify(clean(str(failure)), severity="warning", markup=False, timeout=FAILURE_SECONDS)
 
     def _fatal_error(self) -> None:
         self._close_messages_no_wait()

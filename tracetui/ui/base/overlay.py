@@ -11,10 +11,12 @@ from typing import TypeVar
 from textual.await_complete import AwaitComplete
 from textual.screen import Screen
 
+from tracetui.ui.base.analysis_safe import AnalysisSafe
+
 OverlayResult = TypeVar("OverlayResult")
 
 
-class Overlay(Screen[OverlayResult]):
+class Overlay(AnalysisSafe, Screen[OverlayResult]):
     """Base of lists to pick from, forms, the help and the palette."""
 
     _is_over_with = False

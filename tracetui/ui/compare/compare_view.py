@@ -313,6 +313,12 @@ class CompareView(SearchableView):
         if self.compared.take_matching(message) and walked is not None:
             self.select(walked.side, walked.row)
 
+    @on(ComparedSides.Unmatched)
+    def _take_failure(self, message: ComparedSides.Unmatched) -> None:
+        message.stop()
+        if message.parts is self.compared.parts:
+            self.notice(message.note, warn=True)
+
     @on(Timelines.PartChosen)
     def _choose_part(self, message: Timelines.PartChosen) -> None:
         parts = list(self.compared.parts)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tracetui.analysis.comparing.sides.measures import measures
+from tracetui.analysis.comparing.sides.measures import known_measures
 from tracetui.analysis.comparing.sides.side import CAPTURE, RANGE, RUN, STEP, Side
 from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.drawing.format import shorten
 from tracetui.drawing.name_cutting import cut_name
+from tracetui.errors import AnalysisFailed
+from tracetui.model.guarding import guarded
 from tracetui.model.quantities import count, duration
 from tracetui.model.trace import GPU_WORK
 from tracetui.safe_text import clean
@@ -31,7 +33,7 @@ OWN_PARTNER, ROW_PARTNERS, NO_PARTNER = "", "with others", "none"
 
 def compare_parts(sides: Sequence[Side], width: int) -> tuple[BarPart, ...]:
     """The header: both names, marks of damage, and the devices."""
-    devices = list(dict.fromkeys(name for side in sides for name in traits(side).devices))
+    devices = list(dict.fromkeys(name for side in sides for name in _devices(side)))
     about = f"  {clean(', '.join(devices[:2]))}" if devices and width >= WIDE_CELLS else ""
     marks = ["".join(f" {mark}" for mark in damage_marks(side.trace)) for side in sides]
     taken = len(about) + sum(map(len, marks)) + 2 * len("A  ") + 2
@@ -41,6 +43,15 @@ def compare_parts(sides: Sequence[Side], width: int) -> tuple[BarPart, ...]:
     for letter, name, mark in zip(MARKS, names, marks, strict=True):
         parts += [BarPart(f"{'  ' if parts else ''}{letter} ", "key"), BarPart(name, "strong"), BarPart(mark, "warn")]
     return *parts, BarPart(about, "dim")
+
+
+def _devices(side: Side) -> tuple[str, ...]:
+    """Names of the GPUs of a side; none where the analysis of what it is failed, which its own place tells."""
+    try:
+        with guarded("The description of a side"):
+            return traits(side).devices
+    except AnalysisFailed:
+        return ()
 
 
 def _told_apart(names: list[str], room: int) -> list[str]:
@@ -82,7 +93,8 @@ def part_parts(
 def _on_gpu(shown: ShownPart) -> list[str]:
     if not len(shown.activities):
         return []
-    busy = float(measures(shown.side)["gpu_busy_us"].values[shown.part])
+    known = known_measures(shown.side)[0].get("gpu_busy_us")
+    busy = float("nan") if known is None else float(known.values[shown.part])
     number = len(shown.activities)
     words = [f"{count(number)} GPU activit{'y' if number == 1 else 'ies'}"]
     return words if busy != busy else [*words, f"busy {duration(1000 * busy)}"]

@@ -15,7 +15,8 @@ from tracetui.analysis.comparing.matching.match import Matching, match
 from tracetui.analysis.comparing.sides.composition import representative
 from tracetui.analysis.comparing.sides.side import Side
 from tracetui.drawing.timeline.raster import Picture
-from tracetui.errors import TracetuiError
+from tracetui.errors import AnalysisFailed, TracetuiError
+from tracetui.model.guarding import guarded
 from tracetui.model.table import Table
 from tracetui.ui.compare.compare_list import table_of
 from tracetui.ui.compare.partners import PartnerLookup
@@ -43,6 +44,13 @@ class ComparedSides:
 
         parts: ShownParts
         matching: Matching
+
+    @dataclass
+    class Unmatched(Message):
+        """It cannot be known which slices of two parts are partners; the sentence says why."""
+
+        parts: ShownParts
+        note: str
 
     def __init__(
         self, owner: Widget, a: Side, b: Side, pictures: tuple[Picture, Picture], paths: tuple[str, str]
@@ -117,11 +125,18 @@ class ComparedSides:
                 return
             result: Table | tuple[str, ...] | str
             try:
-                result = computed.statement if name == STATEMENT else table_of(computed, name)
+                with guarded(f"The tab {name}"):
+                    result = computed.statement if name == STATEMENT else table_of(computed, name)
             except TracetuiError as error:
                 result = str(error)
             self._owner.post_message(self.Computed(computed, name, result))
 
     def _match(self, parts: ShownParts) -> None:
         a, b = parts
-        self._owner.post_message(self.Matched(parts, match(a.side, a.part, b.side, b.part)))
+        try:
+            with guarded("The search for partners"):
+                matching = match(a.side, a.part, b.side, b.part)
+        except AnalysisFailed as failure:
+            self._owner.post_message(self.Unmatched(parts, str(failure)))
+        else:
+            self._owner.post_message(self.Matched(parts, matching))

@@ -16,8 +16,7 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from tracetui.analysis.comparing.several import SIDE_NAMES, Several
-from tracetui.analysis.comparing.sides.traits import traits
-from tracetui.drawing.text.comparison_text import in_words
+from tracetui.drawing.text.comparison_text import side_words
 from tracetui.drawing.text.several_text import SIGNS, key_rows, readable
 from tracetui.drawing.text.summary_words import words
 from tracetui.model.table import ColumnSpec, Table, texts
@@ -25,6 +24,7 @@ from tracetui.model.trace import Trace
 from tracetui.opening import SideName
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
+from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import CompareAsked
 from tracetui.ui.compare.statement_view import StatementView
@@ -38,7 +38,7 @@ _MEASURE = ColumnSpec("measure", "measure", width=24)
 _PAIR = ColumnSpec("pair", "compare", width=30, grow=1)
 
 
-class SeveralScreen(Screen[None]):
+class SeveralScreen(AnalysisSafe, Screen[None]):
     """Sides and first sentences above the table of their measures."""
 
     HELP_WHERE = "everywhere"
@@ -170,7 +170,7 @@ class PairPicker(Picker[int]):
 def side_lines(several: Several) -> tuple[str, ...]:
     """What each side is, a line each."""
     named = zip(SIDE_NAMES, several.sides, strict=False)
-    return tuple(f"{mark}  {clean(side.name)}: {in_words(traits(side))}" for mark, side in named)
+    return tuple(f"{mark}  {clean(side.name)}: {side_words(several.failures, side)}" for mark, side in named)
 
 
 def opening_lines(several: Several) -> tuple[str, ...]:

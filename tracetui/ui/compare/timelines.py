@@ -13,6 +13,7 @@ from textual.widget import Widget
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
 from tracetui.model.intervals import Int64
+from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.compare.compare_lanes import CompareLanes
 from tracetui.ui.compare.compare_words import MARKS, part_parts
 from tracetui.ui.compare.partners import NO_ROWS
@@ -28,7 +29,7 @@ MAX_TOGETHER = 4
 """Maximum time range that shows both highlighted groups, in lengths of the longer group."""
 
 
-class Timelines(Widget):
+class Timelines(AnalysisSafe, Widget):
     """A above B, each under a title that names its part."""
 
     DEFAULT_CSS = """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import ClassVar
@@ -21,9 +22,11 @@ from textual.screen import Screen
 from tracetui.analysis.linking.frames import module_paths
 from tracetui.analysis.linking.graph_nodes import graph_nodes
 from tracetui.analysis.linking.links import links
+from tracetui.analysis.linking.steps import steps
 from tracetui.drawing.timeline.raster import Picture
-from tracetui.errors import NotFound, TracetuiError
+from tracetui.errors import AnalysisFailed, NotFound, TracetuiError
 from tracetui.importers.load_progress import LoadProgress
+from tracetui.model.guarding import guarded
 from tracetui.model.quantities import count, size
 from tracetui.opening import AS_RECORDED, OpenOptions, open_trace
 from tracetui.safe_text import clean
@@ -124,9 +127,17 @@ class LoadingScreen(Screen[None]):
             return
         self._report(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "linking"))
         # Asked for by the first view and by every key: made here, it does not make the first key wait.
-        links(trace)
-        module_paths(trace)
-        graph_nodes(trace)
+        try:
+            with guarded("The first view"):
+                links(trace)
+                steps(trace)
+        except AnalysisFailed as failure:
+            self.post_message(LoadFailed(self.path, failure))
+            return
+        for prepare in (module_paths, graph_nodes):
+            # What needs them says so.
+            with suppress(AnalysisFailed), guarded("The first view"):
+                prepare(trace)
         self._report(LoadProgress(trace.size_bytes, trace.size_bytes, trace.events, "drawing"))
         picture = Picture(trace)
         # What was loaded stays until the end: the collector need not look at it ever again.

@@ -18,6 +18,7 @@ from tracetui.model.trace import Trace
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
+from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.messages import Loaded
 from tracetui.ui.compare.compare_lanes import CompareLanes
@@ -32,7 +33,7 @@ MIN_RANK_LINES = 2
 """Minimum lines of lanes of each rank."""
 
 
-class RankLanesView(Widget):
+class RankLanesView(AnalysisSafe, Widget):
     """Fills the screen: a title and the lanes of each rank."""
 
     def __init__(self, asked: RankLanesAsked, reads: Sequence[Loaded]) -> None:
@@ -50,7 +51,7 @@ class RankLanesView(Widget):
             yield lanes
 
 
-class RankLanesScreen(Screen[None]):
+class RankLanesScreen(AnalysisSafe, Screen[None]):
     """Up to eight ranks on one axis."""
 
     stays_below: ClassVar[bool] = True

@@ -41,6 +41,8 @@ class RankList(TabbedList):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(tuple(TABLES), id=id)
         self._tables: dict[str, Table] = {}
+        self._failed: dict[str, str] = {}
+        """Sentences about tabs whose tables could not be made."""
         self._grouped: dict[str, Table] = {}
         self.note = WAITING_NOTE
         """What is said in place of a table that is not there."""
@@ -73,6 +75,13 @@ class RankList(TabbedList):
     def whole(self, name: str) -> Table | None:
         """The table of a tab, not grouped."""
         return self._tables.get(name)
+
+    def fail(self, name: str, sentence: str) -> None:
+        """Say in a tab why there is no table; what was listed while files were read rests on no analysis, and goes."""
+        self._failed[name] = sentence
+        self._tables.pop(name, None)
+        self._grouped.clear()
+        self._show(0)
 
     def take(self, name: str, table: Table) -> None:
         """Show a table once it is made; the cursor of a tab stays on its row."""
@@ -147,7 +156,7 @@ class RankList(TabbedList):
         return shown
 
     def _missing_note(self) -> str:
-        return self.note
+        return self._failed.get(self.pane, self.note)
 
     def _empty_note(self, table: Table) -> str:
         return table.note or "There is nothing to list."

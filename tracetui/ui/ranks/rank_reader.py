@@ -14,6 +14,7 @@ from tracetui.analysis.ranks.rank_set import RankSet
 from tracetui.analysis.ranks.rank_summary import RankSummary
 from tracetui.analysis.ranks.rank_tables import TABLES
 from tracetui.errors import TracetuiError
+from tracetui.model.guarding import guarded
 from tracetui.model.table import Table
 from tracetui.rank_folder import RankSetName, open_rank_set
 from tracetui.rank_reading.summaries import Outcome, SummaryWork
@@ -49,7 +50,8 @@ class RankReader:
 
         ranks: RankSet
         name: str
-        table: Table
+        table: Table | str
+        """Or the sentence that says why there is none."""
 
     def __init__(self, owner: Widget, name: RankSetName, work: SummaryWork | None = None) -> None:
         """`owner` runs the thread and gets the messages."""
@@ -91,13 +93,20 @@ class RankReader:
     def _read(self) -> None:
         name = self._name
         try:
-            ranks = open_rank_set(name.paths, name.options, self._tell, self._work, self._pick)
-            first = TABLES["ranks"](ranks)
+            with guarded("The set of ranks"):
+                ranks = open_rank_set(name.paths, name.options, self._tell, self._work, self._pick)
         except TracetuiError as error:
             self._owner.post_message(SetFailed(error))
             return
+        first = self._made(ranks, "ranks")
         self._owner.post_message(self.Read(ranks))
-        self._owner.post_message(self.Made(ranks, "ranks", first))
-        for each, make in TABLES.items():
+        self._owner.post_message(first)
+        for each in TABLES:
             if each != "ranks":
-                self._owner.post_message(self.Made(ranks, each, make(ranks)))
+                self._owner.post_message(self._made(ranks, each))
+
+    def _made(self, ranks: RankSet, name: str) -> Made:
+        try:
+            return self.Made(ranks, name, TABLES[name](ranks))
+        except TracetuiError as error:
+            return self.Made(ranks, name, str(error))

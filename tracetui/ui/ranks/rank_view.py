@@ -166,7 +166,10 @@ class RankView(SearchableView):
     @on(RankReader.Made)
     def _take_table(self, message: RankReader.Made) -> None:
         message.stop()
-        self.panes.take(message.name, message.table)
+        if isinstance(message.table, str):
+            self.panes.fail(message.name, message.table)
+        else:
+            self.panes.take(message.name, message.table)
         if message.name == self.panes.pane:
             self.panes.view.announce_row()
 

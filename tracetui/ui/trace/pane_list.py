@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,12 +27,12 @@ from tracetui.analysis.modules import holders
 from tracetui.analysis.panes import PANES
 from tracetui.analysis.summary import activity_counts
 from tracetui.drawing.group_names import named_groups
-from tracetui.drawing.text.crash_report import crash_message
 from tracetui.drawing.text.export import render
 from tracetui.drawing.text.origin import Extent
 from tracetui.drawing.text.pictures import list_picture
 from tracetui.drawing.text.summary_words import readable
-from tracetui.errors import TracetuiError
+from tracetui.errors import AnalysisFailed, TracetuiError
+from tracetui.model.guarding import guarded
 from tracetui.model.interruption import Interrupted, interruptible
 from tracetui.model.quantities import count
 from tracetui.model.table import Table, TextKind
@@ -493,27 +494,27 @@ class PaneList(TabbedList):
         pane, part, by = key
         try:
             table = PANES[pane].build(self.trace, step=part, by=by)
-            # The tabs ask for these on the event loop, where they must not be made.
-            activity_counts(self.trace, part)
-            reshaped = pane in RESHAPED_PANES or by is not None
-            return self.Built(key, table, columns=[] if reshaped else layout_of(pane, table, by))
+            with guarded(f"The pane {pane}"):
+                # The tabs ask for these on the event loop, where they must not be made.
+                self._count_activities(part)
+                reshaped = pane in RESHAPED_PANES or by is not None
+                return self.Built(key, table, columns=[] if reshaped else layout_of(pane, table, by))
         except TracetuiError as error:
             return self.Built(key, None, str(error))
-        except Interrupted:
-            raise
-        except Exception as error:
-            # A defect of one analysis is no reason to lose the others, and what is on screen.
-            return self.Built(key, None, crash_message(error).removeprefix("tracetui: "))
+
+    def _count_activities(self, part: Part | None) -> dict[str, int]:
+        """Kernels and other GPU activities of what is listed, by their words; empty where counting them failed."""
+        try:
+            with guarded("The count of kernels"):
+                return activity_counts(self.trace, part)
+        except AnalysisFailed:
+            return {}
 
     def _prepare(self) -> None:
         """Work out what descriptions of slices are made of; a defect in it is one of the description that meets it."""
-        try:
+        # The report is written here: the description says where it meets the same defect.
+        with suppress(AnalysisFailed), guarded("The description of slices"):
             prepare_descriptions(self.trace)
-        except Interrupted:
-            raise
-        except Exception as error:
-            # The report is written here: the description says where it meets the same defect.
-            crash_message(error)
         self.post_message(self.Prepared())
 
     def _missing_note(self) -> str:
@@ -632,8 +633,8 @@ class PaneList(TabbedList):
             # Of another tab it is not known how many rows fit until it is listed.
             return f"{count(len(self.view.order))}{by}" if name == self.pane else ""
         if name == "kernels" and not by:
-            in_step = activity_counts(self.trace, self.part)
-            kernels, others = in_step["kernels"], in_step["copies"]
+            in_step = self._count_activities(self.part)
+            kernels, others = in_step.get("kernels", 0), in_step.get("copies", 0)
             if others and kernels + others == len(table):
                 return f"{count(kernels)}+{count(others)}"
         if name == "health" and not by:

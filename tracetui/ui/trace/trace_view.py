@@ -31,12 +31,15 @@ from tracetui.analysis.panes import PANES
 from tracetui.drawing.format import shorten
 from tracetui.drawing.timeline.raster import Picture
 from tracetui.drawing.timeline.window import Window
+from tracetui.errors import AnalysisFailed
+from tracetui.model.guarding import guarded
 from tracetui.model.table import Table
 from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
+from tracetui.ui.base.crash_safe_app import CrashSafeApp
 from tracetui.ui.description.chain_lines import short_name
 from tracetui.ui.description.gap_description import describe_gap
 from tracetui.ui.trace.export_actions import export_pane, send_row, send_view, write_range
@@ -586,8 +589,15 @@ class TraceView(SearchableView):
         # The blocks are those of the whole trace, and every step has its idle time explained anew.
         if self._is_idle_explained:
             return
+        try:
+            with guarded("The idle time in the lanes"):
+                blocks = idle_part_blocks(self.trace)
+        except AnalysisFailed as failure:
+            if isinstance(self.app, CrashSafeApp):
+                self.app.tell_failure(failure)
+            return
         self._is_idle_explained = True
-        self.picture.show_idle(idle_part_blocks(self.trace))
+        self.picture.show_idle(blocks)
         self.lanes.changed()
         if self.gap >= 0:
             self._show_selection()

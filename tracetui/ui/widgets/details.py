@@ -16,7 +16,10 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from tracetui.drawing.text.pictures import ListPicture
+from tracetui.errors import AnalysisFailed
+from tracetui.model.guarding import guarded
 from tracetui.model.trace import Trace
+from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.description.slice_description import describe
@@ -182,7 +185,12 @@ class Details(Scroller, can_focus=True):
         above = sentence_lines(self._sentences, width)
         if self._pictured is not None:
             above += [DetailLine(text) for text in self._pictured.lines(width, PICTURE_LINES)]
-        lines = [DetailLine(WAITING_NOTE, "label")] if self.is_waiting else self._make(width)
+        lines: Sequence[DetailLine]
+        try:
+            with guarded("The description"):
+                lines = [DetailLine(WAITING_NOTE, "label")] if self.is_waiting else self._make(width)
+        except AnalysisFailed as failure:
+            lines = sentence_lines((clean(str(failure)),), width)
         before, self.lines = self.lines, [*above, *lines]
         here = [index for index, line in enumerate(self.lines) if line.style == "here"]
         self.set_reactive(Details.cursor, here[0] if here else -1)

@@ -6,10 +6,11 @@ from textual.geometry import Size
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
 
+from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.widgets.cached_style import CachedStyle
 
 
-class Scroller(CachedStyle, ScrollView):
+class Scroller(AnalysisSafe, CachedStyle, ScrollView):
     """As `ScrollView`, always with a vertical scroll bar, so that more or fewer lines move nothing else."""
 
     DEFAULT_CSS = """

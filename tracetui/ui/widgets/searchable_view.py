@@ -10,6 +10,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from tracetui.ui.base import keys
+from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.part_sizes import PartSizes
 from tracetui.ui.widgets.hints_bar import FocusedPart, HintsBar
@@ -64,7 +65,7 @@ def too_small(screen: Screen[Any]) -> bool:
     return screen.has_class("-thin") or screen.has_class("-flat")
 
 
-class SearchableView(Widget):
+class SearchableView(AnalysisSafe, Widget):
     """Base of what fills a screen: the parts that both views have, and the commands about them."""
 
     HELP_WHERE = "everywhere"

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tracetui.ui.base import keys
+from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.row_compositor import RowCompositor
 from tracetui.ui.widgets.hints_bar import HintsBar
@@ -20,7 +21,7 @@ from tracetui.ui.widgets.searchable_view import SearchableView, too_small
 TOO_SMALL = "This terminal is too small: the app needs 60 columns and 12 lines."
 
 
-class SizedScreen(Screen[None]):
+class SizedScreen(AnalysisSafe, Screen[None]):
     """A view, or the sentence where the terminal is too small for it."""
 
     HELP_WHERE = "everywhere"

@@ -19,10 +19,11 @@ from textual.widget import Widget
 from tracetui.drawing.timeline.brush import Brush
 from tracetui.drawing.timeline.cells import Frame
 from tracetui.drawing.timeline.palette import Palette, nearest_colour, palette
+from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.widgets.cached_style import CachedStyle
 
 
-class Surface(CachedStyle, Widget):
+class Surface(AnalysisSafe, CachedStyle, Widget):
     """Base of widgets that draw their cells themselves."""
 
     _frame: Frame | None = None

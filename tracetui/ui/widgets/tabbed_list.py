@@ -28,6 +28,7 @@ from tracetui.model.quantities import count
 from tracetui.model.table import Cell, Table, TextKind
 from tracetui.safe_text import clean
 from tracetui.ui.base import keys
+from tracetui.ui.base.analysis_safe import AnalysisSafe
 from tracetui.ui.base.commands import command
 from tracetui.ui.widgets.bar import Bar
 from tracetui.ui.widgets.bar_texts import Tab, tab_parts
@@ -95,7 +96,7 @@ def arrange(table: Table, arrangement: ListArrangement) -> NDArray[np.int64]:
     return order
 
 
-class TabbedList(Widget):
+class TabbedList(AnalysisSafe, Widget):
     """Tabs, below them the list of the current tab, and details beside it."""
 
     HELP_WHERE = "list"

@@ -29,7 +29,7 @@ from tracetui.analysis.comparing.sides.composition import is_mixed
 from tracetui.analysis.comparing.sides.side import STEP, Side
 from tracetui.analysis.comparing.sides.traits import traits
 from tracetui.analysis.health.checks import Check, CheckSeverity
-from tracetui.analysis.health.health_table import doubtful, doubts
+from tracetui.analysis.health.health_table import doubt_of, doubtful
 from tracetui.analysis.linking.complete_steps import partial_steps
 from tracetui.analysis.linking.steps import steps
 from tracetui.model.table import Table
@@ -81,14 +81,14 @@ def _is_elsewhere(check: Check, side: Side, other: Side) -> bool:
     if check.name == CUT_CHECK:
         cut = steps(side.trace).row[partial_steps(side.trace)]
         return not np.isin(side.row, cut).any()
-    doubt = doubts(side.trace)[check.name]
+    doubt = doubt_of(side.trace, check)
     if doubt is None or doubt.count != 1 or doubt.row < 0:
         return False
     return bool(side.part_of(np.array([doubt.row]))[0] < 0)
 
 
 def _count(side: Side, check: Check) -> str:
-    doubt = doubts(side.trace)[check.name]
+    doubt = doubt_of(side.trace, check)
     if doubt is None:
         return "0"
     return f"{doubt.count:,} of {doubt.of:,}" if doubt.of else f"{doubt.count:,}"

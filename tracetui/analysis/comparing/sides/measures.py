@@ -6,8 +6,9 @@ waits for the GPU tells how long the GPU takes; `cpu_us` excludes the waiting an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ from tracetui.analysis.occupancy import queries
 from tracetui.analysis.operators.costs import is_overlapped
 from tracetui.analysis.operators.views import idle_rows, idle_view_rows
 from tracetui.analysis.work.kernel_work import kernel_work
+from tracetui.errors import AnalysisFailed
+from tracetui.model.guarding import attempted, guarded
 from tracetui.model.intervals import Bool, Int64, covered
 from tracetui.model.trace import Float64, Kind
 
@@ -61,12 +64,27 @@ class Measure:
 
 
 def measures(side: Side) -> dict[str, Measure]:
-    """All measures of a side by name, in their order; computed once."""
+    """All measures of a side by name, in their order; computed once.
+
+    Raises: AnalysisFailed where some of them failed.
+    """
+    every, failures = known_measures(side)
+    if failures:
+        raise failures[0].with_traceback(None)
+    return every
+
+
+def known_measures(side: Side) -> tuple[dict[str, Measure], list[AnalysisFailed]]:
+    """The measures that could be made, and the failures of the others."""
     made = (_cpu_times, _gpu_times, _counts, _idle_causes, _moved, _families)
 
-    def find() -> dict[str, Measure]:
-        every = (each for make in made for each in make(side))
-        return {each.name: each for each in _known(side, every)}
+    def some(make: Callable[[Side], Iterator[Measure]]) -> list[Measure]:
+        with guarded("A measure"):
+            return list(_known(side, make(side)))
+
+    def find() -> tuple[dict[str, Measure], list[AnalysisFailed]]:
+        results, failures = attempted(partial(some, make) for make in made)
+        return {each.name: each for result in results for each in result}, failures
 
     return side.trace.remember(("measures", side.scope), find)
 

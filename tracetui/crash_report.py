@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 
-from tracetui.drawing.format import shorten
 from tracetui.files import user_cache_folder, write_whole
 from tracetui.safe_text import clean
 
@@ -24,7 +23,7 @@ LONGEST = 120
 LONGEST_LINE = 2000
 """Characters of a line of the file."""
 
-_PACKAGE = Path(__file__).parents[2]
+_PACKAGE = Path(__file__).parent
 
 
 def reports_folder() -> Path:
@@ -36,14 +35,36 @@ def crash_message(error: BaseException) -> str:
     """Two sentences about an error that nobody expected; its traceback is written to a file, which they name."""
     if isinstance(error, MemoryError):
         return "tracetui: There is not enough memory for this."
-    said = shorten(" ".join(clean(str(error)).split()), LONGEST)
-    what = type(error).__name__ + (f": {said}" if said else "")
-    failed = f"tracetui {_own_version()} failed with {what} ({place_of(error.__traceback__)})."
+    return f"tracetui {_own_version()} failed with {described(error)}.\n{where_reported(error)}"
+
+
+def described(error: BaseException) -> str:
+    """The class of an error, its words and the place in this package where it came up."""
+    said = _shorten(" ".join(clean(str(error)).split()), LONGEST)
+    return type(error).__name__ + (f": {said}" if said else "") + f" ({place_of(error.__traceback__)})"
+
+
+def where_reported(error: BaseException) -> str:
+    """What to do about an error that nobody expected, with the file that has its traceback.
+
+    An error that comes up again, from whatever asks for the same thing, is in the file that was written the first time.
+    """
+    place = described(error)
+    path = _written.get(place)
     try:
-        path = write_report(report(error))
+        if path is None or not path.exists():
+            path = _written[place] = write_report(report(error))
     except OSError as trouble:
-        return f"{failed}\nIts traceback could not be written to {reports_folder()}: {trouble.strerror}."
-    return f"{failed}\nThis is a defect of tracetui; please report it. The traceback is in {clean(str(path))}"
+        return f"Its traceback could not be written to {reports_folder()}: {trouble.strerror}."
+    return f"This is a defect of tracetui; please report it. The traceback is in {clean(str(path))}"
+
+
+_written: dict[str, Path] = {}
+"""The files that this process has written, by what they are about."""
+
+
+def _shorten(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def report(error: BaseException) -> str:
@@ -54,7 +75,7 @@ def report(error: BaseException) -> str:
         ", ".join(f"{name} {_version(name)}" for name in ("textual", "rich", "numpy")),
         "",
     ]
-    return "\n".join(shorten(clean(line), LONGEST_LINE) for line in [*head, *lines]) + "\n"
+    return "\n".join(_shorten(clean(line), LONGEST_LINE) for line in [*head, *lines]) + "\n"
 
 
 def write_report(text: str) -> Path:

@@ -1,0 +1,112 @@
+"""Running one analysis so that a defect in it costs its own result, and nothing else.
+
+Whatever is made of analyses and shown beside others goes through here: each pane, rule and check, each table and the
+statement of a comparison, each assertion, each table of ranks. What nobody expected becomes an error with a sentence
+like any other; its traceback is written to a file, once however many ask for the same thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from tracetui.crash_report import described, where_reported
+from tracetui.errors import AnalysisFailed, TracetuiError
+from tracetui.model.interruption import Interrupted
+from tracetui.model.trace import Trace
+
+Result = TypeVar("Result")
+
+
+@contextmanager
+def guarded(what: str) -> Iterator[None]:
+    """Within it, errors that nobody expected are those of one analysis.
+
+    Raises: AnalysisFailed for such an error; `what`, with a capital, is what could not be made for it.
+    """
+    try:
+        yield
+    except (TracetuiError, Interrupted):
+        raise
+    except Exception as error:
+        raise failure_of(what, error) from error
+
+
+class Failures:
+    """Makes several results of which none depends on another, and notes which failed."""
+
+    def __init__(self) -> None:
+        self._sentences: dict[str, None] = {}
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """A sentence about each failure, in order."""
+        return tuple(self._sentences)
+
+    def note(self, sentences: Iterable[str]) -> None:
+        """Take note of failures that something else has told."""
+        self._sentences.update(dict.fromkeys(sentences))
+
+    def made(self, what: str, make: Callable[[], Result]) -> Result:
+        """A result.
+
+        Raises: AnalysisFailed as `guarded`.
+        """
+        try:
+            with guarded(what):
+                return make()
+        except AnalysisFailed as failure:
+            self.note((str(failure),))
+            raise
+
+    def made_or(self, what: str, make: Callable[[], Result], instead: Callable[[str], Result]) -> Result:
+        """A result, or what stands in its place with the sentence that says why it failed."""
+        try:
+            return self.made(what, make)
+        except AnalysisFailed as failure:
+            return instead(str(failure))
+
+
+def remembered(trace: Trace, key: Any, what: str, make: Callable[[], Result]) -> Result:
+    """What a trace remembers under a key; that it failed is remembered too, and it is not made again.
+
+    Raises: AnalysisFailed as `guarded`.
+    """
+
+    def attempt() -> Result | AnalysisFailed:
+        try:
+            with guarded(what):
+                return make()
+        except AnalysisFailed as failure:
+            return failure
+
+    result = trace.remember(key, attempt)
+    if isinstance(result, AnalysisFailed):
+        raise result.with_traceback(None)
+    return result
+
+
+def attempted(makers: Iterable[Callable[[], Result]]) -> tuple[list[Result], list[AnalysisFailed]]:
+    """The results of several analyses, and the failures of those that failed."""
+    results: list[Result] = []
+    failures: list[AnalysisFailed] = []
+    for make in makers:
+        try:
+            results.append(make())
+        except AnalysisFailed as failure:
+            failures.append(failure)
+    return results, failures
+
+
+def failures_in_words(failures: Sequence[AnalysisFailed], kind: str) -> tuple[str, ...]:
+    """A sentence about analyses of a kind, such as `rules`, that failed; of many in full the first alone."""
+    more = f"{len(failures) - 1:,} more {kind} failed." if len(failures) > 1 else ""
+    return (" ".join(filter(None, (str(failures[0]), more))),) if failures else ()
+
+
+def failure_of(what: str, error: Exception) -> AnalysisFailed:
+    """The failure of one analysis by an error that nobody expected, with the report of it written."""
+    if isinstance(error, MemoryError):
+        return AnalysisFailed(f"{what} could not be made: there is not enough memory for it.")
+    return AnalysisFailed(f"{what} could not be made: it failed with {described(error)}. {where_reported(error)}")

@@ -1,0 +1,48 @@
+"""Parts of the screen that go on where an analysis fails.
+
+What takes long is made in threads, each of which tells its failure in the place of its result. Some analyses answer a
+key or a message at once, on the event loop: where one of them fails, the part that handled it would hear nothing any
+more. Errors that come up anywhere else are defects of the app, which ends with a report.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+from textual.events import Compose, Mount
+from textual.message import Message
+from textual.message_pump import MessagePump
+
+from tracetui import analysis
+from tracetui.errors import AnalysisFailed, TracetuiError
+from tracetui.model import guarding
+
+_ANALYSES = Path(analysis.__file__).parent
+
+
+def analysis_failure(error: BaseException) -> AnalysisFailed | None:
+    """An error as the failure of an analysis, where it came up in one; None for a defect of anything else."""
+    if isinstance(error, AnalysisFailed):
+        return error
+    if isinstance(error, TracetuiError) or not isinstance(error, Exception):
+        return None
+    files = (Path(frame.f_code.co_filename) for frame, _ in traceback.walk_tb(error.__traceback__))
+    return (
+        guarding.failure_of("What was asked for", error) if any(_ANALYSES in file.parents for file in files) else None
+    )
+
+
+class AnalysisSafe(MessagePump):
+    """A part of the screen that goes on where an analysis fails in answer to a key or a message, and says so."""
+
+    async def _dispatch_message(self, message: Message) -> None:
+        try:
+            await super()._dispatch_message(message)
+        except Exception as error:
+            # Whatever could not be put on screen at all is not there to go on.
+            failure = None if isinstance(message, Compose | Mount) else analysis_failure(error)
+            tell = getattr(self.app, "tell_failure", None)
+            if failure is None or tell is None:
+                raise
+            tell(failure)
