@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import get_args
 
 import pytest
 from tracetui_workloads.api import Metric
+from tracetui_workloads.registry import BUILT_IN, with_name
 
 from tests.support.build import Event, kernel, launch, make_trace, op, step
 from tracetui.analysis.expectation_metrics import METRICS, Expectation, Observed
@@ -222,3 +224,32 @@ def test_a_range_without_an_end():
     expected = Expectation("x", "ops_per_step", (2, float("inf")))
     assert expected.wanted == "2 or more"
     assert holds(expected, Observed(2, 600))
+
+
+@pytest.mark.parametrize(
+    ("metric", "want", "wanted"),
+    [
+        ("kernel_named", r"^gateup_(forward|persistent)", "gateup_forward or gateup_persistent"),
+        ("kernel_named", "fused_.*softmax", "fused_…softmax"),
+        ("op_named", "^aten::bmm$", "aten::bmm"),
+        ("op_named", "^$", "none"),
+        ("op_named", "_(?:flash|cudnn)_attention", "_flash_attention or _cudnn_attention"),
+        (
+            "kernels_in_order",
+            r"mm (copy_|clone) triton_\S*fused\S* Region:_0/0",
+            "mm copy_/clone triton_…fused… Region:_0/0",
+        ),
+    ],
+)
+def test_a_pattern_is_wanted_in_words(metric, want, wanted):
+    assert Expectation("x", metric, want).wanted == wanted
+
+
+def test_no_workload_shows_a_regular_expression():
+    shown = [
+        Expectation(each.text, each.metric, each.want).wanted
+        for workload in filter(None, map(with_name, BUILT_IN))
+        for each in (*workload.expects, *workload.contrasts)
+    ]
+    assert len(shown) > 100
+    assert not [words for words in shown if re.search(r"[\\^$*?()|\[\]]", words)]

@@ -3,12 +3,14 @@
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.support.app import keys, opened, settle, shown, training
 from tests.support.build import kernel, launch, make_trace, op, step
+from tests.support.memory_events import Moment, with_memory
 from tests.support.waiting import PATIENCE, until
 from tracetui.analysis.linking.steps import steps
 from tracetui.errors import UsageError
@@ -317,3 +319,53 @@ async def test_following_a_link_says_where_one_is_now() -> None:
         await pilot.press("g", "g")
         await settle(pilot)
         assert "the first GPU activity launched by aten::mm" in app.text("#hints")
+
+
+async def test_enter_on_the_row_of_all_steps_goes_to_the_step_that_is_listed() -> None:
+    async with shown(training()) as (app, pilot):
+        await keys(pilot, "2")
+        table = app.view.panes.table
+        assert table is not None
+        app.list.put_cursor(app.list.order.tolist().index(table["name"].equal("ProfilerStep*").nonzero()[0][0]))
+        await keys(pilot, "enter")
+        assert app.selected == "ProfilerStep#2" and app.view.step == 2
+        assert len(app.view.finder.search.hits) == 3 and "2/3" in app.text("#hints")
+        await keys(pilot, "n")
+        assert app.selected == "ProfilerStep#3"
+
+
+async def test_enter_on_a_row_without_slices_says_so_and_jumps_nowhere() -> None:
+    """Allocations outside of all operators are a row of torch's table and no slice."""
+    async with shown(with_memory([op("aten::relu", 100, 200)], [Moment(900, 1_000)])) as (app, pilot):
+        await keys(pilot, "2")
+        app.view.panes.arrange_by(replace(app.view.panes.arrangement, by="event"))
+        await settle(pilot)
+        table, selected = app.view.panes.table, app.view.selected
+        assert table is not None
+        jumps = len(app.view.navigator.history.viewpoints)
+        app.list.put_cursor(app.list.order.tolist().index(table["name"].equal("[memory]").nonzero()[0][0]))
+        await keys(pilot, "enter")
+        assert (app.view.selected, len(app.view.navigator.history.viewpoints)) == (selected, jumps)
+        assert "[memory]" in app.text("#hints") and "no match" not in app.text("#hints")
+
+
+async def test_the_cursor_of_steps_is_on_the_step_of_the_step_line() -> None:
+    """Kernels of a backward thread run when the next step has begun: neither thread nor time say of which they are."""
+    events = []
+    for number in range(3):
+        at, thread = 1_000_000 * number, ("1", "2")
+        events += [
+            step(number + 1, at, 900_000),
+            op("aten::mm", at + 10_000, 9_000, lane=thread),
+            launch(at + 11_000, 500, number + 1, lane=thread),
+            kernel("gemm", at + 1_050_000, 500_000, correlation=number + 1),
+        ]
+    async with shown(make_trace(events)) as (app, pilot):
+        assert (app.selected, app.view.step) == ("gemm", 2)
+        await keys(pilot, "8")
+        assert app.list.table is not None
+        assert app.list.table["step"].cell(app.list.row) == 2 and app.list.located
+        await keys(pilot, "right_square_bracket")
+        assert app.list.table["step"].cell(app.list.row) == 3
+        await keys(pilot, "k")
+        assert app.view.step == 2 and app.list.table["step"].cell(app.list.row) == 2

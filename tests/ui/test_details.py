@@ -182,3 +182,18 @@ def test_long_values_stand_below_their_labels_where_it_is_narrow() -> None:
     assert [line.row for line in narrow] == [-1, 7, -1, -1]
     assert [line.text for line in fact_lines(DetailFact("device", "0"), 38)] == ["device            0"]
     assert fact_lines(fact, 60)[0].text.startswith("called from       transformers/")
+
+
+def test_columns_of_the_chain_do_not_touch() -> None:
+    long = 123_456_789_000_000
+    trace = make_trace(
+        [
+            op("aten::linear", 0, long),
+            op("aten::mm", 10, long - 20),
+            launch(20, 4_000, 1),
+            kernel("gemm", 30, 50, correlation=1),
+        ]
+    )
+    for width in range(34, 90):
+        call, _ = texts_of(trace, "gemm", width)[-2:]
+        assert call.endswith(" <0.1 %") and " 4.0 µs " in call and len(call) <= width

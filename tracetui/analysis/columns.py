@@ -889,7 +889,7 @@ WAIT_SUFFERED_US = ColumnSpec(
     "wait_suffered_us", "waited", help="Time that the rank waited for others in collectives.", unit="us"
 )
 WAIT_US = ColumnSpec("wait_us", "waiting", help="Time that ranks waited, summed over them.", unit="us", is_key=True)
-WANTED = ColumnSpec("wanted", "wanted", help="A number, a range, or a pattern of a name.")
+WANTED = ColumnSpec("wanted", "wanted", help="A number, a range, or names; … stands for any text.")
 WAVES = ColumnSpec(
     "waves", "waves", help="Blocks of the grid by those that run at once; below 1 it never fills.", detail=2
 )

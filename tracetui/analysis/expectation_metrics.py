@@ -55,8 +55,24 @@ class Expectation:
             low, high = self.want
             return f"{low:g} or more" if high == float("inf") else f"{low:g} to {high:g}"
         if isinstance(self.want, str):
-            return "none" if self.want == NOTHING else self.want
+            if self.is_order:
+                return " ".join("/".join(_alternatives(pattern)) for pattern in self.want.split())
+            return "none" if self.want == NOTHING else " or ".join(_alternatives(self.want))
         return f"{self.want:g}"
+
+
+_CHOICE = re.compile(r"\((?:\?:)?([^()]*\|[^()]*)\)")
+_ANYTHING = re.compile(r"(?:\\[SwD]|\.)[*+]\??")
+_ESCAPED = re.compile(r"\\(\W)")
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """A pattern as the names that it stands for, without the signs of a regular expression; `…` is any text."""
+    if match := _CHOICE.search(pattern):
+        head, tail = pattern[: match.start()], pattern[match.end() :]
+        return [each for choice in match[1].split("|") for each in _alternatives(f"{head}{choice}{tail}")]
+    plain = (each.removeprefix("^").removesuffix("$") for each in pattern.split("|"))
+    return [_ESCAPED.sub(r"\1", _ANYTHING.sub("…", each)) for each in plain]
 
 
 @dataclass(frozen=True, slots=True)

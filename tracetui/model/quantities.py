@@ -123,6 +123,11 @@ def rounded_percent(percents: float) -> str:
     return f"{percents:.1f} %" if 0 < percents < 1 or 99 < percents < 100 else f"{percents:,.0f} %"
 
 
+def short_percent(percents: float) -> str:
+    """The same in few letters, for a column: `<0.1 %`."""
+    return rounded_percent(percents).replace("under ", "<")
+
+
 def adapted(value: float, unit: str) -> tuple[float, str]:
     """A number in `us`, `bytes` or `flop` as another of a unit in which it is at least 1; any other as it is."""
     scales = _LADDERS.get(unit)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tracetui.analysis.names import Family, decode
+from tracetui.analysis.names.decoded import Decoded
+from tracetui.analysis.names.text import name_parts
+from tracetui.analysis.names.wording import sentence_of
 
 ARGS = "(ncclDevKernelArgsStorage<4096ul>)"
 FUNCTOR = "void at::native::vectorized_elementwise_kernel<4, at::native::"
@@ -566,3 +570,14 @@ def test_custom_operators_extend_the_vocabulary():
     name = "triton_poi_fused_add_my_special_op_2"
     assert decode(name).fused_ops == ()
     assert decode(name, custom_ops=frozenset({"my_special_op"})).fused_ops == ("add", "my_special_op")
+
+
+@pytest.mark.parametrize(
+    "field", [field for field in Decoded.__dataclass_fields__ if field not in ("inferred", "short", "sentence")]
+)
+def test_what_is_likely_is_called_by_words_and_not_by_a_field_of_the_code(field):
+    decoded = Decoded(family=Family.OTHER, operation="x")
+    values = {name: "x" for name in ("family", "operation") if name == field} or {field: ("x",)}
+    found = replace(decoded, **values, inferred=frozenset({field}), sentence="A kernel.")
+    words = sentence_of(found, name_parts("x")).partition("Likely, not certain: ")[2].partition(".")[0].split()
+    assert words and not {"a", "b", "out", "acc", "op", "arch", "align", "flags"} & set(words)

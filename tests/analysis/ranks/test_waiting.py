@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -341,3 +343,13 @@ def test_of_many_that_come_last_together_each_has_its_part() -> None:
     charged = set_of(plans).waiting.charged
     assert charged.caused(16).tolist() == [0] * 8 + [8 * MS] * 8
     assert charged.suffered(16).tolist() == [8 * MS] * 8 + [0] * 8
+
+
+@pytest.mark.parametrize("cause", ["input", "host", "kernels", "extra"])
+def test_a_late_host_is_said_in_english_words(cause: str) -> None:
+    found = training(8, slow=dict.fromkeys((4, 5, 6, 7), 1.3), hosts=2)
+    assert found.late_host is not None
+    vars(found)["late_host"] = replace(found.late_host, causes=((cause, 1.0),), note="")
+    why = headline(found).partition(": ")[2].partition(". ")[0]
+    known = "their they input comes late devices wait for host kernels take longer run more than the others do"
+    assert set(why.split()) <= set(known.split()) and ("their" in why.split()) != (cause == "extra")

@@ -217,10 +217,25 @@ def _fused(decoded: Decoded) -> str:
     return f"{start}({text if len(text) <= room else text[: room - 1] + '…'}){number}"
 
 
+_INFERRED = {
+    "a": "type of the input",
+    "b": "type of the second input",
+    "acc": "type of the accumulator",
+    "out": "type of the output",
+    "op": "operation",
+    "arch": "architecture",
+    "align": "alignment",
+    "columns_first": "order of the sides of the tile",
+    "flags": "further properties",
+}
+"""What a field of `Decoded` is called in a sentence, where that is not its name."""
+
+
 def sentence_of(decoded: Decoded, name: ParsedName) -> str:
     """The decoded name in a sentence, with its warnings, what is inferred and what is not understood."""
     parts = [decoded.sentence or f"{_subject(decoded, name)}{_details(decoded)}.", *map(_as_sentence, decoded.warnings)]
-    likely = sorted(field.replace("_", " ") for field in decoded.inferred if decoded.confidence(field) == "inferred")
+    inferred = sorted(field for field in decoded.inferred if decoded.confidence(field) == "inferred")
+    likely = [_INFERRED.get(field, field.replace("_", " ")) for field in inferred]
     if likely:
         parts.append(f"Likely, not certain: {', '.join(likely)}.")
     if decoded.unknown:

@@ -470,6 +470,17 @@ def _is_step(trace: Trace) -> Bool:
     return trace.remember("names of steps", make)
 
 
+def slices_listed_as(trace: Trace, name: str) -> Int64:
+    """Slices, in order of their start, that torch's table lists under a name: for that of all steps every step."""
+    is_meant = np.zeros(len(trace.names), bool)
+    if name == STEPS:
+        is_meant |= _is_step(trace)
+    if (known := trace.names.find(name)) >= 0:
+        is_meant[known] = True
+    rows = np.flatnonzero(is_meant[trace.slices.name] & (trace.slices.kind != Kind.BOOKKEEPING))
+    return rows[np.argsort(trace.slices.start[rows], kind="stable")]
+
+
 def _without_repeats(trace: Trace, rows: Int64, parent: Int64, name: Int64) -> tuple[Int64, Int64, Int64]:
     """Leave out every node that is the only child of a node of the same name (3(d).8).
 

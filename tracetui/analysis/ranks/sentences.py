@@ -35,6 +35,12 @@ _REASONS = {
     "kernels": "its kernels take longer",
     "extra": "it runs more than the others do",
 }
+_REASONS_OF_SEVERAL = {
+    "input": "their input comes late",
+    "host": "their devices wait for their host",
+    "kernels": "their kernels take longer",
+    "extra": "they run more than the others do",
+}
 
 
 def title(ranks: RankSet) -> str:
@@ -111,8 +117,7 @@ def _nothing_in_common(ranks: RankSet) -> str:
 
 
 def _host(ranks: RankSet, late: LateHost) -> str:
-    why = " and ".join(_REASONS[cause] for cause in late.named) or "nothing in its traces tells why"
-    why = why.replace("its ", "their ").replace("it runs", "they run").replace("device waits", "devices wait")
+    why = " and ".join(_REASONS_OF_SEVERAL[cause] for cause in late.named) or "nothing in their traces tells why"
     note = f" ({late.note})" if late.note and late.causes else ""
     name = ranks.clocks.names[late.host] or "a host"
     return f"All ranks of {name} are late: {why}{note}. Ranks of other hosts wait {duration(late.caused)} for them."

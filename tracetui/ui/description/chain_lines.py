@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tracetui.analysis.kernel_names import short_kernel
 from tracetui.analysis.linking.chains import outermost_op
 from tracetui.drawing.name_cutting import cut_name
-from tracetui.model.quantities import duration, rounded_percent
+from tracetui.model.quantities import duration, short_percent
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.safe_text import clean
 from tracetui.ui.description.styled_lines import DetailLine
@@ -16,8 +16,8 @@ MIN_SELF_CELLS = 50
 """From this width on there is room for the self time."""
 MIN_SHARE_CELLS = 34
 """Below this width there is room for the total alone."""
-_TIME = 9
-_SHARE = 9
+_GAPS, _MIN_CELLS = (0, 1, 2), (9, 10, 9)
+"""Cells before the total, the self time and the share, and the least width of each with these."""
 
 _WORD = {
     Kind.CPU_OP: "op",
@@ -45,31 +45,36 @@ def chain_lines(trace: Trace, chain: Sequence[int], row: int, width: int) -> lis
     """A title and a line for each slice of a dispatch chain, outermost first; `row` is marked, all can be jumped to."""
     op = outermost_op(trace, chain)
     title = "dispatch chain"
-    titles = _columns("total", "self", "% of op" if op >= 0 else "", width)
-    lines = [DetailLine((title + titles.rjust(width - len(title)))[:width], "label")]
     below = False
-    for level, each in enumerate(chain):
+    rows = [("total", "self", "% of op" if op >= 0 else "")]
+    for each in chain:
         below |= each == op
-        numbers = _numbers(trace, each, op if below else -1, width)
-        lines.append(_line(trace, each, level, each == row, numbers, width))
+        rows.append(_numbers(trace, each, op if below else -1))
+    titles, *numbers = _columns(rows, width)
+    lines = [DetailLine((title + titles.rjust(width - len(title)))[:width], "label")]
+    for level, (each, texts) in enumerate(zip(chain, numbers, strict=True)):
+        lines.append(_line(trace, each, level, each == row, texts, width))
     return lines
 
 
-def _numbers(trace: Trace, row: int, op: int, width: int) -> str:
+def _numbers(trace: Trace, row: int, op: int) -> tuple[str, str, str]:
+    """Total, self time and share of the outermost op; empty where a slice has none."""
     slices = trace.slices
     total = duration(int(slices.dur[row]))
     if Kind(int(slices.kind[row])) in GPU_WORK:
-        return _columns(total, "", "", width)
+        return total, "", ""
     whole = int(slices.dur[op]) if op >= 0 else 0
-    share = rounded_percent(100 * int(slices.dur[row]) / whole) if whole else ""
-    return _columns(total, duration(int(slices.self_time[row])), share, width)
+    share = short_percent(100 * int(slices.dur[row]) / whole) if whole else ""
+    return total, duration(int(slices.self_time[row])), share
 
 
-def _columns(total: str, own: str, share: str, width: int) -> str:
+def _columns(rows: Sequence[tuple[str, str, str]], width: int) -> list[str]:
+    """The texts of each row in columns, of which none touches the next; those for which there is room."""
     if width < MIN_SHARE_CELLS:
-        return total
-    own = f"{own:>{_TIME + 1}}" if width >= MIN_SELF_CELLS else ""
-    return f"{total:>{_TIME}}{own}{share:>{_SHARE}}"
+        return [total for total, _, _ in rows]
+    shown = [0, 1, 2] if width >= MIN_SELF_CELLS else [0, 2]
+    cells = [max(_MIN_CELLS[column], _GAPS[column] + max(len(row[column]) for row in rows)) for column in shown]
+    return ["".join(row[column].rjust(room) for column, room in zip(shown, cells, strict=True)) for row in rows]
 
 
 def _line(trace: Trace, row: int, level: int, here: bool, numbers: str, width: int) -> DetailLine:

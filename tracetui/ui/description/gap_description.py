@@ -19,7 +19,7 @@ from tracetui.analysis.linking.placement import step_index
 from tracetui.analysis.linking.steps import steps
 from tracetui.drawing.name_cutting import cut_name
 from tracetui.drawing.timeline.scene import lane_label
-from tracetui.model.quantities import duration, rounded_percent
+from tracetui.model.quantities import duration, short_percent
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
 from tracetui.ui.description.chain_lines import chain_lines, short_name
@@ -70,7 +70,7 @@ def _cause_lines(trace: Trace, gap: int, width: int) -> Iterator[DetailLine]:
 
 def _right_columns(times: Sequence[int], whole: int) -> tuple[list[str], list[str]]:
     """Times and their shares of a gap as columns that are no wider than they need."""
-    texts = [duration(time) for time in times], [_share(time, whole) for time in times]
+    texts = [duration(time) for time in times], [short_percent(100 * time / whole) for time in times]
     widths = [max(map(len, column)) + gap for column, gap in zip(texts, _GAPS, strict=True)]
     first, second = ([f"{text:>{width}}" for text in column] for column, width in zip(texts, widths, strict=True))
     return first, second
@@ -143,8 +143,3 @@ def _name_lines(trace: Trace, gap: int, names: Sequence[CpuName], width: int) ->
         called = f" ×{each.slices:,}" if each.slices > 1 else ""
         name = cut_name(short_name(trace, each.row), max(room - len(called), 8)) + called
         yield DetailLine(f"  {name:<{room}}{time}{share}", "link", each.row)
-
-
-def _share(time: int, whole: int) -> str:
-    """A time as a share of the gap, in few letters."""
-    return rounded_percent(100 * time / whole).replace("under ", "<")

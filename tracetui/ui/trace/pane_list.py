@@ -40,7 +40,7 @@ from tracetui.model.time_range import Part, TimeRange
 from tracetui.model.trace import Trace
 from tracetui.safe_text import clean
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
-from tracetui.ui.trace.related_slices import has_gpu, numbers
+from tracetui.ui.trace.related_slices import has_gpu, numbers, step_of
 from tracetui.ui.trace.row_tree import RowTree
 from tracetui.ui.trace.slice_preparation import is_prepared, prepare_descriptions
 from tracetui.ui.widgets.bar_texts import Tab
@@ -575,6 +575,8 @@ class PaneList(TabbedList):
         elif self.pane in ("findings", "range"):
             # The most severe is on top: a finding that is about the selection by chance is no reason to leave it.
             view.located = view.slice_row >= 0 and view.slice_row in self._followed_slices[:1]
+        elif self.pane == "steps" and view.table is not None:
+            self._place_on_step(view.table)
         elif self._followed_slices:
             view.located = any(view.put_cursor_on_slice(row) for row in self._followed_slices)
             if not view.located and self.pane not in UNTIMED_PANES:
@@ -600,6 +602,25 @@ class PaneList(TabbedList):
                 view.located = True
                 return
         view.located = False
+
+    def _place_on_step(self, table: Table) -> None:
+        """Move the cursor to the step that is listed, or else to that of the selection.
+
+        A step owns what it launched, also where that runs after the step: the time of a GPU activity says nothing.
+        """
+        view, selected = self.view, next(iter(self._followed_slices), -1)
+        own = step_of(self.trace, selected)
+        number = own if self.step is None else self.step
+        if number is None:
+            view.located = False
+            return
+        indices = np.flatnonzero(table["step"].values[view.order] == number)
+        # Of steps of one number on several threads that of the selection.
+        slices = table.slices if table.slices is not None else np.full(len(table), -1)
+        held = indices[np.isin(slices[view.order[indices]], self._followed_slices)]
+        if len(indices):
+            view.put_cursor(int((held if len(held) else indices)[0]))
+        view.located = bool(len(indices)) and own == number
 
     def _place_near(self, moment: int) -> None:
         """Move the cursor to what starts next to a moment (ns), in a list that does not hold the selection."""

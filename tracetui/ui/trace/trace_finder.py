@@ -6,6 +6,7 @@ import numpy as np
 from textual.widget import Widget
 
 from tracetui.analysis.linking.steps import steps
+from tracetui.analysis.operators.costs import slices_listed_as
 from tracetui.drawing.format import shorten
 from tracetui.model.viewpoint import Viewpoint
 from tracetui.safe_text import clean
@@ -28,17 +29,18 @@ class TraceFinder(ListFinder):
         self._before = Viewpoint()
         """Where the user was when a search began."""
 
-    def go_into(self, name: str) -> None:
-        """Show the slices behind a row that groups by name, in the lanes."""
+    def go_into(self, name: str) -> bool:
+        """Show the slices behind a row that groups by name, in the lanes; False where there are none."""
+        rows = slices_listed_as(self.view.trace, name)
+        if len(rows) == 0:
+            return False
         self.navigator.leave()
-        trace = self.view.trace
-        rows = slices_named(trace, name)
-        rows = rows[trace.slices.name[rows] == trace.names.find(name)]
         self.search = Search(name, in_lanes=True, hits=rows)
         self._show(self.search.go(self._first_in_step(rows)), jump=False)
         self.hints.notice(
             f"{shorten(clean(name), 40)}   {self.search.words}   n N next and previous, backspace returns"
         )
+        return True
 
     def open(self, purpose: str) -> None:
         """Start to type; what a search jumps away from is remembered."""

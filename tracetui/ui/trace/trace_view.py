@@ -37,6 +37,7 @@ from tracetui.model.table import Table
 from tracetui.model.time_range import TimeRange
 from tracetui.model.trace import GPU_WORK, Trace
 from tracetui.model.viewpoint import Viewpoint, read_view_string, view_string
+from tracetui.safe_text import clean
 from tracetui.ui.base import keys
 from tracetui.ui.base.commands import command
 from tracetui.ui.base.crash_safe_app import CrashSafeApp
@@ -541,9 +542,10 @@ class TraceView(SearchableView):
         # What was captured into a graph is not in this trace: only its kernels are.
         is_captured = "kind" in table and table["kind"].cell(message.row) == CAPTURED_OP
         by_name = not is_captured and not {"input_shapes", *SITES}.intersection(table.column_names)
-        if self.panes.pane in ("ops", "views") and by_name:
-            self.finder.go_into(str(table.columns[0].cell(message.row)))
-        elif self.panes.pane == "steps":
+        is_of_slices = self.panes.pane in ("ops", "views") and by_name
+        if is_of_slices and self.finder.go_into(str(table.columns[0].cell(message.row))):
+            return
+        if self.panes.pane == "steps":
             self.navigator.leave()
             self.show_step(int(str(table["step"].cell(message.row))))
         elif (gap := self._gap_of(message)) >= 0:
@@ -555,6 +557,9 @@ class TraceView(SearchableView):
             self.select(message.slice_row)
             self._fit(message.slice_row)
             self.give_keys(self.lanes)
+        elif is_of_slices:
+            name = shorten(clean(str(table.columns[0].cell(message.row))), 40)
+            self.notice(f"{name} stands for events that take no time: no lane has a slice of it.")
 
     def _gap_of(self, message: TableView.RowHighlighted) -> int:
         """The gap that a row of the list stands for, -1 for none."""
