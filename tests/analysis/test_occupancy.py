@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
 from tests.support.build import Event, kernel, launch, make_trace, op
 from tracetui.analysis.panes import PANES
+from tracetui.importers.load import load
 from tracetui.model.trace import Kind, Trace
 
 QUERY = "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"
@@ -144,3 +150,14 @@ def test_the_note_sums_up_the_time_of_the_queries() -> None:
 
 def test_without_a_gpu_the_note_says_so() -> None:
     assert "queries" not in PANES["occupancy"].build(make_trace([query(0)])).note
+
+
+@pytest.mark.parametrize("by", ["line", "function"])
+def test_queries_are_grouped_by_the_place_that_made_them(by: str, shared_trace: Callable[[str], Path]) -> None:
+    trace = load(str(shared_trace("d10_cudagraph_stack.json")))
+    pane = PANES["occupancy"]
+    every, table = list(pane.build(trace).rows()), list(pane.build(trace, by=by).rows())
+    assert len(every) > 0 and by in pane.offered(trace)
+    assert {row[by] for row in table} == {row[by] for row in every}
+    assert sum(row["queries"] for row in table) == len(every)
+    assert sum(row["total_us"] for row in table) == pytest.approx(sum(row["dur_us"] for row in every))

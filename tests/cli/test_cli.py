@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tests.support.waiting import PATIENCE
 from tracetui.analysis.panes import PANES
 from tracetui.cli.main import main
 from tracetui.cli.show import PANE_NAMES
+from tracetui.importers.load import load
 from tracetui.tried_torch import RECORDED, TRIED
 
 EAGER = SAMPLES / "mlp_eager_cpu.json.gz"
@@ -139,7 +141,7 @@ def test_a_wrong_suffix_does_not_matter(shown, tmp_path):
     ("words", "listed"),
     [
         (["show", "kernals", EAGER], "'kernels'"),
-        (["show", "ops", EAGER, "--sort", "call"], "calls"),
+        (["show", "ops", EAGER, "--sort", "callz"], "calls"),
         (["show", "ops", EAGER, "--step", "9"], "2"),
         (["show", "kernels", EAGER, "--by", "colour"], "name"),
         (["show", "ops", EAGER, "--limit", "-1"], "negative"),
@@ -323,3 +325,126 @@ def test_findings_in_a_pipe_are_as_wide_as_columns_says(columns, width, capsys, 
 def test_no_row_that_fits_is_said(capsys):
     assert main(["show", "ops", str(EAGER), "--where", "calls > 1_000_000"]) == 0
     assert "No row fits 'calls > 1_000_000' (of " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["show", "ops", str(EAGER), "--steps", "3"], ["--step", "--steps-by"]),
+        (["show", "ops", "--lim", "3", str(EAGER)], ["--limit"]),
+        (["show", "ops", str(EAGER), "--wher", "mm"], ["--where"]),
+        (["check", str(EAGER), "kernels == 5", "--base", "x"], ["--baseline"]),
+        (["compare", str(EAGER), str(EAGER), "--lmit", "2"], ["--limit"]),
+        (["ranks", "nowhere", "--job=2"], ["--jobs"]),
+    ],
+)
+def test_a_beginning_of_an_option_is_not_taken_for_it(words, meant, capsys):
+    assert main(words) == 2
+    output = capsys.readouterr()
+    assert output.out == "" and len(output.err.splitlines()) == 1
+    assert re.findall(r"--[\w-]+", output.err)[1:] == meant
+
+
+@pytest.mark.parametrize(
+    ("filter", "said"),
+    [
+        ("kernels=0", "=="),
+        ("kernels =0", "=="),
+        ("calls=3", "=="),
+        ("op=aten::mm", "=="),
+        ("calls > 1 & kernels=0", "=="),
+        ("kernls=0", "kernels"),
+        ("kernls>0", "kernels"),
+        ("calls is 3", "=="),
+        ("op: mm", "~"),
+        ("", "--where"),
+        (" ", "--where"),
+    ],
+)
+def test_a_filter_that_is_no_condition_and_no_text_is_refused(filter, said, capsys):
+    assert main(["show", "ops", str(EAGER), "--where", filter]) == 2
+    output = capsys.readouterr()
+    assert output.out == "" and said in output.err
+
+
+@pytest.mark.parametrize("text", ["foo=3", "nowhere::mm", "at::native", "vectorized<4"])
+def test_a_text_that_no_row_contains_stays_a_text(text, capsys):
+    assert main(["show", "ops", str(EAGER), "--where", text]) == 0
+    assert "No row contains" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["self_cpu_us", "self_cpu", "self CPU", "Self CPU", "self_c"])
+def test_columns_have_the_same_names_in_every_option(name, shown):
+    rows = shown("ops", EAGER, "--sort", name, "--where", f"{name} > 1ms", "--columns", f"{name},op")["rows"]
+    times = [row["self_cpu_us"] for row in rows]
+    assert times == sorted(times, reverse=True) and min(times) > 1000
+    assert all(list(row) == ["self_cpu_us", "name"] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--sort", "clls", "calls"),
+        ("--sort", "calls:up", ":desc"),
+        ("--sort", "", "calls"),
+        ("--sort", ":desc", "calls"),
+        ("--columns", "name,clls", "calls"),
+        ("--columns", "s", "self_cpu_us"),
+        ("--columns", ",", "calls"),
+        ("--columns", "", "calls"),
+    ],
+)
+def test_a_column_that_does_not_exist_is_refused_with_its_like(option, value, said, capsys):
+    assert main(["show", "ops", str(EAGER), option, value]) == 2
+    output = capsys.readouterr()
+    assert output.out == "" and said in output.err
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "md", "table", "plain"])
+def test_chosen_columns_are_there_in_every_format_and_no_others(form, capsys):
+    form_words = ["--plain"] if form == "plain" else ["--format", form]
+    # The total on the GPU is null in every row: what was asked for is shown all the same.
+    words = ["--columns", "device_total_us,op", "--sort", "self_cpu", "--where", "calls > 1", "--limit", "2"]
+    assert main(["show", "ops", str(EAGER), *words, *form_words]) == 0
+    text = capsys.readouterr().out
+    names = {"json": "device_total_us", "csv": "device_total_us,name\n"}
+    assert names.get(form, "total GPU") in text and "aten::mm" in text
+    assert "324" not in text and "self" not in text.partition("Self CPU time")[0]
+
+
+def test_json_and_csv_have_all_columns_without_being_asked(shown):
+    every = shown("ops", EAGER)["columns"]
+    assert [each["name"] for each in every] == PANES["ops"].build(load(str(EAGER))).column_names
+    assert shown("ops", EAGER, "--columns", "all")["columns"] == every
+
+
+@pytest.mark.parametrize(("asked", "width"), [("80", 80), ("120", 120), ("0", 160), ("wide", 160), (None, 160)])
+def test_a_table_in_a_pipe_is_as_wide_as_columns_says(asked, width, capsys, monkeypatch, shared_trace):
+    trace = str(shared_trace("d04_a100_8rank_6steps_occ_nccl.json.gz"))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("COLUMNS", asked)
+    assert main(["show", "kernels", trace, "--limit", "20"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = lines[: lines.index("")]
+    assert width - 40 < max(map(len, rows)) <= width and len(rows) == 21
+    assert "duration" in rows[0] and "--columns all" in lines[len(rows) + 1]
+    assert main(["show", "kernels", trace, "--limit", "20", "--columns", "all"]) == 0
+    whole = capsys.readouterr().out.splitlines()
+    assert len(whole[0]) > 250 and len(whole[0].split("  ")) > len(rows[0].split("  "))
+
+
+def test_gaps_are_listed_the_longest_first(shown, shared_trace):
+    trace = shared_trace("d04_a100_8rank_6steps_occ_nccl.json.gz")
+    every = [row["dur_us"] for row in shown("gaps", trace)["rows"]]
+    assert every == sorted(every, reverse=True) and len(every) > 100
+    assert [row["dur_us"] for row in shown("gaps", trace, "--limit", 3)["rows"]] == every[:3]
+    starts = [row["start_us"] for row in shown("gaps", trace, "--sort", "start:asc")["rows"]]
+    assert starts == sorted(starts)
+
+
+@pytest.mark.parametrize(("pane", "words"), [("health", []), ("steps", ["--by", "source"])])
+def test_what_is_about_the_whole_trace_says_so_where_a_part_is_asked_for(pane, words, capsys):
+    assert main(["show", pane, str(EAGER), *words, "--step", "4", "--format", "md"]) == 0
+    output = capsys.readouterr()
+    assert "whole trace" in output.err and "step 4" not in output.out.splitlines()[0]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.support.paths import SAMPLES
+from tracetui.analysis.checking.row_filter import column_meant
 from tracetui.analysis.columns import COLUMNS
 from tracetui.analysis.comparing.comparison import comparison
 from tracetui.analysis.comparing.sides.side import side
@@ -68,7 +69,7 @@ def test_headings_tell_the_columns_of_a_table_apart(every_table) -> None:
         headings = Counter(column.spec.heading.casefold() for column in table.columns)
         assert all(headings) and set(headings.values()) <= {1}, (pane, by, headings.most_common(1))
         for column in table.columns:
-            assert table.named(column.spec.heading) == table.named(column.name) == column.name
+            assert column_meant(table, column.spec.heading).name == column_meant(table, column.name).name == column.name
 
 
 def test_screen_and_text_have_the_same_headings(every_table) -> None:

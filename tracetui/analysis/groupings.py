@@ -9,7 +9,7 @@ STEPS = ("source",)
 """`source` lists what can stand for steps."""
 KERNELS = ("name", "op", "family", "purpose", "library", "annotation", "stream", "graph", *SITES)
 OPS = ("shape", "event", "frame", *SITES)
-OCCUPANCY = ("op",)
+OCCUPANCY = ("op", *SITES)
 LAUNCHES = ("name", "op", "stream", *SITES)
 GAPS = ("cause", "stream", *SITES)
 SERVING = ("batch", "purpose", "between", "iteration")

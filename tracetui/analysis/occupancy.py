@@ -14,7 +14,7 @@ from tracetui.analysis.common.groups import combinations, distinct, group
 from tracetui.analysis.devices.configuration import configuration
 from tracetui.analysis.devices.residency import occupancy_note, residency
 from tracetui.analysis.idle.verdict import totals
-from tracetui.analysis.linking.call_sites import site_columns
+from tracetui.analysis.linking.call_sites import site_columns, site_of
 from tracetui.analysis.linking.links import calls_named, links, names_of, no_gpu
 from tracetui.analysis.linking.placement import index_in_step, step_column, time_within, within
 from tracetui.model.intervals import Int64
@@ -39,11 +39,13 @@ def queries(trace: Trace) -> Int64:
 
 
 def occupancy(trace: Trace, step: Part | None = None, by: str | None = None) -> Table:
-    """Every occupancy query in order of time, or grouped by the op that made it."""
+    """Every occupancy query in order of time, or grouped by the op or the call site that made it."""
     every = queries(trace)[np.argsort(trace.slices.start[queries(trace)], kind="stable")]
     rows = within(trace, every, step)
     if by == "op":
         return _by_op(trace, rows, step)
+    if by is not None:
+        return _by_site(trace, rows, step, by)
     kernel = asked_for(trace, rows)
     slices = trace.slices
     used = distinct(kernel)
@@ -120,6 +122,25 @@ def _by_op(trace: Trace, rows: Int64, step: Part | None) -> Table:
             micros(col.US_PER_LAUNCH, total / launches, null=~named),
         ),
         rows[sample],
+        _note(trace, rows, step),
+    )
+    return table.take(table.order("total_us", descending=True))
+
+
+def _by_site(trace: Trace, rows: Int64, step: Part | None, by: str) -> Table:
+    """Queries and their time by the place in the program that made them."""
+    site, texts = site_of(trace, rows, by)
+    sites, dur = group(site), time_within(trace, rows, step)
+    longest = sites.largest(dur)
+    table = Table(
+        (
+            coded(col.COLUMNS[by], sites.key, texts),
+            numbers(col.QUERIES, sites.calls),
+            micros(col.TOTAL_US.but(help="Time spent in the queries."), sites.sum(dur)),
+            micros(col.MEAN_US.but(help="Mean time in a query."), sites.sum(dur) / sites.calls),
+            micros(col.MAX_US.but(help="Longest query; the row jumps to it."), dur[longest]),
+        ),
+        rows[longest],
         _note(trace, rows, step),
     )
     return table.take(table.order("total_us", descending=True))

@@ -133,6 +133,8 @@ class Pane:
     """One sentence about its rows."""
     groups: tuple[str, ...] = ()
     """Allowed values of `by`."""
+    largest_first: str | None = None
+    """The column by which single rows are listed, the largest first; None for the order of the analysis."""
     is_offered: Callable[[Trace], bool] = lambda _: True
     """Whether a trace can have rows for it; a pane for which it has nothing gets no tab until it is asked for."""
 
@@ -201,7 +203,7 @@ PANES = {
         Pane("views", "Views", _views, "One row is the name of an op that launched nothing on the GPU."),
         Pane("occupancy", "Occupancy", _occupancy, "One row is an occupancy query.", groupings.OCCUPANCY),
         Pane("launches", "Launches", _launches, "One row is a call that launched GPU activities.", groupings.LAUNCHES),
-        Pane("gaps", "Gaps", _gaps, "One row is a stretch in which a device ran nothing.", groupings.GAPS),
+        Pane("gaps", "Gaps", _gaps, "One row is a stretch in which a device ran nothing.", groupings.GAPS, "dur_us"),
         Pane("roofline", "Roofline", _roofline, "One row is an operator with its shapes and main kernel."),
         Pane(
             "serving",
@@ -225,7 +227,7 @@ PANES = {
             _counters,
             "One row is a counter of a GPU or a program.",
             groupings.COUNTERS,
-            lambda trace: bool(trace.counters),
+            is_offered=lambda trace: bool(trace.counters),
         ),
         Pane("findings", "Findings", _findings, "One row is a finding, with evidence and advice."),
         Pane("range", "Range", _range, "What ran in a range of time: one row is a count with its time within it."),

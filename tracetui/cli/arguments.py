@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+from collections.abc import Sequence
 
 from tracetui.cli.completion import FILES
 from tracetui.opening import OpenOptions
@@ -11,6 +13,15 @@ from tracetui.ui.base.differ_switch import VARIABLE
 
 MAX_JOBS = 1000
 """Maximum number of processes that a user may ask for."""
+MAX_SUGGESTED_OPTIONS = 3
+"""Maximum number of options that are suggested for one that does not exist."""
+
+
+def similar_options(given: str, known: Sequence[str]) -> list[str]:
+    """The options that one which does not exist may have been meant for: what it begins, else what is spelt like it."""
+    begun = [each for each in known if len(given) > len("--") and (each.startswith(given) or given.startswith(each))]
+    begun = [each for each in begun if each.startswith("--")]
+    return (begun or difflib.get_close_matches(given, known, MAX_SUGGESTED_OPTIONS))[:MAX_SUGGESTED_OPTIONS]
 
 
 def completes_files(action: argparse.Action) -> None:
@@ -106,6 +117,15 @@ def add_sort(parser: argparse.ArgumentParser) -> None:
         "--sort",
         metavar="COL",
         help="sort by a column, by name or heading, numbers largest first; COL:asc and COL:desc say how",
+    )
+
+
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Declare the option that chooses the columns of a table."""
+    parser.add_argument(
+        "--columns",
+        metavar="A,B,C",
+        help="these columns alone, in this order, by name or heading; all: every column, however wide",
     )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_force, add_opening, completes_files, opening
+from tracetui.cli.arguments import add_force, add_opening, completes_files, opening, similar_options
 from tracetui.cli.rank_sets import add_cluster, read_rank_folder, require_no_cluster
 from tracetui.cli.sides import read_sides, split
 from tracetui.cli.streams import tell_failures
@@ -67,7 +67,6 @@ exit codes:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui check`; expressions may stand before, between and behind options."""
     parser.epilog = EXAMPLES
-    parser.allow_abbrev = False
     # Words behind an option are no positional argument of argparse any more.
     parser.set_defaults(parameters=[])
     trace = parser.add_argument(
@@ -234,7 +233,9 @@ def _require_a_question(options: argparse.Namespace, count: int) -> None:
     """Raises: UsageError where nothing is asked, or too much, or what needs a baseline that there is not."""
     unknown = [word for word in options.parameters if word.startswith("-") and " " not in word]
     if unknown:
-        raise UsageError(f"There is no option {unknown[0]}; tracetui check --help lists them.")
+        meant = similar_options(unknown[0], options.known_options)
+        offer = f"Did you mean {' or '.join(meant)}?" if meant else "`tracetui check --help` lists them."
+        raise UsageError(f"There is no option {unknown[0]}. {offer}")
     if count > MAX_ASSERTIONS:
         raise UsageError(f"{count:,} expressions are too many for one check: at most {MAX_ASSERTIONS:,}.")
     if (options.not_slower or options.tolerance or options.strict) and options.baseline is None:

@@ -113,6 +113,7 @@ def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Sh
 
     Raises: UsageError for a column that none of them has.
     """
+    from tracetui.analysis.checking.row_filter import columns_meant
     from tracetui.drawing.text.comparison_text import Shown
 
     names = SHOWN[1:] if options.show == "all" else (options.show,)
@@ -120,7 +121,7 @@ def _chosen_tables(compared: Comparison, options: argparse.Namespace) -> list[Sh
     absent = {name: table for name, table in tables.items() if table.failures}
     tables = {name: table for name, table in tables.items() if name not in absent}
     column = (options.sort or "").partition(":")[0]
-    sortable = [name for name, table in tables.items() if column in table] or list(tables)
+    sortable = [name for name, table in tables.items() if len(columns_meant(table, column)) == 1] or list(tables)
     limit, short = _limit(options, compared), options.show == "all" and options.sort is None
     filtered = _filtered(tables, options.where)
     arranged = {

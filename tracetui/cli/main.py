@@ -26,6 +26,7 @@ from tracetui.cli import report as report_command
 from tracetui.cli import run as run_command
 from tracetui.cli import show as show_command
 from tracetui.cli import workloads as workloads_command
+from tracetui.cli.arguments import similar_options
 from tracetui.cli.completion import PrintCompletion
 from tracetui.cli.signals import ending_in_order
 from tracetui.cli.streams import drop_output, safe_streams
@@ -137,10 +138,21 @@ def parsed(words: list[str]) -> argparse.Namespace:
     parser = build_parser()
     options, unknown = parser.parse_known_args(words)
     if unknown and not hasattr(options, "parameters"):
-        parser.error(f"unrecognized arguments: {clean(' '.join(unknown))}")
+        raise UsageError(_not_understood(words[0], unknown, options.known_options))
     if unknown:
         options.parameters = unknown
     return options
+
+
+def _not_understood(command: str, unknown: Sequence[str], known: Sequence[str]) -> str:
+    """What is wrong with words that a command does not know, with the options that are like the first one of these."""
+    where = f"`tracetui {command} --help` lists what there is."
+    option = next((word.partition("=")[0] for word in unknown if word.startswith("-") and word != "-"), None)
+    if option is None:
+        several = "words are" if len(unknown) > 1 else "word is"
+        return f"The {several} not understood: {' '.join(unknown)}. {where}"
+    meant = similar_options(option, known)
+    return f"There is no option {option}. " + (f"Did you mean {' or '.join(meant)}?" if meant else where)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -150,6 +162,8 @@ def build_parser() -> argparse.ArgumentParser:
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        # The beginning of an option may be that of another one: `--steps 3` is no `--steps-by 3`.
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action=PrintVersion)
     parser.add_argument("--print-completion", action=PrintCompletion)
@@ -160,9 +174,10 @@ def build_parser() -> argparse.ArgumentParser:
             help=module.HELP,
             description=(module.__doc__ or "").strip(),
             formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(run=module.run, known_options=tuple(command._option_string_actions))
     return parser
 
 

@@ -8,13 +8,14 @@ as text).
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_sort, add_where, completes_files, row_count
+from tracetui.cli.arguments import add_columns, add_sort, add_where, completes_files, row_count
 from tracetui.cli.rank_sets import add_rank_set, read_rank_set
-from tracetui.cli.show import FORMATS, SCREENFUL, narrowed
+from tracetui.cli.show import FORMATS, SCREENFUL, asked_width, chosen_columns, narrowed
 from tracetui.cli.streams import console, tell_failures
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sort(parser)
     parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows")
     add_where(parser)
+    add_columns(parser)
     parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
 
 
@@ -59,23 +61,27 @@ def run(options: argparse.Namespace) -> int:
 def _write(ranks: RankSet, table: Table, options: argparse.Namespace) -> None:
     import numpy as np
 
-    from tracetui.drawing.text import rank_text
+    from tracetui.drawing.text import export, rank_text
 
     name, form = options.show, options.format
     on_screen = form == "table" and sys.stdout.isatty()
     limit = SCREENFUL if options.limit is None and on_screen else options.limit
     shown = table if limit is None else table.take(np.arange(min(limit, len(table))))
+    columns = chosen_columns(table, options.columns)
+    is_chosen = columns is not None
+    shown = shown if columns is None else shown.with_columns(columns)
     if form == "json":
         sys.stdout.write(rank_text.as_json(ranks, shown, name))
     elif form == "csv":
         sys.stdout.write(rank_text.as_csv(shown))
     elif form == "md":
-        sys.stdout.write(rank_text.as_markdown(ranks, shown, name))
-    elif on_screen:
+        sys.stdout.write(rank_text.as_markdown(ranks, shown, is_chosen))
+    elif on_screen and not is_chosen:
         width = shutil.get_terminal_size().columns
         console(sys.stdout, width=width).print(rank_text.as_rich(ranks, shown, name, width))
     else:
-        sys.stdout.write(rank_text.as_plain(ranks, shown, name))
+        width = asked_width(os.environ) or export.LINE_CELLS
+        sys.stdout.write(rank_text.as_plain(ranks, shown, name, width, is_chosen))
     if len(shown) < len(table):
         print(f"tracetui: {len(shown)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
     if form == "csv":

@@ -55,8 +55,6 @@ exit codes:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `tracetui run`; an option that is none of them is a parameter of the workload."""
     parser.epilog = EXAMPLES
-    # A parameter must not be taken for the start of an option.
-    parser.allow_abbrev = False
     parser.set_defaults(parameters=[])
     workload = parser.add_argument("workload", nargs="?", metavar="WORKLOAD", help="a workload, or FILE.py:FUNCTION")
     completes_files(workload)

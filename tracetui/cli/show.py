@@ -12,7 +12,16 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tracetui.cli.arguments import add_opening, add_range, add_sort, add_trace, add_where, opening, row_count
+from tracetui.cli.arguments import (
+    add_columns,
+    add_opening,
+    add_range,
+    add_sort,
+    add_trace,
+    add_where,
+    opening,
+    row_count,
+)
 from tracetui.cli.streams import console, tell_failures
 from tracetui.cli.traces import read_trace
 from tracetui.errors import UsageError
@@ -46,6 +55,8 @@ PANE_NAMES = (
     "health",
 )
 """The keys of `analysis.panes.PANES`, which needs numpy and which help and completion cannot wait for."""
+WHOLE_TRACE = (("health", None), ("health", "offender"), ("steps", "source"))
+"""Panes and groupings whose rows are those of the whole trace, also where a part of it is asked for."""
 FORMATS = ("table", "json", "csv", "md")
 INCAPABLE = ("dumb", "unknown")
 """Types of terminals that can do nothing but print."""
@@ -67,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sort(parser)
     parser.add_argument("--limit", type=row_count, metavar="N", help="print at most N rows")
     add_where(parser)
+    add_columns(parser)
     parser.add_argument("--by", metavar="GROUP", help="group rows, for example kernels by name")
     add_opening(parser)
     parser.add_argument("--format", choices=FORMATS, default="table", help="what to print (default: table)")
@@ -94,10 +106,16 @@ def run(options: argparse.Namespace) -> int:
     if isinstance(part, TimeRange) and (part.end <= trace.window[0] or part.start >= trace.window[1]):
         lasts = duration(trace.window[1] - trace.window[0])
         raise UsageError(f"The range {part.text} is outside the trace, which lasts {lasts} from its start at 0.")
-    table = pane_named(options.pane).build(trace, step=part, by=options.by)
-    table = narrowed(table, options.where, options.sort, options.by)
+    pane = pane_named(options.pane)
+    table = pane.build(trace, step=part, by=options.by)
+    columns = chosen_columns(table, options.columns)
+    first = f"{pane.largest_first}:desc" if pane.largest_first is not None and options.by is None else None
+    table = narrowed(table, options.where, options.sort if options.sort is not None else first, options.by)
+    if part is not None and (options.pane, options.by) in WHOLE_TRACE:
+        print(f"tracetui: {options.pane} is about the whole trace, whatever part is asked for.", file=sys.stderr)
+        part = None
     extent = Extent(part, options.by, options.where or "")
-    write(table, trace, options.pane, form, options.limit, extent)
+    write(table, trace, options.pane, form, options.limit, extent, columns)
     # A script must notice that the numbers are those of a part.
     return tell_failures(table.failures) or int(trace.quality.is_part)
 
@@ -120,6 +138,23 @@ def asked_width(environment: Mapping[str, str]) -> int | None:
     return int(words) if words.isdecimal() and int(words[:6]) >= MIN_WIDTH else None
 
 
+def chosen_columns(table: Table, words: str | None) -> list[str] | None:
+    """The names of the columns that `--columns` asks for, each once; None where it is not given.
+
+    Raises: UsageError for a column that does not exist.
+    """
+    from tracetui.analysis.checking.row_filter import column_meant
+
+    if words is None:
+        return None
+    if words.strip().casefold() == "all":
+        return table.column_names
+    names = [part.strip() for part in words.split(",") if part.strip()]
+    if not names:
+        raise UsageError(f"--columns names no column; there are {', '.join(table.column_names)}, or all.")
+    return list(dict.fromkeys(column_meant(table, name, option=f"--columns {words}").name for name in names))
+
+
 def narrowed(table: Table, where: str | None, sort: str | None, by: str | None = None) -> Table:
     """The rows that a filter keeps, in the order that was asked for; grouped rows (`by`) are filtered as groups.
 
@@ -128,9 +163,11 @@ def narrowed(table: Table, where: str | None, sort: str | None, by: str | None =
     import numpy as np
 
     from tracetui.analysis.checking.mistake import Mistake
-    from tracetui.analysis.checking.row_filter import is_condition, kept_rows
+    from tracetui.analysis.checking.row_filter import column_meant, is_condition, kept_rows, misspelt
 
     if where is not None:
+        if not where.strip():
+            raise UsageError("--where asks for no text and no condition: leave it out for all rows.")
         try:
             kept = np.flatnonzero(kept_rows(table, where))
         except Mistake as mistake:
@@ -138,43 +175,54 @@ def narrowed(table: Table, where: str | None, sort: str | None, by: str | None =
                 mistake.args = (f"{mistake} With --by {by} a filter is about the groups.",)
             raise
         if len(kept) == 0 and len(table):
+            if not is_condition(table, where) and (mistake := misspelt(table, where)) is not None:
+                raise mistake
             verb = "fits" if is_condition(table, where) else "contains"
             table = replace(table, note=f"No row {verb} {where!r} (of {len(table):,}).")
         table = table.take(kept)
     if sort is None:
         return table
-    words, _, direction = sort.partition(":")
-    name = table.named(words)
-    if name is None or direction not in {"", "asc", "desc"}:
-        raise UsageError(
-            f"Cannot sort by {sort!r}: name a column, or COL:asc or COL:desc. "
-            f"There are {', '.join(table.column_names)}."
-        )
+    words, colon, direction = sort.partition(":")
+    if direction not in {"asc", "desc"} and colon:
+        raise UsageError(f"--sort {sort}: behind the column stands :asc or :desc, not :{direction}.")
+    name = column_meant(table, words, option=f"--sort {sort}").name
     descending = direction == "desc" or (direction == "" and not table[name].is_text)
     return table.take(table.order(name, descending))
 
 
-def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None, extent: Extent | None = None) -> None:
-    """Print a table in one of the formats, at most `limit` rows of it; `extent` says which part of the pane it is."""
+def write(
+    table: Table,
+    trace: Trace,
+    pane: str,
+    form: str,
+    limit: int | None,
+    extent: Extent,
+    columns: list[str] | None = None,
+) -> None:
+    """Print a table in one of the formats, at most `limit` rows of it; `extent` says which part of the pane it is.
+
+    Chosen columns are printed all, however wide the terminal is.
+    """
     import numpy as np
 
     from tracetui.drawing.group_names import named_groups
     from tracetui.drawing.text import export, markdown, plain
-    from tracetui.drawing.text.origin import WHOLE
     from tracetui.drawing.text.pictures import picture_lines
 
-    if form not in ("json", "csv") and extent is not None:
+    if form not in ("json", "csv"):
         table = named_groups(table, extent.by)
     on_screen = form == "table" and sys.stdout.isatty()
     if limit is None and on_screen:
         limit = SCREENFUL
     cut = limit is not None and len(table) > limit
     shown = table.take(np.arange(min(len(table), limit))) if limit is not None else table
+    extent = replace(extent, rows=len(table), has_chosen_columns=columns is not None)
+    printed = shown if columns is None else shown.with_columns(columns)
     if form == "plain":
-        sys.stdout.write(plain.plain_text(shown, trace, pane, replace(extent or WHOLE, rows=len(table))))
-    elif not on_screen:
-        cells = asked_width(os.environ) or export.CARD_CELLS
-        text = export.render(shown, trace, pane, form, replace(extent or WHOLE, rows=len(table)), cells)
+        sys.stdout.write(plain.plain_text(printed, trace, pane, extent))
+    elif not on_screen or columns is not None:
+        cells = asked_width(os.environ) or (export.CARD_CELLS if pane == "findings" else export.LINE_CELLS)
+        text = export.render(printed, trace, pane, form, extent, cells)
         sys.stdout.write(text)
         if form == "md" and len(text) > markdown.COMMENT_LIMIT:
             print(
@@ -184,9 +232,10 @@ def write(table: Table, trace: Trace, pane: str, form: str, limit: int | None, e
             )
     else:
         width = shutil.get_terminal_size().columns
-        by = None if extent is None else extent.by
-        sys.stdout.writelines(f"{line}\n" for line in picture_lines(pane, by, table, min(width, 100), PICTURE_LINES))
-        console(sys.stdout, width=width).print(export.rich_table(shown, trace, pane, width, by))
+        drawn = picture_lines(pane, extent.by, table, min(width, 100), PICTURE_LINES)
+        sys.stdout.writelines(f"{line}\n" for line in drawn)
+        made = export.rich_table(shown, trace, pane, width, extent.by, export.ALL_COLUMNS)
+        console(sys.stdout, width=width).print(made)
     if cut:
         print(f"tracetui: {len(shown)} of {len(table)} rows; --limit shows more.", file=sys.stderr)
     if form == "csv":

@@ -1,7 +1,7 @@
 """Which columns of each pane are read first, in the order of their importance: a screen drops the last of them.
 
-A report has the same columns in the same order; text output has all that a table holds. What a column is and how it
-looks stands in `analysis/columns.py`.
+A report has the same columns in the same order; text output drops those that come last where a line is full. What a
+column is and how it looks stands in `analysis/columns.py`.
 """
 
 from __future__ import annotations
@@ -423,6 +423,7 @@ COLUMN_ORDER: dict[str, tuple[str, ...]] = {
     "launches by name": _LAUNCHES_GROUPED,
     "launches by op": _LAUNCHES_GROUPED,
     "launches by stream": _LAUNCHES_GROUPED,
+    **{f"occupancy by {site}": (site, "queries", "total_us", "mean_us", "max_us") for site in _SITES},
     "occupancy by op": ("op", "kernel", "queries", "launches", "total_us", "us_per_launch"),
     "changed kernels": (
         "mark",

@@ -266,10 +266,14 @@ class Table:
         words = self[name].spec.heading
         return words + DOUBTFUL if self.is_doubtful(name) else words
 
-    def named(self, words: str) -> str | None:
-        """The name of the column with a name or heading, None where there is none."""
-        headings = {column.spec.heading.casefold(): column.name for column in self.columns}
-        return words if words in self else headings.get(words.casefold())
+    def with_columns(self, names: Sequence[str]) -> Table:
+        """The columns of these names alone, in their order, with what makes them doubtful.
+
+        Raises: KeyError for an unknown column.
+        """
+        doubts = {words: tuple(each for each in of if each in names) for words, of in self.doubts.items()}
+        kept = {words: names for words, names in doubts.items() if names or not self.doubts[words]}
+        return replace(self, columns=tuple(self[name] for name in names), doubts=kept)
 
     def __getitem__(self, name: str) -> Column:
         return self._by_name[name]

@@ -25,7 +25,11 @@ _UNIT_ENDINGS = ("_us", "_pct", "_bytes", "_ns")
 """Ends of the names of columns that a short form leaves out."""
 _SIGNS = r"(?:[<>]=?|[=!]=?|!?~|[≤≥≠])"
 _SPACED_SIGN = re.compile(rf"\s(?:{_SIGNS}|&&?|\|\|?)(?:\s|$)")
-_COMPARED_NAME = re.compile(rf"(?:^|[&|(!]|\b(?:and|or|not)\b)\s*({HEADING.pattern})\s*(?:[<>~≤≥≠]|[=!][=~])")
+_COMPARED_NAME = re.compile(rf"(?:^|[&|(!]|\b(?:and|or|not)\b)\s*({HEADING.pattern})\s*(?:[<>~≤≥≠=]|![=~])")
+_ANY_COMPARISON = re.compile(rf"\s*({HEADING.pattern})\s*(?:[<>~≤≥≠=]|![=~])=?\s*[^\s<>=~]")
+_COMPARED_IN_WORDS = re.compile(
+    r"\s*(\w+)(?:\s*:(?!:)|\s(?:is|in|not|like|contains|equals|equal|between|above|below|over|under|greater|less|more)\b)"
+)
 _TYPED_NAME = re.compile(rf"(?:^|[&|(!]|\b(?:and|or|not)\b)\s*({HEADING.pattern}|)$")
 _NAMED_TEXT = re.compile(
     rf"(?:^|[&|(!]|\b(?:and|or|not)\b)\s*({HEADING.pattern})\s*(!?~|[=!]=)\s*[\"']?([^&|()\"']*[^&|()\"'\s])[\"']?\s*$"
@@ -58,7 +62,7 @@ def is_condition(table: Table, text: str) -> bool:
     """
     if text.lstrip().startswith("!") or _SPACED_SIGN.search(text):
         return True
-    return any(_columns_meant(table, match[1]) for match in _COMPARED_NAME.finditer(text))
+    return any(columns_meant(table, match[1]) for match in _COMPARED_NAME.finditer(text))
 
 
 def ends_in_word(table: Table, text: str) -> bool:
@@ -89,7 +93,7 @@ def texts_meant(table: Table, text: str) -> list[str]:
     Empty where no pattern stands there, or nothing matches it.
     """
     match = _NAMED_TEXT.search(text)
-    meant = _columns_meant(table, match[1]) if match else []
+    meant = columns_meant(table, match[1]) if match else []
     if match is None or len(meant) != 1 or meant[0].strings is None:
         return []
     strings, ids = meant[0].strings, np.asarray(meant[0].values, np.int64)
@@ -137,15 +141,7 @@ class RowEvaluator(TreeEvaluator):
         part = path.parts[0]
         if part.arguments is not None or part.index is not None or len(path.parts) > 1:
             raise Mistake(f"{written(path)}: a filter compares columns, and has no functions and parts.", path.at)
-        meant = _columns_meant(self._table, part.name)
-        if len(meant) > 1:
-            several = " or ".join(column.name for column in meant[:MAX_SUGGESTED_NAMES])
-            raise Mistake(f"{part.name!r} may be {several}.", part.at)
-        if not meant:
-            names = self._table.column_names
-            offer = nearest(part.name, names, f"There are {', '.join(names)}.")
-            raise Mistake(f"There is no column {part.name!r}. {offer}", part.at)
-        return self._listing[meant[0].name]
+        return self._listing[column_meant(self._table, part.name, part.at).name]
 
     def compared_values(self, node: Chain, row: Listing | None) -> list[Value]:
         """The compared values; a word behind a column of texts is a text, also where a column has that name.
@@ -170,16 +166,55 @@ class RowEvaluator(TreeEvaluator):
         if isinstance(node, Quoted):
             return node.text
         word = bare_words(node)
-        return "" if any(_columns_meant(self._table, part) for part in re.split("[-/]", word)) else word
+        return "" if any(columns_meant(self._table, part) for part in re.split("[-/]", word)) else word
 
 
-def _columns_meant(table: Table, words: str) -> list[Column]:
+def column_meant(table: Table, words: str, at: int = 0, option: str = "") -> Column:
+    """The one column that a name means, which stands `at` some position of a text, or in an `option`.
+
+    Raises: Mistake for a column that does not exist, or a name that may be several.
+    """
+    meant, where = columns_meant(table, words), f"{option}: " if option else ""
+    if len(meant) > 1:
+        several = " or ".join(column.name for column in meant[:MAX_SUGGESTED_NAMES])
+        raise Mistake(f"{where}{words!r} may be {several}.", at)
+    if not meant:
+        names = table.column_names
+        offer = nearest(words, names, f"There are {', '.join(names)}.")
+        raise Mistake(f"{where}{'t' if option else 'T'}here is no column {words!r}. {offer}", at)
+    return meant[0]
+
+
+def misspelt(table: Table, text: str) -> Mistake | None:
+    """Why a filter that no row contains was meant as a condition: it compares a column, or nearly one."""
+    said = "No row contains this text"
+    if match := _ANY_COMPARISON.match(text):
+        offer = nearest(match[1], table.column_names, " ").strip()
+        said = f"{said}, and there is no column {match[1]!r}. {offer}" if offer else ""
+    elif (match := _COMPARED_IN_WORDS.match(text)) and len(columns_meant(table, match[1])) == 1:
+        said = (
+            f"{said}. Signs compare a column: {match[1]} ==, !=, <, <=, >, >= a value, {match[1]} ~ a part of a text."
+        )
+    if not match or not said:
+        return None
+    mistake = Mistake(said, match.start(1))
+    mistake.text = text
+    return mistake
+
+
+def columns_meant(table: Table, words: str) -> list[Column]:
     """The columns that a name may mean: the one of that name or heading, else those that begin so."""
-    plain = _plain(words)
-    for names in (_name, _heading, _without_unit):
-        exact = [column for column in table.columns if names(column) == plain]
-        if exact:
-            return exact[:1] if names is _name else exact
+    plain, given = _plain(words), words.strip().casefold()
+    for names, wanted in (
+        (_name, given),
+        (_whole_heading, given),
+        (_name, plain),
+        (_heading, plain),
+        (_without_unit, plain),
+    ):
+        meant = [column for column in table.columns if wanted and names(column) == wanted]
+        if meant:
+            return meant[:1] if names in (_name, _whole_heading) else meant
     return _beginning(table, plain) if plain else []
 
 
@@ -194,6 +229,11 @@ def _names(column: Column) -> Iterator[str]:
 
 def _name(column: Column) -> str:
     return column.name.casefold()
+
+
+def _whole_heading(column: Column) -> str:
+    """The heading with its signs: `#`, or `comm %` beside `comm`."""
+    return column.spec.heading.casefold()
 
 
 def _heading(column: Column) -> str:

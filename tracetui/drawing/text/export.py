@@ -1,7 +1,8 @@
 """A table as text: JSON, CSV, Markdown, plain columns, or a rich table for a terminal.
 
 Numbers are the same in every form. JSON and CSV carry all columns and full names; what is read by eye leaves out
-columns that hold nothing, shortens names, and on a narrow terminal drops columns and says which.
+columns that hold nothing, shortens names, and where a line is full drops columns and says which. Columns that were
+chosen by name are all there, in every form.
 """
 
 from __future__ import annotations
@@ -43,27 +44,33 @@ GAP = "  "
 """Between two columns."""
 CARD_CELLS = 110
 """Width of the cards of findings where there is no terminal and none is asked for."""
+LINE_CELLS = 160
+"""Width of a table where there is no terminal and none is asked for: names are wider than on most terminals."""
+ALL_COLUMNS = "--columns all shows them"
+"""How columns that were left out are shown."""
 _CARD_STYLES = {TITLE: "bold", EVIDENCE: "", ADVICE: "dim"}
 
 
 def render(
-    table: Table, trace: Trace, pane_name: str, form: str, extent: Extent = WHOLE, card_cells: int = CARD_CELLS
+    table: Table, trace: Trace, pane_name: str, form: str, extent: Extent = WHOLE, cells: int | None = None
 ) -> str:
     """The table as `json`, `csv`, `md` or `table` (plain columns), with a line break at its end.
 
-    Findings are wrapped to `card_cells` as `table`; columns of a table are never dropped for a width here.
+    As `table` findings are wrapped, and columns dropped, to a width of `cells`; without it no column is.
 
     Raises: KeyError for another form.
     """
-    if form == "table" and len(table) and is_list_of_findings(table):
-        return _plain_cards(table, card_cells)
+    if form == "table":
+        return _plain(table, pane_name, extent, cells)
     return _FORMS[form](table, trace, pane_name, extent)
 
 
-def rich_table(table: Table, trace: Trace, pane_name: str, width: int = 120, by: str | None = None) -> RenderableType:
+def rich_table(
+    table: Table, trace: Trace, pane_name: str, width: int = 120, by: str | None = None, offer: str = ""
+) -> RenderableType:
     """The table for a terminal of `width` columns, with what was left out and the table's note below it.
 
-    By the pane and its grouping it is known which columns are read first.
+    By the pane and its grouping it is known which columns are read first; `offer` says how to see the others.
     """
     if not len(table):
         return Text(_nothing(table))
@@ -73,7 +80,7 @@ def rich_table(table: Table, trace: Trace, pane_name: str, width: int = 120, by:
     if is_list_of_findings(table):
         cards = [_styled(card) for card in finding_cards(table, range(len(table)), width)]
         return Group(title, *above, *(part for card in cards for part in (Text(), card)), *map(_remark, notes(table)))
-    header, lines, said = _layout(table, pane_name, width, by)
+    header, lines, said = _layout(table, pane_name, width, by, offer)
     body = [Text(line, no_wrap=True, overflow="crop") for line in lines]
     return Group(title, *above, Text(header, style="bold"), *body, *map(_remark, said))
 
@@ -82,17 +89,20 @@ def rich_rows(table: Table, pane_name: str, width: int) -> RenderableType:
     """A table that is of no single trace, for a terminal: its headline, its rows, and what is said below them."""
     if not len(table):
         return Text(_nothing(table))
-    header, lines, said = _layout(table, pane_name, width)
+    header, lines, said = _layout(table, pane_name, width, offer=ALL_COLUMNS)
     above = [Text(clean(table.headline)), Text()] if table.headline else []
     body = [Text(line, no_wrap=True, overflow="crop") for line in lines]
     return Group(*above, Text(header, style="bold"), *body, *map(_remark, said))
 
 
-def plain_rows(table: Table, pane_name: str) -> str:
-    """The same in plain columns, with a line break at its end."""
+def plain_rows(table: Table, pane_name: str, width: int | None, is_chosen: bool = False) -> str:
+    """The same in plain columns, with a line break at its end; those that were chosen all, in any width."""
     if not len(table):
         return _nothing(table) + "\n"
-    header, lines, said = _layout(table, pane_name, None)
+    if is_chosen:
+        header, lines, said = _layout(table, pane_name, None, is_chosen=True)
+    else:
+        header, lines, said = _layout(table, pane_name, width, offer=ALL_COLUMNS)
     return _joined(table, [header, *lines], said)
 
 
@@ -158,11 +168,16 @@ def _csv_values(column: Column) -> list[Cell]:
     return [f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value for value in values]
 
 
-def _plain(table: Table, trace: Trace, pane_name: str, extent: Extent) -> str:
+def _plain(table: Table, pane_name: str, extent: Extent, width: int | None) -> str:
     if not len(table):
         return _nothing(table) + "\n"
+    if extent.has_chosen_columns:
+        header, lines, said = _layout(table, pane_name, None, is_chosen=True)
+        return _joined(table, [header, *lines], said)
+    if is_list_of_findings(table):
+        return _plain_cards(table, width or CARD_CELLS)
     table = as_read(table, pane_name)
-    header, lines, said = _layout(table, pane_name, None)
+    header, lines, said = _layout(table, pane_name, width, extent.by, ALL_COLUMNS)
     return _joined(table, [header, *lines], said)
 
 
@@ -180,7 +195,6 @@ _FORMS: dict[str, Callable[[Table, Trace, str, Extent], str]] = {
     "json": _json,
     "csv": _csv,
     "md": markdown,
-    "table": _plain,
 }
 
 
@@ -206,9 +220,11 @@ def _whole(value: Cell) -> Cell:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _layout(table: Table, pane_name: str, width: int | None, by: str | None = None) -> tuple[str, list[str], list[str]]:
+def _layout(
+    table: Table, pane_name: str, width: int | None, by: str | None = None, offer: str = "", is_chosen: bool = False
+) -> tuple[str, list[str], list[str]]:
     """Header, lines and remarks of aligned columns, within a width where there is one."""
-    columns = telling(table)
+    columns = list(table.columns) if is_chosen else telling(table)
     cells = {column.name: shown_texts(column) for column in columns}
     widths = {name: max(map(cell_len, [table.heading(name), *texts])) for name, texts in cells.items()}
     dropped = [] if width is None else _drop(columns, widths, width, importance(pane_name, by))
@@ -221,7 +237,7 @@ def _layout(table: Table, pane_name: str, width: int | None, by: str | None = No
         texts = [table.heading(column.name), *(cut_text(column, text, room) for text in cells[column.name])]
         padded.append([_pad(text, room, not column.is_number) for text in texts])
     header, *lines = [GAP.join(row).rstrip() for row in zip(*padded, strict=True)]
-    return header, lines, remarks(table, columns, dropped)
+    return header, lines, remarks(table, columns, dropped, offer)
 
 
 def _drop(

@@ -32,18 +32,19 @@ _BLOCK = re.compile(r"(?=[#+-]|\d+[.)](?:\s|$))\d*")
 
 def markdown(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) -> str:
     """The table under a line that says what it is and where it comes from, with a line break at its end."""
-    table = as_read(table, pane)
+    is_chosen = extent.has_chosen_columns
+    table = table if is_chosen else as_read(table, pane)
     parts = [_title(trace, pane, extent)]
-    columns = telling(table)
+    columns = list(table.columns) if is_chosen else telling(table)
     said = [extent.left_out(len(table)), *remarks(table, columns)]
     if table.headline:
         parts.append(sentence(clean(table.headline)))
     if len(table) == 0:
         said = ["No rows.", clean(table.note)]
-    elif len(table) == 1 and len(columns) > NARROW:
+    elif len(table) == 1 and len(columns) > NARROW and not is_chosen:
         parts.append(_upright(table, columns))
     else:
-        varying, same = _varying(columns)
+        varying, same = (columns, "") if is_chosen else _varying(columns)
         parts += ["\n".join(lines(table, varying)), same]
     parts += map(_paragraph, said)
     return "\n\n".join(part for part in parts if part) + "\n"

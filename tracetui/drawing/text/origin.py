@@ -28,6 +28,8 @@ class Extent:
     """Only rows that contain this text."""
     rows: int | None = None
     """How many rows there were before the list was cut."""
+    has_chosen_columns: bool = False
+    """Whether the columns were chosen by name: all of them are shown, as they are."""
 
     def words(self, pane: str) -> str:
         """The pane, grouping, step and filter in words: `kernels by name, step 3`."""

@@ -30,14 +30,15 @@ def plain_text(table: Table, trace: Trace, pane: str, extent: Extent = WHOLE) ->
         lines.append(f"printed: {len(table)}")
     if table.headline:
         lines.append(f"headline: {clean(table.headline)}")
-    table = as_read(table, pane)
-    body = ["", *pairs(table)] if pane == "summary" else blocks(table)
+    is_summary = pane == "summary" and not extent.has_chosen_columns
+    table = as_read(table, pane) if is_summary else table
+    body = ["", *pairs(table)] if is_summary else blocks(table, is_chosen=extent.has_chosen_columns)
     return "\n".join([*lines, *body, *_said(table)]) + "\n"
 
 
-def blocks(table: Table, title: str = "row") -> list[str]:
-    """Every row as its number and the values that it has, an empty line above each."""
-    columns = [column for column in table.columns if not column.nulls().all()]
+def blocks(table: Table, title: str = "row", is_chosen: bool = False) -> list[str]:
+    """Every row as its number and the values that it has, an empty line above each; of chosen columns all."""
+    columns = [column for column in table.columns if is_chosen or not column.nulls().all()]
     labels = [column.spec.heading + DOUBTFUL * table.is_doubtful(column.name) for column in columns]
     lines = []
     for row in range(len(table)):

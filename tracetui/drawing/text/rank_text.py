@@ -39,7 +39,7 @@ def as_json(ranks: RankSet, table: Table, name: str) -> str:
             "hosts": [_host(ranks, index) for index in range(len(clocks.names))],
         },
         "columns": [export.column_facts(column.spec) for column in table.columns],
-        "rows": [_exact(ranks, row) if name == "ranks" else row for row in export.row_values(table)],
+        "rows": [_exact(ranks, row) if name == "ranks" and "rank" in row else row for row in export.row_values(table)],
         "note": clean(table.note),
     }
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE).decode()
@@ -70,15 +70,17 @@ def _exact(ranks: RankSet, row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def as_plain(ranks: RankSet, table: Table, name: str) -> str:
-    """The table in aligned columns below what is said of the set."""
-    return f"{clean(title(ranks))}\n" + export.plain_rows(_with_headline(ranks, table), pane_name(name))
+def as_plain(ranks: RankSet, table: Table, name: str, width: int | None = None, is_chosen: bool = False) -> str:
+    """The table in aligned columns below what is said of the set, within a width unless its columns were chosen."""
+    return f"{clean(title(ranks))}\n" + export.plain_rows(
+        _with_headline(ranks, table), pane_name(name), width, is_chosen
+    )
 
 
-def as_markdown(ranks: RankSet, table: Table, name: str) -> str:
-    """The same as Markdown."""
+def as_markdown(ranks: RankSet, table: Table, is_chosen: bool = False) -> str:
+    """The same as Markdown; of chosen columns all."""
     parts = [f"**{sentence(clean(title(ranks)))}**", sentence(clean(headline(ranks)))]
-    columns = telling(table)
+    columns = list(table.columns) if is_chosen else telling(table)
     parts += ["\n".join(lines(table, columns)) if len(table) else "No rows."]
     parts += [sentence(clean(text)) for text in remarks(table, columns)]
     return "\n\n".join(filter(None, parts)) + "\n"

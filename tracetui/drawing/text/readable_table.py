@@ -46,14 +46,17 @@ def cut_text(column: Column, text: str, width: int) -> str:
     return cut_name(text, width) if column.spec.text is TextKind.NAME else shorten(text, width)
 
 
-def remarks(table: Table, shown: Sequence[Column], dropped: Sequence[Column] = ()) -> list[str]:
-    """What a reader must know below a table: columns that are not there, and the table's own note."""
+def remarks(table: Table, shown: Sequence[Column], dropped: Sequence[Column] = (), offer: str = "") -> list[str]:
+    """What a reader must know below a table: columns that are not there, and the table's own note.
+
+    `offer` says how columns that were dropped are shown.
+    """
     seen = {column.name for column in [*shown, *dropped]} | {"name"}
     empty = [column.spec.heading for column in table.columns if column.name not in seen]
     said = []
     if dropped:
         names = ", ".join(column.spec.heading for column in dropped)
-        said.append(f"Not shown for want of width: {names}.")
+        said.append(f"Not shown for want of width: {names}{f' ({offer})' if offer else ''}.")
     if empty:
         said.append(f"Without a value in these rows: {', '.join(empty)}.")
     return [*said, *notes(table)]

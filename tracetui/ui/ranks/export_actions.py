@@ -30,7 +30,7 @@ def send_ranks(app: App[object], panes: RankList, ranks: RankSet | None) -> Expo
     if ranks is None or table is None or panes.view.row < 0:
         return "There is no row to copy.", True
     row = table.take(np.array([panes.view.row]))
-    return copy_out(app, rank_text.as_markdown(ranks, row, panes.pane), "rank.md", "The row")
+    return copy_out(app, rank_text.as_markdown(ranks, row), "rank.md", "The row")
 
 
 def send_ranks_command(app: App[object], panes: RankList, name: RankSetName) -> ExportNotice:
@@ -53,7 +53,7 @@ def export_ranks(panes: RankList, ranks: RankSet | None, where: str) -> ExportNo
     name = f"{Path(where).resolve().name or 'ranks'}-{panes.pane}{by}"
     try:
         path = save(rank_text.as_csv(table.take(order)), f"{name}.csv")
-        save(rank_text.as_markdown(ranks, table.take(order[:MARKDOWN_ROWS]), panes.pane), f"{path.stem}.md")
+        save(rank_text.as_markdown(ranks, table.take(order[:MARKDOWN_ROWS])), f"{path.stem}.md")
     except OSError as error:
         return f"The table could not be written to {home_path(exports_folder())}: {reason(error)}.", True
     return f"{counted(len(order), 'row')} written to {home_path(path)}, as .md too", False

@@ -87,7 +87,7 @@ OPENED_GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         ("name", "op", "family", "purpose", "library", "annotation", "stream", "graph", *SITES), ()
     ),
     "launches": dict.fromkeys(("name", "op", "stream", *SITES), ()),
-    "occupancy": {"op": ("kernel",)},
+    "occupancy": {"op": ("kernel",), **dict.fromkeys(SITES, ())},
     "gaps": dict.fromkeys(("cause", *SITES), ()),
     "memory": {"op": ("device",), "device": ()},
 }
@@ -99,8 +99,6 @@ TIMED_PANES = ("kernels", "launches", "gaps")
 """Panes whose rows are walked with the timeline in view: where these are short the timeline may be larger."""
 UNKNOWN_LENGTH = 1000
 """Stands for the length of a list that is not known yet: more rows than any screen has lines."""
-LONGEST_FIRST = ("dur_us", True)
-"""How gaps are sorted at first: column, and whether the largest comes first."""
 
 MAX_KEPT_TABLES = 150
 """Maximum tables kept; those that were listed the longest ago go first."""
@@ -156,7 +154,9 @@ class PaneList(TabbedList):
     def __init__(self, trace: Trace, *, id: str | None = None) -> None:
         super().__init__(TABS, id=id)
         self.trace = trace
-        self.arrangements["gaps"] = ListArrangement(*LONGEST_FIRST)
+        for name, pane in PANES.items():
+            if pane.largest_first is not None:
+                self.arrangements[name] = ListArrangement(pane.largest_first, descending=True)
         if len(steps(trace)) == 0:
             self.arrangements["steps"] = ListArrangement(by="source")
         if "module" not in known_sites(trace):
@@ -295,7 +295,8 @@ class PaneList(TabbedList):
         return self.pane == "gaps" and self.arrangement.by != "stream"
 
     def _first_sort(self, by: str | None) -> tuple[str | None, bool]:
-        return LONGEST_FIRST if self.pane == "gaps" and by is None else (None, False)
+        column = PANES[self.pane].largest_first if by is None else None
+        return column, column is not None
 
     @property
     def row_tree(self) -> RowTree | None:
@@ -569,7 +570,7 @@ class PaneList(TabbedList):
         elif self.groups_names:
             # Names are read from the top: the cursor stays, and only shows whether it is on the selection's name.
             view.located = view.text in self._followed_names
-        elif self.lists_gaps and not self._follows_gap and self.arrangement.sort == LONGEST_FIRST[0]:
+        elif self.lists_gaps and not self._follows_gap and self.arrangement.sort == PANES["gaps"].largest_first:
             # Kernels do not come in this order: the cursor stays on the longest, or where it was left.
             view.located = False
         elif self.pane in ("findings", "range"):
