@@ -156,8 +156,8 @@ def test_without_a_gpu_the_note_says_so() -> None:
 def test_queries_are_grouped_by_the_place_that_made_them(by: str, shared_trace: Callable[[str], Path]) -> None:
     trace = load(str(shared_trace("d10_cudagraph_stack.json")))
     pane = PANES["occupancy"]
-    every, table = list(pane.build(trace).rows()), list(pane.build(trace, by=by).rows())
-    assert len(every) > 0 and by in pane.offered(trace)
-    assert {row[by] for row in table} == {row[by] for row in every}
-    assert sum(row["queries"] for row in table) == len(every)
-    assert sum(row["total_us"] for row in table) == pytest.approx(sum(row["dur_us"] for row in every))
+    rows, groups = pane.build(trace), pane.build(trace, by=by)
+    assert len(rows) > 0 and by in pane.offered(trace)
+    assert {row[by] for row in groups.rows()} == {row[by] for row in rows.rows()}
+    assert groups["queries"].values.sum() == len(rows)
+    assert groups["total_us"].values.sum() == pytest.approx(rows["dur_us"].values.sum())

@@ -448,3 +448,12 @@ def test_what_is_about_the_whole_trace_says_so_where_a_part_is_asked_for(pane, w
     assert main(["show", pane, str(EAGER), *words, "--step", "4", "--format", "md"]) == 0
     output = capsys.readouterr()
     assert "whole trace" in output.err and "step 4" not in output.out.splitlines()[0]
+
+
+def test_columns_of_ranks_are_chosen_too(capsys, shared_trace):
+    folder = str(shared_trace("ranks/g1_input_4ranks"))
+    assert main(["ranks", folder, "--columns", "rank,wait caused", "--sort", "rank:asc", "--format", "csv"]) == 0
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == ["rank", "0", "1", "2", "3"]
+    assert main(["ranks", folder, "--columns", "rank,nothing"]) == 2
+    assert main(["ranks", folder]) == 0
+    assert max(map(len, capsys.readouterr().out.partition("\n\n")[2].partition("\n\n")[0].splitlines())) <= 160

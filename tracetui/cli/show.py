@@ -175,8 +175,8 @@ def narrowed(table: Table, where: str | None, sort: str | None, by: str | None =
                 mistake.args = (f"{mistake} With --by {by} a filter is about the groups.",)
             raise
         if len(kept) == 0 and len(table):
-            if not is_condition(table, where) and (mistake := misspelt(table, where)) is not None:
-                raise mistake
+            if not is_condition(table, where) and (meant := misspelt(table, where)) is not None:
+                raise meant
             verb = "fits" if is_condition(table, where) else "contains"
             table = replace(table, note=f"No row {verb} {where!r} (of {len(table):,}).")
         table = table.take(kept)

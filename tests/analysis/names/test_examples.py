@@ -577,7 +577,7 @@ def test_custom_operators_extend_the_vocabulary():
 )
 def test_what_is_likely_is_called_by_words_and_not_by_a_field_of_the_code(field):
     decoded = Decoded(family=Family.OTHER, operation="x")
-    values = {name: "x" for name in ("family", "operation") if name == field} or {field: ("x",)}
+    values: dict[str, Any] = {field: "x" if field in ("family", "operation") else ("x",)}
     found = replace(decoded, **values, inferred=frozenset({field}), sentence="A kernel.")
     words = sentence_of(found, name_parts("x")).partition("Likely, not certain: ")[2].partition(".")[0].split()
     assert words and not {"a", "b", "out", "acc", "op", "arch", "align", "flags"} & set(words)
