@@ -19,6 +19,7 @@ from tracetui.importers.copy_names import with_directions
 from tracetui.importers.garbage import collector_off
 from tracetui.importers.layout import FileLayout
 from tracetui.importers.load_progress import LoadProgress
+from tracetui.importers.memory_budget import PER_EVENT, PER_WINDOW_BYTE
 from tracetui.importers.notes import no_events, note_layout
 from tracetui.importers.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.importers.scanner.block_scanner import block_scanner
@@ -91,7 +92,9 @@ def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: C
     quality.partial = cancelled()
     layout = reader.layout
     note_layout(quality, layout, source)
+    source.budget.check(PER_WINDOW_BYTE * sum(map(len, (layout.header, layout.trailer, *layout.between))))
     metadata = top_keys(layout, quality)
+    source.budget.check(PER_EVENT * collector.events)
     parts = assemble(collector, quality, metadata, tell)
     if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0:
         raise NoEvents(no_events(source, collector, layout))
