@@ -37,6 +37,8 @@ ALONE = 1 << 23
 _INFLATED = ("gzip", "zstd", "zip")
 """Wrappings whose libraries free the GIL, so that a thread beside the reader is worth its while."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_SKIPPED = b"\x2a\x4d\x18"
+"""Behind its first byte, how a part begins that every reader skips, as pzstd writes one in front."""
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -269,7 +271,7 @@ def _unwrap(raw: CountedFile, path: str, label: str) -> Source:
     wrapping = "plain"
     if start[:2] == b"\x1f\x8b":
         reader, wrapping = GzipReader(raw), "gzip"
-    elif start[:4] == _ZSTD:
+    elif start[:4] == _ZSTD or start[1:4] == _SKIPPED:
         reader, wrapping = ZstdReader(raw), "zstd"
     elif start[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
         if path == "-" or raw.is_pipe:
