@@ -55,8 +55,8 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="have ranks read by the Dask cluster whose scheduler is at this address; it is trusted: what it answers is "
-        "read with pickle, which can run code here, so name a cluster of your own only",
+        help="have ranks read by the Dask cluster whose scheduler is at this address; it is trusted: what it answers "
+        "is read with pickle, which can run code here, so name a cluster of your own only",
     )
 
 
