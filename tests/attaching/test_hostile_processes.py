@@ -8,13 +8,12 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.support.attached_jobs import socket_folder
 from tests.support.terminal.hostile import PAYLOADS, steered
-from tests.support.waiting import wait_until
-from tracetui.attaching import listener as listening
 from tracetui.attaching.capture import Capture, State
 from tracetui.attaching.datagrams import Question
 from tracetui.attaching.jobs import MAX_COMMAND_BYTES, Job, job_of, still_runs
@@ -65,11 +64,11 @@ def test_a_process_that_has_the_id_of_one_that_ended_is_not_asked(tmp_path):
     try:
         now = job_of(other.pid)
         assert now is not None and now.began > 0 and still_runs(now)
-        chosen = Job(other.pid, "python train.py", 60.0, began=now.began - 1)
+        chosen = Job(other.pid, "python train.py", seconds=60.0, began=now.began - 1)
         assert not still_runs(chosen)
         capture = Capture([chosen], TraceRequest(), lambda job: tmp_path, 100.0)
         sink = Sink()
-        capture.hear(Call(other.pid, Question(other.pid, True), sink, "sender"))
+        capture.hear(Call(other.pid, Question(other.pid, True), cast(socket.socket, sink), "sender"))
         assert sink.sent == [struct.pack("=Q32s", 0, b"req")]
         capture.look()
         assert capture.targets[other.pid].state is State.FAILED
@@ -128,7 +127,7 @@ def test_a_socket_of_somebody_else_stays(folder, monkeypatch):
     stale.bind(f"{folder}/dynolog")
     stale.close()
     real = os.getuid()
-    monkeypatch.setattr(listening.os, "getuid", lambda: real + 1)
+    monkeypatch.setattr(os, "getuid", lambda: real + 1)
     with pytest.raises(CannotRun, match="Another program answers"), Listener(folder):
         pass
     assert (folder / "dynolog").is_socket()
@@ -158,7 +157,7 @@ def test_a_datagram_of_another_user_is_ignored(folder, monkeypatch):
     real = os.getuid()
     with Listener(folder) as listener, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.bind(str(folder / "sender"))
-        monkeypatch.setattr(listening.os, "getuid", lambda: real + 1)
+        monkeypatch.setattr(os, "getuid", lambda: real + 1)
         sender.sendto(ASKS, str(folder / "dynolog"))
         assert listener.receive(1.0) is None
 
@@ -170,7 +169,7 @@ def test_what_a_process_did_not_write_is_not_taken_for_its_trace(tmp_path, kind)
         chosen = job_of(job.pid)
         assert chosen is not None
         capture = Capture([chosen], TraceRequest(), lambda _: tmp_path, 100.0)
-        capture.hear(Call(job.pid, Question(job.pid, True), Sink(), "sender"))
+        capture.hear(Call(job.pid, Question(job.pid, True), cast(socket.socket, Sink()), "sender"))
         target = capture.targets[job.pid]
         assert target.state is State.ASKED and target.folder is not None
         place, other = target.folder / "trace.json", tmp_path / "other.json"
@@ -181,7 +180,9 @@ def test_what_a_process_did_not_write_is_not_taken_for_its_trace(tmp_path, kind)
         assert target.state is State.ASKED
         place.rmdir() if kind == "folder" else place.unlink()
         place.write_text('{"traceEvents": []}')
-        wait_until(lambda: capture.look() or target.state is State.DONE)
+        # A file is finished when it has not grown since the last look.
+        capture.look()
+        capture.look()
         assert target.file == place
     finally:
         ended(job)
