@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from tests.support.build import Event, annotation
 from tests.support.captures import CapturedLaunch, captured, write_trace
 from tests.support.graphs import replay
 from tests.support.paths import SHARED
+from tests.support.terminal.hostile import PAYLOADS, steered
 from tracetui import capture_files
 from tracetui.analysis.kernels import kernels
 from tracetui.analysis.linking.graph_captures import capture_counts
@@ -286,3 +289,62 @@ def test_a_pickle_is_never_read_and_a_broken_file_is_named(tmp_path):
     ]
     with pytest.raises(NotATrace, match="no JSON object"):
         opened(path, tmp_path / "traces" / "kernel_annotations_rank0_b.json")
+
+
+@pytest.mark.parametrize(
+    "name", ["capture_traces/a.json", "kernel_annotations_rank0_1.json", "capture_traces/execution_details.json"]
+)
+@pytest.mark.parametrize("kind", ["pipe", "device", "loop", "folder"])
+def test_what_waits_or_never_ends_beside_a_trace_is_left_alone(tmp_path, name, kind):
+    path = served(tmp_path)
+    recorded(tmp_path / "capture_traces" / "b.json")
+    place = tmp_path / name
+    if kind == "pipe":
+        os.mkfifo(place)
+        # Somebody who has it open to write, and never does.
+        held = os.open(place, os.O_RDWR)
+    elif kind == "folder":
+        place.mkdir()
+    else:
+        place.symlink_to("/dev/zero" if kind == "device" else place)
+    try:
+        trace = opened(path)
+        assert ops(trace) == ["aten::mm", "aten::add"]
+        assert trace.quality.notes == []
+    finally:
+        if kind == "pipe":
+            os.close(held)
+
+
+@pytest.mark.parametrize("size", ["1" + "0" * 30, "-5", "true", "1.5", '"3"', "null", "[[]]", "1e999", "9" * 5000])
+def test_a_batch_size_that_is_none_says_nothing(tmp_path, size):
+    path = served(tmp_path)
+    recorded(tmp_path / "capture_traces" / "b.json")
+
+    (tmp_path / "capture_traces" / "execution_details.json").write_text(f'[{{"file": "b.json", "batch_size": {size}}}]')
+    trace = opened(path)
+    assert ops(trace) == ["aten::mm", "aten::add"]
+    assert trace.quality.notes == []
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"a":' * 100_000, "null", "[1, [2, {}], null]", '{"b.json": {"file": {}}}', "\x00"]
+)
+def test_details_of_another_form_say_nothing(tmp_path, text):
+    path = served(tmp_path)
+    recorded(tmp_path / "capture_traces" / "b.json")
+    (tmp_path / "capture_traces" / "execution_details.json").write_text(text)
+    assert ops(opened(path)) == ["aten::mm", "aten::add"]
+
+
+def test_names_of_files_beside_a_trace_cannot_steer_the_terminal(tmp_path, capsys):
+    path = served(tmp_path)
+    recorded(tmp_path / "capture_traces" / "b.json")
+    for number, payload in enumerate(PAYLOADS.values()):
+        name = "".join(payload.replace("/", "").split("\0"))[:40]
+        with contextlib.suppress(OSError, UnicodeEncodeError):
+            (tmp_path / "capture_traces" / f"a{number}{name}.json").write_text(payload[:30], errors="replace")
+    assert main(["show", "kernels", str(path)]) == 0
+    said = capsys.readouterr().err
+    assert "cannot be used" in said and "OWNED" in said
+    assert not steered(said.encode(), has_left=False)

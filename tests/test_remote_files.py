@@ -190,6 +190,30 @@ def test_what_cannot_be_read_is_named_with_the_cause_and_no_secret(
     assert "word" not in str(error.value) and error.value.__cause__ is None
 
 
+@pytest.mark.parametrize(
+    ("to", "cause"),
+    [
+        ("file:///etc/passwd", "an address that is none of the web, which is not followed"),
+        ("ftp://host/trace.json", "an address that is none of the web, which is not followed"),
+        ("/there.json", "from one address to the next without end"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/here.json", "/folder/"])
+def test_a_server_that_leads_astray_is_told_and_asked_no_more(
+    server: HttpFiles, path: str, to: str, cause: str
+) -> None:
+    server.leads_to = {path: to, "/there.json": path}
+    with pytest.raises(NotFound, match=f"{server.url(path)} .*{cause}"):
+        load(server.url(path)) if path.endswith("json") else list(remote_files.walk_remote(server.url(path)))
+    # At most ten redirects, of the question for the size and the one for the content.
+    assert len(server.asked) <= 2 * 11
+
+
+def test_a_redirect_within_the_web_is_followed(server: HttpFiles) -> None:
+    server.files["/trace.json"], server.leads_to = PLAIN, {"/moved.json": "/trace.json"}
+    assert len(load(server.url("/moved.json")).slices) == len(EVENTS)
+
+
 def test_a_password_and_a_query_are_sent(server: HttpFiles) -> None:
     server.files["/trace.json"], server.password = PLAIN, "me:word"
     trace = load(f"http://me:word@{server.address}/trace.json?signature=xyz")

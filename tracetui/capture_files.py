@@ -40,6 +40,8 @@ MAX_FILE_BYTES = 200 << 20
 """Maximum size of a file that is read without being named."""
 MAX_DETAILS_BYTES = 1 << 20
 """Maximum size of the file with the batch sizes."""
+MAX_BATCH = 10**9
+"""Requests of a batch beyond which a number is none of them."""
 NAMES = "kernel_annotations_rank"
 """How the name of a file with names of nodes begins."""
 MAX_NAMES_BYTES = 256 << 20
@@ -149,7 +151,9 @@ def _files_of(name: str) -> list[Path]:
 
 def _traces_in(folder: Path) -> list[Path]:
     try:
-        return sorted(each for each in folder.iterdir() if _TRACE.search(each.name) and each.name != DETAILS)
+        named = [each for each in folder.iterdir() if _TRACE.search(each.name) and each.name != DETAILS]
+        # A pipe would be waited for, and a device has no end.
+        return sorted(each for each in named if each.is_file())
     except OSError:
         return []
 
@@ -185,7 +189,7 @@ def names_near(trace: Trace) -> list[Path]:
     rank, folder = _rank(trace), Path(trace.path).resolve().parent
     for place in (folder, folder.parent):
         try:
-            found = sorted(each for each in place.iterdir() if each.name.startswith(NAMES))
+            found = sorted(each for each in place.iterdir() if each.name.startswith(NAMES) and each.is_file())
         except OSError:
             continue
         mine = [each for each in found if rank is None or _rank_in(each.name) == rank]
@@ -268,13 +272,18 @@ def _batches(trace: Trace) -> dict[str, int]:
     folder = Path(trace.path).resolve().parent
     for path in (folder / FOLDER / DETAILS, folder / DETAILS):
         try:
-            if path.stat().st_size > MAX_DETAILS_BYTES:
+            if not path.is_file() or path.stat().st_size > MAX_DETAILS_BYTES:
                 continue
             given = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             continue
         return dict(_sizes(given))
     return {}
+
+
+def is_batch(value: object) -> bool:
+    """Whether something is a number of requests."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_BATCH
 
 
 def _sizes(given: object) -> list[tuple[str, int]]:
@@ -284,7 +293,7 @@ def _sizes(given: object) -> list[tuple[str, int]]:
     return [
         (Path(str(entry["file"])).name, entry["batch_size"])
         for entry in flat
-        if isinstance(entry, dict) and isinstance(entry.get("file"), str) and isinstance(entry.get("batch_size"), int)
+        if isinstance(entry, dict) and isinstance(entry.get("file"), str) and is_batch(entry.get("batch_size"))
     ]
 
 

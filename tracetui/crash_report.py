@@ -33,7 +33,8 @@ def reports_folder() -> Path:
 
 def crash_message(error: BaseException) -> str:
     """Two sentences about an error that nobody expected; its traceback is written to a file, which they name."""
-    if isinstance(error, MemoryError):
+    # A thread needs addresses for its stack.
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "start new thread" in str(error)):
         return "tracetui: There is not enough memory for this."
     return f"tracetui {_own_version()} failed with {described(error)}.\n{where_reported(error)}"
 

@@ -4,7 +4,8 @@ TracetuiError
 ├── TraceError          the file cannot be used (1)
 │   ├── NotFound        no such file, or it cannot be read
 │   ├── NotATrace       the bytes are something else, or nothing
-│   └── NoEvents        a trace without one usable event
+│   ├── NoEvents        a trace without one usable event
+│   └── NotEnoughMemory this process may take no more memory
 ├── ClusterUnusable     no Dask cluster at an address, or its workers lack what reading needs (1)
 ├── CannotWrite         the disk is full, or nothing may be written in that folder (1)
 ├── Unanswerable        the trace is fine but does not hold what was asked (1)
@@ -44,6 +45,10 @@ class NotATrace(TraceError):
 
 class NoEvents(TraceError):
     """The file is a trace, but not one event in it can be placed in time."""
+
+
+class NotEnoughMemory(TraceError, MemoryError):
+    """The file may be fine, but the process gets no more memory: of the machine, or below its limit."""
 
 
 class ClusterUnusable(TracetuiError):

@@ -54,6 +54,12 @@ _FINAL_ERRORS = (
 _REFUSED, _GONE = (401, 403, 407), (404, 410)
 _BREAKS = {"_BrokenOff", "ClientPayloadError", "ServerDisconnectedError", "IncompleteRead", "IncompleteReadError"}
 """Names of the errors with which a connection breaks off, of libraries that may not be installed."""
+_ASTRAY = {
+    "TooManyRedirects": "the server leads from one address to the next without end",
+    "NonHttpUrlRedirectClientError": "the server leads to an address that is none of the web, which is not followed",
+    "InvalidUrlRedirectClientError": "the server leads to something that is no address",
+}
+"""What is said of the errors of redirects, by their names, as their library may not be installed."""
 _ADDRESS = re.compile(r"\S*://\S*")
 _SECRET = re.compile(r"(?i)\S*(key|token|secret|signature|password|credential)\S*[=:]\s*\S+")
 
@@ -456,9 +462,14 @@ def _lacks_ranges(error: Exception) -> bool:
 
 def _may_pass(error: Exception) -> bool:
     """Whether the next attempt may succeed."""
-    if any(status in _FINAL_STATUS and status not in (408, 429) for status in _statuses(error)):
+    if _astray(error) or any(status in _FINAL_STATUS and status not in (408, 429) for status in _statuses(error)):
         return False
     return not isinstance(error, _FINAL_ERRORS)
+
+
+def _astray(error: BaseException) -> str:
+    """Where a server leads that nobody follows it to, as the end of a sentence; empty for another error."""
+    return next((said for each in _chain(error) if (said := _ASTRAY.get(type(each).__name__))), "")
 
 
 def _statuses(error: BaseException) -> list[int]:
@@ -475,6 +486,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _cause(error: BaseException) -> str:
     """Why something failed, in words without an address."""
+    if astray := _astray(error):
+        return astray
     for status in _statuses(error):
         if status in _REFUSED:
             return f"there is no permission (HTTP {status})"

@@ -46,7 +46,7 @@ def world():
 def capture_of(world, folder, jobs=None, request=None, timeout=100.0):
     jobs = jobs or [Job(PID, "python train.py", seconds=60)]
     request = request or TraceRequest()
-    return Capture(jobs, request, lambda job: folder, timeout, lambda: world.now, lambda pid: pid not in world.gone)
+    return Capture(jobs, request, lambda job: folder, timeout, lambda: world.now, lambda job: job.pid not in world.gone)
 
 
 def asks(capture, pid=PID, is_free=True, is_reached=True):

@@ -164,3 +164,23 @@ def test_nothing_is_told_of_a_cache_that_can_be_used_or_is_not_wanted(capsys, mo
     monkeypatch.setattr(cache_folder, "MIN_FREE_BYTES", 1 << 60)
     assert main(["cache"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", [("show", "summary", TRACE), ("check", TRACE, "count(steps) > 0")])
+def test_a_cache_that_others_can_write_to_is_told_once_by_every_command(command, capsys, cache):
+    cache.mkdir(parents=True)
+    cache.chmod(0o777)
+    assert main([*command]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        f"tracetui: the cache is not used, as {cache} is a link, or others own it or may write to it: remove it."
+    ]
+    assert list(cache.iterdir()) == []
+    assert main([*command, "--no-cache"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_link_in_place_of_the_cache_is_told(capsys, cache, tmp_path):
+    cache.parent.mkdir(parents=True)
+    cache.symlink_to(tmp_path)
+    assert main(["show", "summary", TRACE]) == 0
+    assert f"as {cache} is a link" in capsys.readouterr().err

@@ -151,7 +151,7 @@ def test_a_bomb_is_cut_off_with_a_sentence(read, monkeypatch, compress):
     data = compress(json.dumps([EVENT]).encode()[:-1] + b"," + b" " * (1 << 26) + json.dumps(EVENT).encode() + b"]")
     trace = read(data)
     assert trace.events == 1
-    assert "200 times as much, as no trace does" in trace.quality.notes[0]
+    assert "as no trace does" in trace.quality.notes[0]
 
 
 @pytest.mark.parametrize("filler", [b" ", b"\n", b"\n \n", b"} ", b'{"name" ', b'{"name":', b"[", b"\\"], ids=repr)

@@ -1,3 +1,5 @@
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,3 +40,43 @@ def test_what_is_no_view_string_is_refused(text: str) -> None:
 def test_steps_of_any_name_are_read_back(name: str) -> None:
     viewpoint = Viewpoint(1, "steps", 7, start_ns=5.0, length_ns=10.0, steps_by=name)
     assert read_view_string(view_string(viewpoint)) == viewpoint
+
+
+@given(st.text())
+def test_any_text_is_a_view_or_is_refused(text: str) -> None:
+    with contextlib.suppress(UsageError):
+        assert isinstance(view_string(read_view_string(text)), str)
+
+
+PARTS = (
+    "s",
+    "e",
+    "g",
+    "k",
+    "all",
+    "by=",
+    "range=",
+    "/",
+    "@",
+    "+",
+    "us",
+    "ms",
+    "12",
+    "1e9",
+    "9" * 400,
+    "-1",
+    ".",
+    "%1b",
+    "%",
+    "\x1b[2J",
+    "٣",
+)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
+def test_any_parts_are_a_view_or_are_refused(text: str) -> None:
+    with contextlib.suppress(UsageError):
+        view = read_view_string(text)
+        assert isinstance(view_string(view), str)
+        for number in (view.step, view.event, view.kernel):
+            assert number is None or number < 10**18

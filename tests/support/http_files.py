@@ -31,6 +31,8 @@ class HttpFiles:
     """Seconds before an answer."""
     breaks: int = 1000
     """How often it breaks off."""
+    leads_to: dict[str, str] = field(default_factory=dict)
+    """Where a path redirects to."""
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     """Method, path with its query, and range of each request."""
 
@@ -85,6 +87,8 @@ class _Handler(BaseHTTPRequestHandler):
             and self.headers.get("Authorization") != f"Basic {b64encode(state.password.encode()).decode()}"
         ):
             self._send(403, b"", with_body)
+        elif path in state.leads_to:
+            self._send(302, b"", with_body, {"Location": state.leads_to[path]})
         elif path in state.files:
             self._send_file(state.files[path], wanted if state.takes_ranges else "", with_body)
         elif path.endswith("/") and any(name.startswith(path) for name in state.files):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tracetui.attaching.datagrams import POLL_SECONDS, Question
-from tracetui.attaching.jobs import TRACE_FOLDER, Job, is_running
+from tracetui.attaching.jobs import TRACE_FOLDER, Job, still_runs
 from tracetui.attaching.listener import Call, Listener
 from tracetui.attaching.trace_request import WARMUP_SECONDS, TraceRequest
 from tracetui.errors import CannotRun
@@ -83,7 +84,7 @@ class Capture:
         folder_of: Callable[[Job], Path],
         timeout: float,
         clock: Callable[[], float] = time.monotonic,
-        runs: Callable[[int], bool] = is_running,
+        runs: Callable[[Job], bool] = still_runs,
     ) -> None:
         self.request = request
         self._folder_of, self._clock, self._runs = folder_of, clock, runs
@@ -116,7 +117,9 @@ class Capture:
     def hear(self, call: Call) -> None:
         """Answer a process: with the request where it is one that was chosen and has not had it yet."""
         target = self.targets.get(call.pid)
-        if target is None or not isinstance(call.message, Question) or target.is_over:
+        # One that asks under the id of a process that has ended was not chosen.
+        is_chosen = target is not None and not target.is_over and self._runs(target.job)
+        if target is None or not isinstance(call.message, Question) or not is_chosen:
             call.answer()
             return
         if target.state is State.ASKED:
@@ -139,11 +142,11 @@ class Capture:
 
     def look(self) -> None:
         """See which processes have written their trace, have ended, or have had time enough."""
-        for pid, target in self.targets.items():
+        for target in self.targets.values():
             if target.is_over:
                 continue
             # Asked before the folder is read: what it wrote last is there when it has ended.
-            is_alive = self._runs(pid)
+            is_alive = self._runs(target.job)
             finished = None if target.folder is None else _finished_file(target.folder, target.sizes)
             if finished is not None:
                 target.state, target.file = State.DONE, finished
@@ -230,7 +233,11 @@ def _finished_file(folder: Path, sizes: dict[Path, int]) -> Path | None:
     """
     with suppress(OSError):
         for path in sorted(folder.iterdir()):
-            size = path.stat().st_size
+            status = path.lstat()
+            size = status.st_size
+            # What leads elsewhere, or waits for a writer, is no trace of Kineto's.
+            if not stat.S_ISREG(status.st_mode):
+                continue
             if not path.name.endswith(".tmp") and sizes.get(path) == size and _ends_as_trace(path, size):
                 return path
             sizes[path] = size

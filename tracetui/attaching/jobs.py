@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,9 @@ TRACE_FOLDER = "KINETO_ONDEMAND_TRACE_DIR"
 DEFAULT_TRACE_FOLDER = "/tmp"
 """The folder where that variable is not set, whatever the user's folder of temporary files is."""
 
+MAX_COMMAND_BYTES = 4096
+"""Bytes of a command line that are read: it may hold megabytes."""
+_RANK = re.compile(r"[0-9]{1,9}")
 _PROC = Path("/proc")
 
 
@@ -38,6 +42,8 @@ class Job:
     """Whether it was started so that it asks for requests."""
     is_elsewhere: bool = False
     """Whether it sees other files, as in a container: what it writes is then not to be found here."""
+    began: int = 0
+    """When it began, in ticks since the machine did, 0 where that is not known: its id may be another's by now."""
     trace_folder: str = DEFAULT_TRACE_FOLDER
     """The folder below which it may write, as its environment has it: what lies elsewhere Kineto puts into `/tmp`."""
 
@@ -46,9 +52,10 @@ def job_of(pid: int) -> Job | None:
     """A process by its id; None where it is gone or of somebody else."""
     folder = _PROC / str(pid)
     try:
-        words = folder.joinpath("cmdline").read_bytes().decode("utf-8", "replace").rstrip("\0").split("\0")
+        with folder.joinpath("cmdline").open("rb") as file:
+            words = file.read(MAX_COMMAND_BYTES).decode("utf-8", "replace").rstrip("\0").split("\0")
         variables = _environment(folder)
-        seconds = _seconds_running(folder)
+        began = _began(folder)
         is_elsewhere = os.readlink(folder / "ns" / "mnt") != os.readlink(_PROC / "self" / "ns" / "mnt")
     except (OSError, ValueError):
         return None
@@ -56,10 +63,11 @@ def job_of(pid: int) -> Job | None:
     return Job(
         pid,
         clean(shlex.join(words)),
-        int(rank) if rank.isdecimal() else None,
-        seconds,
+        int(rank) if _RANK.fullmatch(rank) else None,
+        max(time.clock_gettime(time.CLOCK_BOOTTIME) - began / os.sysconf("SC_CLK_TCK"), 0.0),
         variables.get(SWITCH, "") not in ("", "0"),
         is_elsewhere,
+        began,
         variables.get(TRACE_FOLDER) or DEFAULT_TRACE_FOLDER,
     )
 
@@ -76,6 +84,14 @@ def is_running(pid: int) -> bool:
     except OSError:
         return False
     return status.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def still_runs(job: Job) -> bool:
+    """Whether a process has not ended: not where another one has its id by now."""
+    try:
+        return is_running(job.pid) and job.began in (0, _began(_PROC / str(job.pid)))
+    except (OSError, ValueError):
+        return False
 
 
 def torch_jobs() -> list[Job]:
@@ -126,6 +142,5 @@ def _environment(folder: Path) -> dict[str, str]:
     return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
-def _seconds_running(folder: Path) -> float:
-    ticks = int(folder.joinpath("stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19])
-    return max(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"), 0.0)
+def _began(folder: Path) -> int:
+    return int(folder.joinpath("stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19])

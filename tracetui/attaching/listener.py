@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import stat
 import struct
 import threading
 from contextlib import ExitStack, suppress
@@ -118,6 +119,9 @@ def _why_not(name: str, error: OSError) -> str:
     """Why a socket could not be opened, and what to do."""
     if error.errno != errno.EADDRINUSE:
         return f"The socket {name} cannot be opened: {error.strerror}."
+    with suppress(OSError):
+        if not name.startswith("@") and not stat.S_ISSOCK(os.lstat(name).st_mode):
+            return f"The socket {name} cannot be opened: something else has that name. Name another {SOCKET_FOLDER}."
     holder = holder_of_socket(name)
     whose = f"process {holder.pid} (`{holder.command}`)" if holder is not None else "a process of somebody else"
     return (
@@ -127,7 +131,11 @@ def _why_not(name: str, error: OSError) -> str:
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove the file of a socket that nobody listens to any more."""
+    """Remove the file of a socket of the user's that nobody listens to any more; nothing else in that place."""
+    with suppress(OSError):
+        status = path.lstat()
+        if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.getuid():
+            return
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
         try:
             asking.connect(str(path))

@@ -53,7 +53,10 @@ def add_rank_set(parser: argparse.ArgumentParser) -> None:
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Declare the option that has a cluster read ranks."""
     parser.add_argument(
-        "--dask", metavar="ADDRESS", help="have ranks read by the Dask cluster whose scheduler is at this address"
+        "--dask",
+        metavar="ADDRESS",
+        help="have ranks read by the Dask cluster whose scheduler is at this address; it is trusted: what it answers "
+        "is read with pickle, which can run code here, so name a cluster of your own only",
     )
 
 

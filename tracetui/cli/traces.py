@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from tracetui.cli.progress import TraceProgress
@@ -31,9 +32,21 @@ def read_trace(path: str, options: OpenOptions = AS_RECORDED) -> Trace:
         trace = open_trace(path, options, progress.update)
     if options.uses_cache:
         _to_keep.append(trace)
+        _warn_of_cache()
     for note in trace.quality.notes:
         print(f"tracetui: {note}", file=sys.stderr)
     return trace
+
+
+@cache
+def _warn_of_cache() -> None:
+    """Say once that the cache is not used, where that is for others who could write to it."""
+    # It was loaded when the trace was opened.
+    from tracetui.trace_cache.cache_folder import cache_path, is_others, is_wanted
+
+    if is_wanted() and is_others():
+        what = "is a link, or others own it or may write to it"
+        print(f"tracetui: the cache is not used, as {cache_path()} {what}: remove it.", file=sys.stderr)
 
 
 def keep_read_traces() -> None:
@@ -46,6 +59,7 @@ def keep_read_traces() -> None:
 def forget_read_traces() -> None:
     """Let go of the traces that were read."""
     _to_keep.clear()
+    _warn_of_cache.cache_clear()
 
 
 def write_trace(

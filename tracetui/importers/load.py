@@ -10,7 +10,7 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
-from tracetui.errors import NoEvents
+from tracetui.errors import NoEvents, NotEnoughMemory
 from tracetui.importers import torch
 from tracetui.importers.blocks import AnyBlock, BlockReader
 from tracetui.importers.chrome import TraceParts, assemble, trace_of
@@ -19,6 +19,7 @@ from tracetui.importers.copy_names import with_directions
 from tracetui.importers.garbage import collector_off
 from tracetui.importers.layout import FileLayout
 from tracetui.importers.load_progress import LoadProgress
+from tracetui.importers.memory_budget import PER_EVENT, PER_WINDOW_BYTE, not_enough_memory
 from tracetui.importers.notes import no_events, note_layout
 from tracetui.importers.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.importers.scanner.block_scanner import block_scanner
@@ -39,7 +40,7 @@ def load(
 
     `progress` is called after every block and stage, in the calling thread. Once `cancelled` answers true, which
     another thread may ask for a pipe, reading stops and what has been read becomes a trace with `quality.partial` set.
-    Raises: NotFound, NotATrace, NoEvents.
+    Raises: NotFound, NotATrace, NoEvents, NotEnoughMemory.
     """
     stop = cancelled or (lambda: False)
     source = open_source(path, stop)
@@ -53,6 +54,13 @@ def load(
 
                 return load_perfetto(source, _teller(source, progress), stop)
             return with_directions(_load(source, progress or (lambda _: None), stop))
+    except MemoryError as error:
+        raise error if isinstance(error, NotEnoughMemory) else not_enough_memory(source.label) from error
+    except RuntimeError as error:
+        # A thread needs addresses for its stack.
+        if "start new thread" not in str(error):
+            raise
+        raise not_enough_memory(source.label) from error
     finally:
         source.close()
 
@@ -91,7 +99,9 @@ def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: C
     quality.partial = cancelled()
     layout = reader.layout
     note_layout(quality, layout, source)
+    source.budget.check(PER_WINDOW_BYTE * sum(map(len, (layout.header, layout.trailer, *layout.between))))
     metadata = top_keys(layout, quality)
+    source.budget.check(PER_EVENT * collector.events)
     parts = assemble(collector, quality, metadata, tell)
     if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0:
         raise NoEvents(no_events(source, collector, layout))

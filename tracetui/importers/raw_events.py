@@ -10,6 +10,7 @@ from typing import Any
 from tracetui.errors import NotATrace
 from tracetui.importers.blocks import AnyBlock, BlockReader
 from tracetui.importers.decode import decode_raw
+from tracetui.importers.memory_budget import PER_WINDOW_BYTE
 from tracetui.importers.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.importers.scanner.block_scanner import block_scanner
 from tracetui.importers.scanner.scanned_events import ScannedBlocks
@@ -46,6 +47,7 @@ class RawEvents:
             layout = reader.layout
             if source.damage or layout.truncated_at is not None:
                 self.damage = source.damage or f"is cut off at byte {layout.truncated_at:,}"
+            source.budget.check(PER_WINDOW_BYTE * sum(map(len, (layout.header, layout.trailer, *layout.between))))
             self.metadata = top_keys(layout, Quality())
 
 

@@ -98,8 +98,15 @@ class ScanAhead:
             Thread(target=self._work, name=f"tracetui-scan-{number}", daemon=True)
             for number in range(threads if threads > 1 else 0)
         ]
-        for thread in self._threads:
-            thread.start()
+        for number, thread in enumerate(self._threads):
+            try:
+                thread.start()
+            except RuntimeError:
+                # There is no memory for its stack; those before it do the work, or the error is told.
+                self._threads = self._threads[:number]
+                if not number:
+                    raise
+                break
 
     def __iter__(self) -> Iterator[ScannedChunk]:
         return self._in_order() if self._threads else self._one_by_one()

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tracetui.errors import NotATrace, NotFound
+from tracetui.importers.memory_budget import MemoryBudget
 from tracetui.importers.read_ahead import ReadAhead, Unwrapped
 from tracetui.importers.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
 from tracetui.remote_files import RemoteFile
@@ -36,6 +37,8 @@ ALONE = 1 << 23
 _INFLATED = ("gzip", "zstd", "zip")
 """Wrappings whose libraries free the GIL, so that a thread beside the reader is worth its while."""
 _ZSTD = b"\x28\xb5\x2f\xfd"
+_SKIPPED = b"\x2a\x4d\x18"
+"""Behind its first byte, how a part begins that every reader skips, as pzstd writes one in front."""
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -54,10 +57,14 @@ class Source:
         self._raw = raw
         self._reader = reader
         self._given = 0
-        self._bomb = ""
+        self._bomb = self._cut = ""
         self._ahead = memoryview(b"")
         self._may_read_ahead = False
         self._thread: ReadAhead | None = None
+        # The size that a server tells may be any.
+        is_known = self.size is not None and not (path and is_url(path))
+        self.budget = MemoryBudget(label, lambda: (is_known and self.size) or raw.consumed, lambda: self._given)
+        """The memory that may be taken for what is made of the bytes."""
 
     @property
     def consumed(self) -> int:
@@ -67,7 +74,7 @@ class Source:
     @property
     def damage(self) -> str | None:
         """What is wrong with the wrapping, None when it was whole."""
-        return self._state.damage
+        return self._cut or self._state.damage
 
     @property
     def remark(self) -> str:
@@ -107,6 +114,8 @@ class Source:
 
         Who reads beside others that scan needs no further thread.
         """
+        if self._cut:
+            return 0
         if not self._ahead:
             if self._thread is None and self._may_read_ahead and not is_beside and self._given > ALONE:
                 self._thread = ReadAhead(self._read, self._unwrapped)
@@ -116,6 +125,15 @@ class Source:
         # An empty rest would keep the buffer.
         self._ahead = self._ahead[count:] if count < len(self._ahead) else memoryview(b"")
         return count
+
+    def cut_off(self, stretch: int) -> None:
+        """End here, as a stretch that cannot be read by parts is longer than so many bytes."""
+        more = f"would take more memory than {self.budget.words()}, as no trace does"
+        self._cut = f"a piece of more than {stretch:,} bytes in it {more}"
+
+    def count_unpacked(self, count: int) -> None:
+        """Count bytes that were packed once more within the others."""
+        self._given += count
 
     def give_back(self, data: bytes) -> None:
         """Take back bytes that were read, to be read again before all others."""
@@ -130,15 +148,18 @@ class Source:
             return 0
         count = self._reader.readinto(buffer) or 0
         self._given += count
-        if self.wrapping != "plain" and self._given > HARMLESS and self._given > MOST_INFLATED * self._raw.consumed:
+        # Members of an archive may be the same bytes, read again and again.
+        packed = min(self._raw.consumed, self.size or self._raw.consumed)
+        if self.wrapping != "plain" and self._given > HARMLESS and self._given > MOST_INFLATED * packed:
             self._bomb = (
-                f"{self._raw.consumed:,} bytes inflate to more than {self._given:,}, {MOST_INFLATED} times as much, "
+                f"{packed:,} bytes inflate to more than {self._given:,}, {MOST_INFLATED} times as much, "
                 "as no trace does"
             )
         return count
 
     def close(self) -> None:
         """Let go of the file, and end the thread if there is one."""
+        self.budget.close()
         self._raw.give_up()
         if self._thread is not None:
             self._thread.close()
@@ -250,7 +271,7 @@ def _unwrap(raw: CountedFile, path: str, label: str) -> Source:
     wrapping = "plain"
     if start[:2] == b"\x1f\x8b":
         reader, wrapping = GzipReader(raw), "gzip"
-    elif start[:4] == _ZSTD:
+    elif start[:4] == _ZSTD or start[1:4] == _SKIPPED:
         reader, wrapping = ZstdReader(raw), "zstd"
     elif start[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
         if path == "-" or raw.is_pipe:

@@ -1,7 +1,8 @@
 """Readers of what a trace is wrapped in: gzip, zstd, zip and UTF-16.
 
-Each fills a buffer as a raw file does. A stream that is cut off or damaged ends early, and `damage` says why;
-`remark` is a sentence about what else is odd and costs nothing.
+Each fills a buffer as a raw file does, and never makes much more at once than the buffer holds, whatever it is given.
+A stream that is cut off or damaged ends early, and `damage` says why; `remark` is a sentence about
+what else is odd and costs nothing.
 """
 
 from __future__ import annotations
@@ -10,24 +11,30 @@ import codecs
 import contextlib
 import io
 import zlib
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tracetui.errors import NotATrace
 from tracetui.importers.inflating import GZIP, RAW, InflateLibrary, Inflater, inflate_library
 
 if TYPE_CHECKING:
+    import bz2
+    import lzma
     import zipfile
 
 READ_SIZE = 1 << 18
-ZSTD_FEED = 1 << 11
-"""Bytes given to zstd at a time: a block of four bytes may become 128 KiB, and nothing bounds what comes out."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _ENCRYPTED = 1
 """The flag of an encrypted member of a zip archive."""
-_STORED, _DEFLATED = 0, 8
+_STORED, _DEFLATED, _BZIP2, _LZMA = 0, 8, 12, 14
 """Methods of packing in a zip archive."""
 _LOCAL_HEADER = 30
 """Bytes in front of the name of a member."""
+_HAS_END_MARK = 2
+"""The flag of a member of which LZMA itself marks the end."""
+_LZMA_HEADER = 9
+"""Bytes in front of LZMA's stream: a version, the length of the properties, and these."""
+_MAX_LZMA_MEMORY = 1 << 27
+"""Bytes that LZMA may take, as much as zstd does."""
 
 
 class Reader(Protocol):
@@ -134,6 +141,42 @@ def _foreign(name: str, at: int) -> str:
     return f"Behind the {name} stream, from byte {at:,} of the packed file on, stands something else: it was left out."
 
 
+class _ZstdParts:
+    """Says where the parts of a zstd frame end. Nothing but feeding them one by one bounds what comes out at once.
+
+    A part is the header, a checksum, or a block, which becomes 128 KiB at most; four bytes may be such a block.
+    """
+
+    def __init__(self, magic: bytes) -> None:
+        self.left = 0
+        """Bytes until the present part ends; 0 where `begin` is to be asked."""
+        self.needed = len(magic) + 1
+        """Bytes of a part that must be there to `begin` it; 0 behind the last part."""
+        self._is_skipped = magic != _ZSTD
+        self._is_in_header, self._has_checksum = True, False
+        if self._is_skipped:
+            self.needed = 2 * len(magic)
+
+    def begin(self, head: bytes) -> None:
+        """Begin the next part, of which these are the first `needed` bytes."""
+        if self._is_skipped:
+            self.left, self.needed = len(head) + int.from_bytes(head[4:], "little"), 0
+        elif self._is_in_header:
+            flags = head[4]
+            is_single, kind_of_size = flags >> 5 & 1, flags >> 6
+            size = (is_single, 2, 4, 8)[kind_of_size]
+            self.left = len(head) + (not is_single) + (0, 1, 2, 4)[flags & 3] + size
+            self.needed, self._is_in_header, self._has_checksum = 3, False, bool(flags & 4)
+        elif self.needed == 3:
+            bits = int.from_bytes(head, "little")
+            is_last, is_repeated = bits & 1, bits >> 1 & 3 == 1
+            self.left = len(head) + (1 if is_repeated else bits >> 3)
+            if is_last:
+                self.needed = 1 if self._has_checksum else 0
+        else:
+            self.left, self.needed = 4, 0
+
+
 class ZstdReader:
     """Unpacks zstd frames one after another."""
 
@@ -146,7 +189,7 @@ class ZstdReader:
         self._raw = raw
         self._error = zstandard.ZstdError
         self._begin = zstandard.ZstdDecompressor().decompressobj
-        self._frame = self._begin()
+        self._frame, self._parts = self._begin(), _ZstdParts(_ZSTD)
         self._compressed = memoryview(bytearray(READ_SIZE))
         self._pending = memoryview(b"")
         self._unpacked = memoryview(b"")
@@ -173,7 +216,7 @@ class ZstdReader:
             return False
         if not self._is_begun and not self._begin_frame():
             return False
-        fed, self._pending = self._pending[:ZSTD_FEED], self._pending[ZSTD_FEED:]
+        fed = self._next_part()
         try:
             self._unpacked = memoryview(self._frame.decompress(fed))
         except self._error as error:
@@ -186,18 +229,32 @@ class ZstdReader:
             self._is_begun = False
         return True
 
+    def _next_part(self) -> memoryview:
+        """What is there of the present part of the frame, or of the next one; all that is left behind the last."""
+        parts = self._parts
+        if not parts.left and parts.needed:
+            self._need(parts.needed)
+            if len(self._pending) >= parts.needed:
+                parts.begin(bytes(self._pending[: parts.needed]))
+        # What is too short to begin a part is the end of the file.
+        count = min(parts.left, len(self._pending)) or len(self._pending)
+        fed, self._pending = self._pending[:count], self._pending[count:]
+        parts.left = max(parts.left - count, 0)
+        return fed
+
+    def _need(self, count: int) -> None:
+        """Have so many bytes pending, or all that there are."""
+        while len(self._pending) < count and (more := self._raw.readinto(self._compressed)):
+            self._pending = memoryview(bytes(self._pending) + bytes(self._compressed[:more]))
+
     def _begin_frame(self) -> bool:
         """Begin another frame, if the next bytes are one; they may also be a part that every reader skips."""
-        while len(self._pending) < len(_ZSTD):
-            count = self._raw.readinto(self._compressed)
-            if not count:
-                break
-            self._pending = memoryview(bytes(self._pending) + bytes(self._compressed[:count]))
+        self._need(len(_ZSTD))
         magic = bytes(self._pending[:4])
         if magic != _ZSTD and magic[1:] != b"\x2a\x4d\x18":
             self.remark = _foreign("zstd", self._raw.consumed - len(self._pending))
             return False
-        self._frame, self._is_begun = self._begin(), True
+        self._frame, self._parts, self._is_begun = self._begin(), _ZstdParts(magic), True
         return True
 
 
@@ -233,7 +290,7 @@ class ZipReader:
             more = f" and {len(self._members) - 3} more" if len(self._members) > 3 else ""
             self.remark = f"The zip archive holds {len(self._members)} files, read one after another: {names}{more}."
         self._file = file
-        self._member: _Member | IO[bytes] | None = None
+        self._member: _Member | _OddMember | None = None
 
     def readinto(self, buffer: memoryview) -> int:
         """Fill the buffer from its start; returns how much, 0 at the end."""
@@ -241,13 +298,13 @@ class ZipReader:
             try:
                 if self._member is None:
                     self._member = self._opened(self._members[0])
-                count = self._member.readinto(buffer)  # type: ignore[union-attr]
+                count = self._member.readinto(buffer)
             except self._errors as error:
                 self._damaged(_words(error))
                 count = 0
             if count:
-                return int(count)
-            if isinstance(self._member, _Member) and self._member.damage:
+                return count
+            if self._member is not None and self._member.damage:
                 self._damaged(self._member.damage)
             self._members, self._member = self._members[1:], None
             if self._members:
@@ -259,24 +316,23 @@ class ZipReader:
     def _damaged(self, words: str) -> None:
         self.damage = self.damage or f"{self._members[0].filename} in the zip archive is damaged ({words})"
 
-    def _opened(self, member: zipfile.ZipInfo) -> _Member | IO[bytes]:
-        """A member to be read from: the usual kinds here, which keeps what stands before damage."""
-        if member.compress_type in (_STORED, _DEFLATED):
-            return _Member(self._file, member)
-        return self._archive.open(member)
-
-
-class _Member:
-    """A stored or deflated file in a zip archive; the library would give nothing of the part in which damage is."""
-
-    def __init__(self, file: io.RawIOBase, member: zipfile.ZipInfo) -> None:
-        self.damage = ""
-        file.seek(member.header_offset)
-        header = file.read(_LOCAL_HEADER) or b""
+    def _opened(self, member: zipfile.ZipInfo) -> _Member | _OddMember:
+        """A member to be read from; the library would give nothing of the part in which damage is, or all at once."""
+        kind = _Member if member.compress_type in (_STORED, _DEFLATED) else _OddMember
+        self._file.seek(member.header_offset)
+        header = self._file.read(_LOCAL_HEADER) or b""
         if len(header) < _LOCAL_HEADER:
             raise EOFError("it is not there")
         names, extra = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little")
-        file.seek(member.header_offset + _LOCAL_HEADER + names + extra)
+        self._file.seek(member.header_offset + _LOCAL_HEADER + names + extra)
+        return kind(self._file, member)
+
+
+class _Member:
+    """A stored or deflated file in a zip archive."""
+
+    def __init__(self, file: io.RawIOBase, member: zipfile.ZipInfo) -> None:
+        self.damage = ""
         self._file = file
         self._left, self._checksum, self._found = member.compress_size, member.CRC, 0
         self._library = inflate_library()
@@ -317,6 +373,53 @@ class _Member:
             self.damage = "it stops before its end"
         elif self._found != self._checksum:
             self.damage = "its checksum is another one"
+
+
+class _OddMember:
+    """A file in a zip archive that is packed with bzip2 or LZMA; both keep what they have no room for.
+
+    Raises: NotImplementedError for another method, and what the libraries raise for damage.
+    """
+
+    def __init__(self, file: io.RawIOBase, member: zipfile.ZipInfo) -> None:
+        self.damage = ""
+        self._file, self._left = file, member.compress_size
+        self._checksum, self._found = member.CRC, 0
+        self._pending = b""
+        if member.compress_type == _BZIP2:
+            import bz2
+
+            self._unpack: bz2.BZ2Decompressor | lzma.LZMADecompressor = bz2.BZ2Decompressor()
+        elif member.compress_type == _LZMA:
+            import lzma
+
+            properties = self._read(_LZMA_HEADER)[4:]
+            size = (1 << 64) - 1 if member.flag_bits & _HAS_END_MARK else member.file_size
+            self._unpack = lzma.LZMADecompressor(lzma.FORMAT_ALONE, _MAX_LZMA_MEMORY)
+            self._pending = properties + size.to_bytes(8, "little")
+        else:
+            raise NotImplementedError("That compression method is not supported")
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill the buffer from its start; returns how much, 0 at the end."""
+        while not self._unpack.eof:
+            if self._unpack.needs_input and not self._pending:
+                self._pending = self._read(READ_SIZE)
+                if not self._pending:
+                    self.damage = "it stops before its end"
+                    return 0
+            given, self._pending = self._pending, b""
+            if out := self._unpack.decompress(given, len(buffer)):
+                self._found = zlib.crc32(out, self._found)
+                buffer[: len(out)] = out
+                return len(out)
+        self.damage = "" if self._found == self._checksum else "its checksum is another one"
+        return 0
+
+    def _read(self, most: int) -> bytes:
+        data = self._file.read(min(most, self._left)) or b""
+        self._left -= len(data)
+        return data
 
 
 def _traces(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:

@@ -26,12 +26,13 @@ class ByteWindow:
         self._cancelled = cancelled
 
     def check(self) -> None:
-        """Do nothing, unless the loading was stopped.
+        """Do nothing, unless the loading was stopped, or takes more memory than it may.
 
-        Raises: Stopped.
+        Raises: Stopped, NotATrace.
         """
         if self._cancelled():
             raise Stopped
+        self._source.budget.check()
 
     def read_more(self) -> None:
         """Fill the buffer."""
@@ -59,6 +60,10 @@ class ByteWindow:
             self._source.give_back(data[self.fill :])
 
     def grow(self) -> None:
-        """Double the buffer and fill it."""
+        """Double the buffer and fill it; the source ends where a stretch of that length takes too much memory."""
+        if not self._source.budget.has_room(2 * len(self.data)):
+            self._source.cut_off(len(self.data))
+            self.eof = True
+            return
         self.data.extend(bytes(len(self.data)))
         self.read_more()

@@ -188,12 +188,12 @@ class _Outcomes:
         try:
             reading = result()
             self.known[path] = RankSummary.from_bytes(reading.data)
+        except (BrokenExecutor, MemoryError):
+            return False
         except TraceError as error:
             self.known[path] = error
         except AnalysisFailed as failure:
             self.known[path] = TraceError(str(failure))
-        except (BrokenExecutor, MemoryError):
-            return False
         else:
             if reading.identity is not None:
                 self.kept.append(KeptSummary(reading.identity, reading.digest, reading.data))

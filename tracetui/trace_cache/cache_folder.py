@@ -253,6 +253,14 @@ def why_unusable(kind: CacheKind = TRACES) -> str:
         os.close(folder)
 
 
+def is_others(kind: CacheKind = TRACES) -> bool:
+    """Whether there is something in the place of the folder that is not used, as it is not the user's alone."""
+    with suppress(OSError, RuntimeError):
+        status = os.lstat(cache_path(kind))
+        return not (stat.S_ISDIR(status.st_mode) and _is_own(status))
+    return False
+
+
 def entry_name(path: str) -> str:
     """The name of the cache file of a trace."""
     return hashlib.blake2b(os.fsencode(absolute_path(path)), digest_size=16).hexdigest() + TRACES.suffix

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from tests.support.peak_memory import peak_of_loading
 from tests.support.perfetto import writer as w
 from tests.support.perfetto.writer import BEGIN, END, NEEDS_STATE, packet
+from tests.support.terminal.hostile import PAYLOADS, steered
+from tracetui.cli.main import main
+from tracetui.cli.show import PANE_NAMES
 from tracetui.errors import NotATrace, TraceError
 from tracetui.importers import source
 from tracetui.importers.load import load
@@ -293,3 +296,32 @@ def test_numbers_at_the_ends_of_64_bits_make_no_noise(tmp_path, number):
     ]
     trace = opened(tmp_path, CLOCK + b"".join(events))
     assert named(trace) == [("x", 1)]
+
+
+def test_texts_of_packets_cannot_steer_the_terminal(tmp_path, capsys):
+    """In names of slices, threads, processes, tracks and counters, in arguments and in the file's own name."""
+    texts = [each.encode("utf-8", "replace").decode() for each in PAYLOADS.values()]
+    data = CLOCK + b"".join(
+        packet(w.thread(100 + number, 77 + number, 78 + number, text))
+        + packet(w.track(300 + number, text))
+        + slice_of(text, 1000 + 100 * number, 10, w.annotation(text, w.data(6, text)), track=100 + number)
+        + slice_of(text, 1000 + 100 * number, 10, track=300 + number)
+        for number, text in enumerate(texts)
+    )
+    path = tmp_path / "\x1b]0;OWNED\x07.pftrace"
+    path.write_bytes(data)
+    for pane in PANE_NAMES:
+        for form in ((), ("--format", "json")):
+            assert main(["show", pane, str(path), *form]) in (0, 1)
+            said = capsys.readouterr()
+            assert not steered((said.out + said.err).encode("utf-8", "surrogatepass"), has_left=False), pane
+            assert "failed with" not in said.err
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**31, 2**63 - 1, -(2**63)])
+def test_ids_of_threads_and_processes_of_any_size_are_shown(tmp_path, capsys, value):
+    number = value % (1 << 64)
+    path = tmp_path / "ids.pftrace"
+    path.write_bytes(CLOCK + packet(w.thread(7, number, number, "io")) + slice_of("first", 1000, 10))
+    assert main(["show", "summary", str(path)]) == 0
+    assert "failed with" not in capsys.readouterr().err

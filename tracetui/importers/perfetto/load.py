@@ -10,6 +10,7 @@ import numpy as np
 from tracetui.errors import NoEvents
 from tracetui.importers.chrome import TraceParts, assemble, trace_of
 from tracetui.importers.columns import Collector
+from tracetui.importers.memory_budget import PER_EVENT
 from tracetui.importers.notes import no_events, note_layout
 from tracetui.importers.perfetto.assembly import Assembly
 from tracetui.importers.perfetto.packet_collector import PacketCollector
@@ -49,6 +50,7 @@ def load_perfetto(source: Source, tell: Callable[[str, int], None], cancelled: C
     reader.layout.examples += packets.offenders
     note_layout(quality, reader.layout, source)
     packets.note_contents(reader.unpacker.bomb)
+    source.budget.check(PER_EVENT * collector.events)
     tell("pairing", collector.events)
     assembly = Assembly(packets)
     assembly.fill(store)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import io
 import zlib
 
-from tracetui.importers.source import HARMLESS, MOST_INFLATED
+from tracetui.importers.source import MOST_INFLATED
 
 ZLIB_PACKETS, ZSTD_PACKETS = 50, 133
 """Fields of packets that hold packed ones."""
-MAX_UNPACKED = 1 << 26
+HARMLESS = 1 << 24
+"""Bytes of unpacked packets up to which their number is not compared with that of the packed ones."""
+MAX_UNPACKED = 1 << 23
 """Bytes that one packet of packed ones may hold; writers pack less than a megabyte at a time."""
 _FEED = 1 << 14
 _NEVER_LARGER = 1 << 12

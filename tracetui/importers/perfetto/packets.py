@@ -47,6 +47,7 @@ class PacketReader:
         self.layout = FileLayout(container="protobuf")
         self.unpacker = PacketUnpacker()
         self._window = ByteWindow(source, block, cancelled)
+        self._source = source
         self._candidates = MAX_CANDIDATES
 
     def __iter__(self) -> Iterator[PacketBlock]:
@@ -145,6 +146,7 @@ class PacketReader:
             size += len(parts[-2]) + len(parts[-1])
             if size >= UNPACKED_BLOCK:
                 yield _rewritten(parts, block.offset)
+                self._window.check()
                 parts, size = [], 0
         parts.append(data.text(behind, frames.behind))
         if any(parts):
@@ -158,6 +160,7 @@ class PacketReader:
             for number, wire, value, behind in fields_of(data.raw, start, end):
                 if wire == SPAN and number in (ZLIB_PACKETS, ZSTD_PACKETS):
                     found = self.unpacker.unpack(number, data.text(value, behind))
+                    self._source.count_unpacked(len(found))
         except DamagedMessage:
             self.unpacker.damaged += 1
         inner = frame_packets(MessageBytes(found).raw, 0, len(found))

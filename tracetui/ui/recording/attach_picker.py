@@ -11,7 +11,7 @@ from textual import on, work
 from textual.binding import BindingType
 from textual.message import Message
 
-from tracetui.attaching.jobs import Job, by_rank, is_running, job_of, torch_jobs
+from tracetui.attaching.jobs import Job, by_rank, job_of, still_runs, torch_jobs
 from tracetui.attaching.listener import Listener, socket_folder
 from tracetui.errors import TracetuiError
 from tracetui.model.quantities import duration
@@ -151,7 +151,7 @@ class AttachPicker(Picker[Any]):
         """List those that have asked and still run, by rank, the cursor on the process where it was."""
         view = self.query_one(TableView)
         current = self.choices[view.row].pid if 0 <= view.row < len(self.choices) else None
-        self._jobs = {pid: job for pid, job in self._jobs.items() if is_running(pid)}
+        self._jobs = {pid: job for pid, job in self._jobs.items() if still_runs(job)}
         self.choices = by_rank(self._jobs.values())
         cursor = next((row for row, job in enumerate(self.choices) if job.pid == current), 0)
         view.show(
