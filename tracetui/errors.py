@@ -4,6 +4,7 @@ TracetuiError
 ├── TraceError          the file cannot be used (1)
 │   ├── NotFound        no such file, or it cannot be read
 │   ├── NotATrace       the bytes are something else, or nothing
+ │   │   └── OtherKind   the bytes are those of a known kind of file that is no trace
 │   ├── NoEvents        a trace without one usable event
 │   └── NotEnoughMemory this process may take no more memory
 ├── ClusterUnusable     no Dask cluster at an address, or its workers lack what reading needs (1)
@@ -18,6 +19,8 @@ A message is one sentence for a person: what, where (a byte offset where there i
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 
 class TracetuiError(Exception):
@@ -41,6 +44,26 @@ class NotFound(TraceError):
 
 class NotATrace(TraceError):
     """The content is not a trace: empty, another format, a Git LFS pointer, or damaged beyond reading."""
+
+
+class OtherKind(NotATrace):
+    """The content is that of a known kind of file: a log, a snapshot, a report of another profiler."""
+
+    def __init__(self, label: str, what: str, advice: str) -> None:
+        """`{}` in the advice stands for the file."""
+        super().__init__(f"{label} is {what}: {advice.replace('{}', label)}.")
+        self.words = f"{what}: {advice.replace('{}', 'FILE')}"
+        """What files of the kind are and what to do with them, whatever their names, without a full stop."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As of any exception with more arguments than its message, which another process may raise.
+        return _other_kind, (str(self), self.words)
+
+
+def _other_kind(message: str, words: str) -> OtherKind:
+    error = OtherKind.__new__(OtherKind, message)
+    error.args, error.words = (message,), words
+    return error
 
 
 class NoEvents(TraceError):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tracetui.errors import NotFound, TraceError, UsageError
+from tracetui.errors import NotFound, OtherKind, TraceError, UsageError
 from tracetui.remote_files import each_result, is_pattern, is_remote_folder, matching_urls, walk_remote
 from tracetui.urls import is_url, url_name
 
@@ -33,6 +33,8 @@ MAX_SEARCHED_ENTRIES = 200_000
 """Maximum files and folders below a folder that are looked at for traces."""
 MAX_CANDIDATES = 20_000
 """Maximum files below a folder whose beginning is read."""
+MAX_NAMED_OTHERS = 100
+"""Maximum files of a folder without traces that are looked at, to say what they are."""
 SUFFIXES = (".json", ".json.gz", ".json.zst")
 """Endings of files that may be traces of ranks."""
 FILE_SUFFIXES = (*SUFFIXES, ".gz", ".zst", ".zip", ".pftrace", ".perfetto-trace")
@@ -156,12 +158,32 @@ def rank_runs_of(
         elif header is not None:
             headers.append(replace(header, path=path))
     # Behind the events of a compressed file may stand what its head does not say.
+    if not found:
+        unread += _not_traces(paths)
     open_ = [each.path for each in headers if each.rank is None and each.is_whole is None]
     known = read(open_) if read is not None and open_ else {}
     unread += [LeftOut(path, _unreadable(each)) for path, each in known.items() if isinstance(each, TraceError)]
     decided = [_decided(each, known) for each in headers]
     runs = rank_runs([each for each in decided if each is not None], Copies(_same_content, is_whole_file), pattern)
     return replace(runs, left_out=(*runs.left_out, *unread))
+
+
+def _not_traces(folders: Sequence[str]) -> list[LeftOut]:
+    """What lies in folders in which no file has the ending of a trace, as far as it is known what that is."""
+    from tracetui.analysis.ranks.rank_runs import LeftOut
+    from tracetui.importers.rank_header import read_rank_header
+
+    found: list[LeftOut] = []
+    for folder in folders:
+        with suppress(OSError):
+            for path in sorted(each.path for each in os.scandir(folder) if each.is_file())[:MAX_NAMED_OTHERS]:
+                try:
+                    read_rank_header(path)
+                except OtherKind as error:
+                    found.append(LeftOut(path, error.words))
+                except TraceError:
+                    continue
+    return found
 
 
 def sniffed_runs(paths: Sequence[str]) -> RankRuns:
@@ -204,7 +226,7 @@ def _decided(header: RankHeader, known: Mapping[str, Outcome]) -> RankHeader | N
 
 
 def _unreadable(error: TraceError) -> str:
-    return f"could not be read: {error}"
+    return error.words if isinstance(error, OtherKind) else f"could not be read: {str(error).rstrip('.')}"
 
 
 def picked_run(runs: RankRuns, options: RankOptions) -> RankRun:

@@ -78,7 +78,8 @@ def facts(trace: Trace, step: Part | None = None) -> list[SummaryFact]:
         SummaryFact("file", trace.label),
         SummaryFact("format", trace.format),
         SummaryFact("size_bytes", trace.size_bytes, "bytes"),
-        SummaryFact("events", trace.events),
+        SummaryFact("events", trace.event_count),
+        *(SummaryFact(name, number) for name, number in changes_of_file(trace).items() if number),
         *_places(trace),
         *_counts(trace, step),
         *_in_graphs(trace),
@@ -90,6 +91,19 @@ def facts(trace: Trace, step: Part | None = None) -> list[SummaryFact]:
         SummaryFact("doubts", len(doubtful(trace))),
         SummaryFact("without_launch", int((links(trace).launch[links(trace).gpu] < 0).sum())),
     ]
+
+
+def changes_of_file(trace: Trace) -> dict[str, int]:
+    """What of the file was lost, or is shown otherwise than it stands there, under the names of the summary's lines."""
+    quality = trace.quality
+    return {
+        "events_lost": quality.dropped + sum(quality.skipped_phases.values()) + quality.unmatched_ends,
+        "metadata_lost": quality.damaged_keys,
+        "events_mended": quality.repaired,
+        "bytes_replaced": quality.replaced,
+        "keys_twice": quality.repeated,
+        "times_changed": quality.negative + quality.clipped + len(quality.overlong),
+    }
 
 
 def _places(trace: Trace) -> Iterable[SummaryFact]:

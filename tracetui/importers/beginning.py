@@ -8,7 +8,8 @@ from tracetui.errors import NotATrace
 from tracetui.importers import tolerant
 from tracetui.importers.layout import FileLayout
 from tracetui.importers.oddities import Found, Oddity
-from tracetui.importers.source import Source, refuse_other_content
+from tracetui.importers.other_files import refuse_other_content
+from tracetui.importers.source import Source
 from tracetui.importers.top_level import EVENTS_KEY, first_events
 from tracetui.importers.window import ByteWindow
 from tracetui.model.trace import BEGINNING
@@ -55,8 +56,9 @@ def _find_later(window: ByteWindow, layout: FileLayout, source: Source, body: by
     """
     if not body:
         raise NotATrace(f"{source.label} {_nothing(source, window.fill)}.")
-    refuse_other_content(body, source.label)
     found = first_events(window.data, window.fill)
+    if found is None:
+        refuse_other_content(body, source.label, is_eventless=True)
     if found is None and body.startswith(b"{"):
         raise NotATrace(f"{source.label} is JSON but holds no traceEvents array in {window.fill:,} bytes.")
     if found is None:

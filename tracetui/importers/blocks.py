@@ -23,9 +23,10 @@ import orjson
 from tracetui.importers import tolerant
 from tracetui.importers.beginning import MAX_HEADER, find_events
 from tracetui.importers.chunks import ChunkReader
-from tracetui.importers.decode import Malformed, decode_strict, straighten
+from tracetui.importers.decode import Malformed, decode_strict, located, straighten
 from tracetui.importers.decoded_events import DecodedEvents
 from tracetui.importers.layout import FileLayout
+from tracetui.importers.odd_texts import replaced_in, rows_with_repeated_keys
 from tracetui.importers.oddities import Found, Oddity
 from tracetui.importers.scan_ahead import MIN_CHUNKS, ScanAhead
 from tracetui.importers.scanner.block_scanner import BlockScanner
@@ -35,7 +36,7 @@ from tracetui.importers.separators import Separators
 from tracetui.importers.source import Source
 from tracetui.importers.top_level import Stop, TopLevel
 from tracetui.importers.window import ByteWindow, Stopped
-from tracetui.model.trace import BEGINNING, UNREADABLE
+from tracetui.model.trace import BEGINNING, EXAMPLES, REPEATED, REPLACED, UNREADABLE
 
 BLOCK = 1 << 20
 MAX_EVENT = 1 << 26
@@ -225,7 +226,7 @@ class BlockReader:
 
     def _keep_trailer(self, trailer: bytes, found: list[Found], top_level: TopLevel) -> None:
         layout = self.layout
-        layout.trailer = trailer
+        layout.trailer, layout.trailer_at = trailer, self._window.base + self._window.fill - len(trailer)
         if layout.container == "object" and _is_object(layout.header + b"[]" + trailer):
             # Keys of an object around the object of the events.
             return
@@ -324,7 +325,22 @@ class BlockReader:
         events = DecodedEvents(decode_strict(data), data, is_tolerant=False)
         if tolerant.has_bare_paths(data):
             return self._noted(tolerant.parse(data, self._window.check), data, offset)
+        self._note_odd_texts(data, offset)
         return Block(events, data.rstrip(), offset)
+
+    def _note_odd_texts(self, data: bytes, offset: int) -> None:
+        """Take note of what of a block of valid JSON was replaced or stands twice in it."""
+        layout = self.layout
+        # Of halves of characters no valid JSON is made.
+        replaced, at = (0, 0) if data.isascii() else replaced_in(data)
+        repeating = rows_with_repeated_keys(data)
+        layout.replaced += replaced
+        layout.repeated += len(repeating)
+        if replaced:
+            beginning = data[at : at + BEGINNING].decode(errors="replace")
+            layout.examples.append((offset + at, f"{REPLACED}: {beginning}"))
+        for row_at, text in located(data, repeating[:EXAMPLES], is_tolerant=False):
+            layout.examples.append((offset + row_at, f"{REPEATED}: {text}"))
 
     def _cut_loosely(self, start: int) -> CutBlock | None:
         """What the tolerant path makes of the events that are whole in the buffer."""
@@ -383,6 +399,8 @@ class BlockReader:
         layout = self.layout
         layout.dropped += parsed.dropped
         layout.repaired += parsed.repaired
+        layout.replaced += parsed.replaced
+        layout.repeated += parsed.repeated
         layout.examples += [(offset + at, what) for at, what in parsed.examples]
         for bracket in parsed.brackets:
             assert bracket.kind is not None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tracetui.importers.spans import SPAN_COLUMNS, Columns
-from tracetui.model.intervals import Bool, Int64
-from tracetui.model.trace import GPU_WORK, Kind, Quality
+from tracetui.model.intervals import Bool, Int64, count_passed
+from tracetui.model.trace import GPU_WORK, NO_ID, Kind, Quality
 
 _ABSURD = 10
 """GPU activity that ends this many times later than nearly all other slices cannot be true."""
@@ -24,6 +24,8 @@ MAX_ASTRAY = 100
 
 FEW_ASTRAY = 3
 """Slices that may be errors also where they are more than a tenth of all."""
+_FEW_OVERLONG = 100
+"""Of so many GPU activities one may run past others by an error."""
 
 
 def settle_times(columns: Columns, moments: list[int], quality: Quality) -> tuple[int, tuple[int, int]]:
@@ -32,6 +34,7 @@ def settle_times(columns: Columns, moments: list[int], quality: Quality) -> tupl
     `moments` are the times of what is not a slice; they count when there is no slice.
     """
     _drop_unplaced(columns, quality)
+    _cut_overlong(columns, quality)
     origin, last = _first_and_last(columns)
     if origin is None:
         origin = min(moments, default=0)
@@ -78,6 +81,29 @@ def _clip_absurd(columns: Columns, origin: int, quality: Quality) -> int:
         rows = work[absurd]
         columns["dur"][rows] = np.maximum(limit - columns["start"][rows], 0)
     return int(end[~absurd].max())
+
+
+def _cut_overlong(columns: Columns, quality: Quality) -> None:
+    """Cut the few GPU activities that run past later ones of their stream where the next one starts (R1.5).
+
+    What shares a correlation is of a graph, whose branches may do that; where many do, several programs share the lane.
+    """
+    rows = np.flatnonzero(np.isin(columns["kind"], GPU_WORK))
+    rows = rows[np.lexsort((columns["start"][rows], columns["lane"][rows]))]
+    lane, start, dur = (columns[name][rows] for name in ("lane", "start", "dur"))
+    inside = count_passed(lane, start, start + dur)
+    bad = np.flatnonzero(inside)
+    if len(bad) == 0 or len(bad) > max(FEW_ASTRAY, len(rows) // _FEW_OVERLONG):
+        return
+    correlation = columns["correlation"][rows]
+    ids, counts = np.unique(correlation[correlation != NO_ID], return_counts=True)
+    bad = bad[~np.isin(correlation[bad], ids[counts > 1])]
+    if len(bad) == 0:
+        return
+    bad = bad[np.argsort(-dur[bad], kind="stable")]
+    quality.overlong = tuple(columns["event"][rows[bad]].tolist())
+    quality.longest_overlong = int(dur[bad[0]]), int(inside[bad[0]])
+    columns["dur"][rows[bad]] = start[bad + 1] - start[bad]
 
 
 def _drop_unplaced(columns: Columns, quality: Quality) -> None:

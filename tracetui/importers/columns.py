@@ -96,6 +96,8 @@ class Collector:
         self.metadata_events = 0
         self.empty = 0
         """Elements that are no event, such as `{}`; they are among `events`."""
+        self.untimed = 0
+        """Events that lack a time that they should have."""
         self._groups = Ids()
         self.arguments = ArgumentTables()
         self._classes = self._kinds = np.empty(0, np.uint8)
@@ -178,7 +180,7 @@ class Collector:
         self, events: RareFields, others: OtherColumns, flow_ids: Int64, memory: Part, is_tolerant: bool = False
     ) -> None:
         """Keep the events that are no slices."""
-        self.quality.dropped += int(np.count_nonzero(others.untimed()))
+        self.untimed += int(np.count_nonzero(others.untimed()))
         self.arguments.memory.keep(memory)
         if len(rows := others.rows(FLOW)):
             self.flows.add(id=flow_ids, **others.of(rows))

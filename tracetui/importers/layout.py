@@ -18,6 +18,8 @@ class FileLayout:
     """Everything in front of the array's bracket."""
     trailer: bytes = b""
     """Everything behind the last array."""
+    trailer_at: int = 0
+    """Where that begins in the unwrapped stream."""
     between: list[bytes] = field(default_factory=list)
     """What stands between arrays, where there are several."""
     is_headless: bool = False
@@ -29,6 +31,8 @@ class FileLayout:
     """Whether the end of the array, and of the object around it, was met."""
     dropped: int = 0
     repaired: int = 0
+    replaced: int = 0
+    repeated: int = 0
     examples: list[tuple[int, str]] = field(default_factory=list)
     oddities: list[Found] = field(default_factory=list)
     """The first `MAX_LISTED_ODDITIES`."""

@@ -20,7 +20,7 @@ from tracetui.importers.garbage import collector_off
 from tracetui.importers.layout import FileLayout
 from tracetui.importers.load_progress import LoadProgress
 from tracetui.importers.memory_budget import PER_EVENT, PER_WINDOW_BYTE, not_enough_memory
-from tracetui.importers.notes import no_events, note_layout
+from tracetui.importers.notes import no_events, note_events, note_layout, note_times
 from tracetui.importers.perfetto.recognition import PROBED_BYTES, is_perfetto
 from tracetui.importers.scanner.block_scanner import block_scanner
 from tracetui.importers.scanner.scanned_events import ScannedBlocks
@@ -98,14 +98,15 @@ def _load(source: Source, progress: Callable[[LoadProgress], None], cancelled: C
         store.finish()
     quality.partial = cancelled()
     layout = reader.layout
-    note_layout(quality, layout, source)
     source.budget.check(PER_WINDOW_BYTE * sum(map(len, (layout.header, layout.trailer, *layout.between))))
     metadata = top_keys(layout, quality)
+    note_layout(quality, layout, source)
     source.budget.check(PER_EVENT * collector.events)
+    note_events(quality, collector)
     parts = assemble(collector, quality, metadata, tell)
     if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0:
         raise NoEvents(no_events(source, collector, layout))
-    quality.empty = collector.empty
+    note_times(quality)
     store.join_ends(*parts.ends)
     store.container = Container(
         layout.container,

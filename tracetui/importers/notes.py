@@ -6,7 +6,16 @@ from tracetui.importers.columns import Collector
 from tracetui.importers.layout import FileLayout
 from tracetui.importers.oddities import Oddity
 from tracetui.importers.source import Source
-from tracetui.model.trace import EXAMPLES, UNREADABLE, Quality
+from tracetui.model.trace import (
+    DAMAGED_KEYS,
+    EXAMPLES,
+    NEGATIVE,
+    REPEATED,
+    REPLACED,
+    UNREADABLE,
+    UNTIMED,
+    Quality,
+)
 
 _ARRAYS = (Oddity.NEXT_TRACE, Oddity.SECOND_KEY, Oddity.INNER_ARRAY)
 """Oddities with which another array of events begins."""
@@ -22,6 +31,8 @@ def note_layout(quality: Quality, layout: FileLayout, source: Source) -> None:
     quality.dropped += layout.dropped
     quality.unreadable = layout.dropped
     quality.repaired += layout.repaired
+    quality.replaced += layout.replaced
+    quality.repeated += layout.repeated
     quality.examples = sorted(layout.examples + quality.examples)[:EXAMPLES]
     quality.stray_brackets = layout.odd_counts.get(Oddity.BRACKET, 0)
     quality.further_arrays = sum(layout.odd_counts.get(kind, 0) for kind in _ARRAYS)
@@ -36,12 +47,80 @@ def note_layout(quality: Quality, layout: FileLayout, source: Source) -> None:
         _brackets(layout, quality.stray_brackets),
         source.remark,
         _unreadable(layout),
+        _damaged_keys(quality),
     ]
     if layout.repaired:
         are = "is" if layout.repaired == 1 else "are"
         was = "was" if layout.repaired == 1 else "were"
         notes.append(f"{counted(layout.repaired, 'event')} {are} not valid JSON and {was} mended.")
+    notes += [_replaced(quality), _repeated(quality)]
     quality.notes += filter(None, notes)
+
+
+def note_events(quality: Quality, collector: Collector) -> None:
+    """Count and tell the events of a file that can be read and are not shown."""
+    quality.dropped += collector.untimed
+    quality.empty = collector.empty
+    if count := collector.untimed:
+        have, were = ("has", "was") if count == 1 else ("have", "were")
+        at = _first(quality, UNTIMED, count)
+        quality.notes.append(f"{counted(count, 'event')} {have} no time that can be true and {were} left out{at}.")
+    if count := sum(quality.skipped_phases.values()):
+        letters = sorted(letter for letter in quality.skipped_phases if letter)
+        phases = f"of phase {', '.join(letters)}" if letters else ""
+        what = " or ".join(filter(None, (phases, "without a phase" if "" in quality.skipped_phases else "")))
+        quality.notes.append(f"{counted(count, 'event')} {what} {'is' if count == 1 else 'are'} not shown.")
+
+
+def note_times(quality: Quality) -> None:
+    """Tell the times of a file that were changed, and the ends that were left out."""
+    if count := quality.negative:
+        counts = "counts" if count == 1 else "count"
+        at = _first(quality, NEGATIVE, count)
+        quality.notes.append(f"{counted(count, 'duration')} below zero {counts} as 0{at}.")
+    if count := quality.clipped:
+        ends = "ends" if count == 1 else "end"
+        quality.notes.append(f"{counted(count, 'slice')} {ends} long after all others and {_was(count)} cut there.")
+    if count := len(quality.overlong):
+        activities, run = ("GPU activity", "runs") if count == 1 else ("GPU activities", "run")
+        quality.notes.append(
+            f"{count:,} {activities} {run} past later ones of the same stream, which cannot be: "
+            f"{'it was' if count == 1 else 'they were'} cut where the next one starts."
+        )
+    if count := quality.unmatched_ends:
+        ends = "ends" if count == 1 else "end"
+        quality.notes.append(f"{counted(count, 'event')} {ends} a slice that never began and {_was(count)} left out.")
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _first(quality: Quality, reason: str, count: int) -> str:
+    """Where the first offender of a kind stands, as the end of a sentence; empty where that is not known."""
+    first = min((byte for byte, what in quality.examples if what.startswith(reason)), default=None)
+    return "" if first is None else f", {'the first ' if count > 1 else ''}at byte {first:,}"
+
+
+def _damaged_keys(quality: Quality) -> str:
+    if not quality.damaged_keys:
+        return ""
+    at = _first(quality, DAMAGED_KEYS, 1)
+    return f"The metadata around the events is damaged{at}: what it says of devices and the recording may be missing."
+
+
+def _replaced(quality: Quality) -> str:
+    if not (count := quality.replaced):
+        return ""
+    at = _first(quality, REPLACED, count)
+    return f"{counted(count, 'byte')} of texts {'is' if count == 1 else 'are'} no UTF-8 and {_was(count)} replaced{at}."
+
+
+def _repeated(quality: Quality) -> str:
+    if not (count := quality.repeated):
+        return ""
+    have, at = "has" if count == 1 else "have", _first(quality, REPEATED, count)
+    return f"{counted(count, 'object')} {have} a key twice, of which the last counts{at}."
 
 
 def _damaged(layout: FileLayout, damage: str | None) -> str:

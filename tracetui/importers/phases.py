@@ -9,10 +9,10 @@ SLICE, FLOW, INSTANT, PAIR, ASYNC, COUNTER, META, IGNORED, UNKNOWN = range(9)
 _CLASS_OF_PHASE = (
     {"X": SLICE, "C": COUNTER, "M": META}
     | dict.fromkeys("stf", FLOW)
-    | dict.fromkeys("iIRPNOD", INSTANT)
+    | dict.fromkeys("iIRNOD", INSTANT)
     | dict.fromkeys("BE", PAIR)
     | dict.fromkeys("bneSTpF", ASYNC)
-    | dict.fromkeys("Vvc()", IGNORED)
+    | dict.fromkeys("PVvc()", IGNORED)
 )
 _INSTANT_CATEGORY = "cpu_instant_event"
 """Category of instants, also where torch 2.14 writes them as slices until the end of the recording (R2.16)."""

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tracetui.errors import NotATrace, NotFound
 from tracetui.importers.memory_budget import MemoryBudget
+from tracetui.importers.other_files import PROBED_BYTES, refuse_other_content
 from tracetui.importers.read_ahead import ReadAhead, Unwrapped
 from tracetui.importers.unpacking import GzipReader, Reader, Utf16Reader, ZipReader, ZstdReader
 from tracetui.remote_files import RemoteFile
@@ -102,8 +103,11 @@ class Source:
     def peek(self, count: int) -> bytes:
         """The first unwrapped bytes, which stay to be read; fewer where there are no more."""
         # As large as later reads: of a damaged archive a library loses all that was asked for at once.
+        if len(self._ahead) >= count:
+            return bytes(self._ahead[:count])
         buffer = memoryview(bytearray(max(count, PEEKED)))
-        fill = 0
+        fill = len(self._ahead)
+        buffer[:fill] = self._ahead
         while fill < count and (more := self._read(buffer[fill:])):
             fill += more
         self._ahead = buffer[:fill]
@@ -258,7 +262,10 @@ def open_source(path: str, cancelled: Callable[[], bool] = lambda: False) -> Sou
         label = "standard input" if path == "-" else Path(path).name
         raw = _open_raw(path, cancelled, label)
     try:
-        return _unwrap(raw, path, label)
+        source = _unwrap(raw, path, label)
+        if start := source.peek(PROBED_BYTES):
+            refuse_other_content(start, label)
+        return source
     except (NotATrace, NotFound):
         raw.close()
         raise
@@ -266,7 +273,9 @@ def open_source(path: str, cancelled: Callable[[], bool] = lambda: False) -> Sou
 
 def _unwrap(raw: CountedFile, path: str, label: str) -> Source:
     start = raw.peek(512)
-    refuse_other_content(start, label)
+    if not start or start.startswith(b"PK"):
+        # What is in an archive does not say that it is a checkpoint.
+        refuse_other_content(start, label)
     reader: Reader = raw
     wrapping = "plain"
     if start[:2] == b"\x1f\x8b":
@@ -285,18 +294,6 @@ def _unwrap(raw: CountedFile, path: str, label: str) -> Source:
     # What has no length is a pipe, which cannot be read a second time.
     again = None if path == "-" or raw.is_pipe else path if is_url(path) else os.path.abspath(path)
     return Source(label, again, raw, reader, wrapping)
-
-
-def refuse_other_content(start: bytes, label: str) -> None:
-    """Raise NotATrace with a helpful sentence when the first bytes of a file are those of something known."""
-    if not start:
-        raise NotATrace(f"{label} is empty: the program that wrote it may not have finished.")
-    if start.startswith(b"version https://git-lfs"):
-        raise NotATrace(f"{label} is a Git LFS pointer, not the trace itself: run `git lfs pull` where it was cloned.")
-    if start.startswith((b"<!DOCTYPE", b"<html", b"<!doctype")):
-        raise NotATrace(f"{label} is an HTML page, not a trace: the download may have failed.")
-    if start.startswith(b"SQLite format 3"):
-        raise NotATrace(f"{label} is an SQLite file (Nsight Systems exports those), not a Chrome trace.")
 
 
 def _open_raw(path: str, cancelled: Callable[[], bool], label: str) -> CountedFile:

@@ -19,10 +19,11 @@ import orjson
 
 from tracetui.importers.dead_ends import CHECKED, DeadEnds
 from tracetui.importers.mending import EVENT_KEYS, literal_paths, mended, path_starts
+from tracetui.importers.odd_texts import may_repeat_keys, repeats_key, replaced_in, unrepeated
 from tracetui.importers.oddities import Oddity
-from tracetui.model.trace import BEGINNING, EXAMPLES, MENDED, UNREADABLE
+from tracetui.model.trace import BEGINNING, EXAMPLES, MENDED, REPEATED, REPLACED, UNREADABLE
 
-_decoder = json.JSONDecoder(strict=False)
+_decoder = json.JSONDecoder(strict=False, object_pairs_hook=unrepeated)
 _BEGINNING = re.compile(r'\{\s*"(?:' + EVENT_KEYS + r')"\s*:')
 _GAP = re.compile(r"[\s,]*")
 _BEHIND_VALUE = re.compile(r"\s*(?:[,\]}]|\Z)")
@@ -98,6 +99,10 @@ class Parsed:
     events: list[dict[str, Any]] = field(default_factory=list)
     dropped: int = 0
     repaired: int = 0
+    replaced: int = 0
+    """Bytes and halves of characters of these events for which a sign was put."""
+    repeated: int = 0
+    """Events in which a key stands twice."""
     examples: list[tuple[int, str]] = field(default_factory=list)
     """Byte offset in the stretch and the beginning of what is wrong there."""
     brackets: list[Bracket] = field(default_factory=list)
@@ -125,6 +130,7 @@ def parse(block: bytes, check: Callable[[], None] = lambda: None) -> Parsed:
             continue
         if isinstance(piece.item, dict):
             result.events.append(piece.item)
+            _note_odd_texts(result, piece, block)
         if piece.is_open:
             result.open_at = piece.start
             break
@@ -137,6 +143,20 @@ def parse(block: bytes, check: Callable[[], None] = lambda: None) -> Parsed:
     return result
 
 
+def _note_odd_texts(result: Parsed, piece: Piece, block: bytes) -> None:
+    """Take note of what of an event was replaced or stands twice in it."""
+    data = block[piece.start : piece.end]
+    replaced, at = replaced_in(data)
+    result.replaced += replaced
+    if replaced and len(result.examples) < EXAMPLES:
+        beginning = data[at : at + BEGINNING].decode(errors="replace")
+        result.examples.append((piece.start + at, f"{REPLACED}: {beginning}"))
+    if repeats_key(piece.item):
+        result.repeated += 1
+        if len(result.examples) < EXAMPLES:
+            result.examples.append((piece.start, f"{REPEATED}: {piece.text[:BEGINNING]}"))
+
+
 def _whole_lines(block: bytes) -> list[dict[str, Any]] | None:
     """The events where each is a whole line without any damage, None otherwise."""
     lines = [line.strip(b" \t\r,") for line in block.removeprefix(b"[").split(b"\n")]
@@ -146,10 +166,11 @@ def _whole_lines(block: bytes) -> list[dict[str, Any]] | None:
     if any(number in digits for number in _TOO_LONG) or has_bare_paths(block):
         return None
     try:
-        found = orjson.loads(b"[" + b",".join(filter(None, lines)) + b"]")
+        found = orjson.loads(whole := b"[" + b",".join(filter(None, lines)) + b"]")
     except orjson.JSONDecodeError:
         return None
-    return found if all(isinstance(item, dict) for item in found) else None
+    is_plain = all(isinstance(item, dict) for item in found) and not may_repeat_keys(whole)
+    return found if is_plain else None
 
 
 def has_bare_paths(block: bytes) -> bool:

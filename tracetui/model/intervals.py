@@ -22,6 +22,8 @@ Bool = NDArray[np.bool_]
 TOLERANCE = 2_000
 """A child may outlast its parent by this many ns: rounding of integer-microsecond traces (R1.10a)."""
 
+MIN_PASSED = 3
+"""Minimum later activities of a stream that start within one whose duration is then wrong."""
 MAX_DEPTH = np.iinfo(np.int16).max
 """Largest depth and row that slices have."""
 
@@ -181,6 +183,22 @@ def pack(group: NDArray[np.integer], start: Int64, end: Int64) -> Int64:
     for head, tail in zip(heads[crowded].tolist(), tails[crowded].tolist(), strict=True):
         row[head:tail] = _pack_cluster(opens[head:tail].tolist(), closes[head:tail].tolist())
     return row
+
+
+def count_passed(group: NDArray[np.integer], start: Int64, end: Int64) -> Int64:
+    """How many later ones of its group start within each interval, 0 where they are fewer than `MIN_PASSED`.
+
+    The intervals are sorted by group and start. One that passes so many is no stage of a queue, and no overlap of two.
+    """
+    inside = np.zeros(len(start), np.int64)
+    ahead = MIN_PASSED
+    is_past = (group[ahead:] == group[:-ahead]) & (start[ahead:] < end[:-ahead])
+    bad = np.flatnonzero(is_past)
+    for number in np.unique(group[bad]).tolist():
+        first, last = np.searchsorted(group, [number, number + 1])
+        mine = bad[(bad >= first) & (bad < last)]
+        inside[mine] = first + np.searchsorted(start[first:last], end[mine]) - mine - 1
+    return inside
 
 
 def union(start: Int64, end: Int64) -> tuple[Int64, Int64]:

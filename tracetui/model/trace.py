@@ -240,12 +240,23 @@ class Quality:
     """Elements of the array of events that are none, such as `{}`."""
     repaired: int = 0
     """Events that needed a lenient reading."""
+    damaged_keys: int = 0
+    """Places among the keys around the events, such as the devices, that could not be read."""
+    replaced: int = 0
+    """Bytes that are no UTF-8, and halves of characters, for which a sign was put."""
+    repeated: int = 0
+    """Events, and objects among the keys around them, in which a key stands twice; the last one counts."""
     unfinished: int = 0
     """Slices without a duration, or begun and never ended."""
     negative: int = 0
     """Durations below zero, shown as 0."""
     clipped: int = 0
     """Durations so long that they cannot be true, cut at the end of the lane (R1.5)."""
+    overlong: tuple[int, ...] = ()
+    """Event numbers of GPU activities that ran past later ones of their stream, cut where the next one starts (R1.5),
+    the longest first."""
+    longest_overlong: tuple[int, int] = (0, 0)
+    """Of the longest of them its duration in the file, in ns, and how many later ones started within it."""
     unmatched_ends: int = 0
     overlaps: int = 0
     """Slices that start inside another slice of a nesting lane and outlast it."""
@@ -291,6 +302,7 @@ class Quality:
 
 UNREADABLE, MENDED, UNTIMED = "unreadable", "mended", "no time"
 NEGATIVE, ENDLESS = "negative duration", "no end"
+REPLACED, REPEATED, DAMAGED_KEYS = "not UTF-8", "key twice", "damaged metadata"
 EXAMPLES = 20
 """Maximum offenders that are kept."""
 BEGINNING = 60
@@ -368,7 +380,7 @@ class Trace:
     size_bytes: int
     """Size on disk (of what came in through a pipe)."""
     events: int
-    """Events in the file, metadata included."""
+    """Elements of the array of events, by which `event` of a slice counts: metadata included, and what is no event."""
     is_torch: bool
     """Whether a category of the PyTorch profiler occurs."""
     names: Strings
@@ -404,6 +416,11 @@ class Trace:
     store: EventStore = field(default_factory=NoEventStore)
     cache: dict[Any, Any] = field(default_factory=dict, repr=False)
     """Results of analyses: by a word, or by a tuple of a word and arguments; see `remember`."""
+
+    @property
+    def event_count(self) -> int:
+        """Events in the file, without the elements of their array that are none, such as `{}`."""
+        return self.events - self.quality.empty
 
     def name_of(self, row: int) -> str:
         """The text of a slice's name."""

@@ -45,7 +45,8 @@ _OF_THE_FILE = ("file", "format", "size_bytes", "processes", "threads", "streams
 _OF_FOUND_STEPS = ("steps_found_by", "steps_are", "steps_cover_pct", "step_kinds", "between_steps_pct")
 _UNPROFILED = ("unprofiled_us", "unprofiled_low_us", "unprofiled_high_us", "profiler_adds_pct")
 _OTHERS = ("recorded_with", "workload", "doubts", "totals_say", "without_launch")
-_SAID = (*_OF_THE_FILE, *_OF_FOUND_STEPS, *_UNPROFILED, *_OTHERS)
+_CHANGES = ("events_lost", "metadata_lost", "events_mended", "bytes_replaced", "keys_twice", "times_changed")
+_SAID = (*_OF_THE_FILE, *_CHANGES, *_OF_FOUND_STEPS, *_UNPROFILED, *_OTHERS)
 """Lines of the summary that no warning affects."""
 _COUNTS = ("cpu_ops", "launches", "occupancy_queries", "view_ops", "events")
 """Lines of the summary that stay right where durations do not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ from tracetui.analysis.findings import Severity, complete_finding_list
 from tracetui.analysis.health.health_table import doubtful
 from tracetui.analysis.linking.links import no_gpu
 from tracetui.analysis.linking.step_sources import no_steps
-from tracetui.analysis.summary import SummaryFact, facts
+from tracetui.analysis.summary import SummaryFact, changes_of_file, facts
 from tracetui.errors import UsageError
 from tracetui.model.guarding import Failures
 from tracetui.model.table import Cell, Column, Table, numbers, texts
@@ -365,11 +366,12 @@ class Namespace:
 
 
 def summary_facts(trace: Trace, step: int | None = None) -> dict[str, SummaryFact]:
-    """The lines of the summary of a trace or a step by name, with the markers line even where it is missing."""
+    """The lines of the summary of a trace or a step by name, with those that it has only where there is something."""
 
     def make() -> dict[str, SummaryFact]:
         lines = {fact.key: fact for fact in facts(trace, step)}
-        return {**lines, MARKERS_LINE: lines.get(MARKERS_LINE, SummaryFact(MARKERS_LINE, None))}
+        always = [SummaryFact(MARKERS_LINE, None), *starmap(SummaryFact, changes_of_file(trace).items())]
+        return {fact.key: fact for fact in always} | lines
 
     return trace.remember(("facts to check", step), make)
 

@@ -24,7 +24,19 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.analysis.memory.memory_table import NOT_IN_FORMAT
 from tracetui.analysis.operators.signatures import has_shapes
 from tracetui.model.losses import Loss
-from tracetui.model.trace import ENDLESS, MENDED, NEGATIVE, UNREADABLE, UNTIMED, Kind, LaneKind, Trace
+from tracetui.model.trace import (
+    DAMAGED_KEYS,
+    ENDLESS,
+    MENDED,
+    NEGATIVE,
+    REPEATED,
+    REPLACED,
+    UNREADABLE,
+    UNTIMED,
+    Kind,
+    LaneKind,
+    Trace,
+)
 
 CLIPPED_CHECK = "impossible ends"
 """Name of the check of durations beyond the end of the trace."""
@@ -71,6 +83,21 @@ def dropped(trace: Trace) -> Doubt:
 def mended(trace: Trace) -> Doubt:
     """Events that are not valid JSON and were read leniently."""
     return Doubt(trace.quality.repaired, trace.events, _offender(trace, MENDED))
+
+
+def damaged_keys(trace: Trace) -> Doubt:
+    """Places among the keys around the events that cannot be read."""
+    return Doubt(trace.quality.damaged_keys, 0, _offender(trace, DAMAGED_KEYS))
+
+
+def replaced(trace: Trace) -> Doubt:
+    """Bytes of texts that are no UTF-8."""
+    return Doubt(trace.quality.replaced, 0, _offender(trace, REPLACED))
+
+
+def repeated(trace: Trace) -> Doubt:
+    """Objects in which a key stands twice."""
+    return Doubt(trace.quality.repeated, trace.events, _offender(trace, REPEATED))
 
 
 def unfinished(trace: Trace) -> Doubt:
@@ -212,6 +239,17 @@ FILE_CHECKS = (
         ("summary",),
     ),
     Check("mended events", CheckSeverity.DOUBT, mended, "They are not valid JSON; names may have lost a character."),
+    Check(
+        "damaged metadata",
+        CheckSeverity.DOUBT,
+        damaged_keys,
+        "Keys around the events, such as deviceProperties and distributedInfo, may be missing; no event is.",
+        ("kernels.occupancy_pct", "kernels.limiter", "kernels.waves", "kernels.bound", "occupancy.occupancy_pct"),
+    ),
+    Check("bytes replaced", CheckSeverity.DOUBT, replaced, "They are no UTF-8: names are not those of the program."),
+    Check(
+        "keys twice", CheckSeverity.DOUBT, repeated, "The last value of such a key counts, the others are not shown."
+    ),
     Check(
         "unfinished slices",
         CheckSeverity.DOUBT,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracetui.analysis.common.stretches import Axis
 from tracetui.analysis.health.checks import Check, CheckSeverity, Doubt
 from tracetui.analysis.idle.clock import clock_skew
 from tracetui.analysis.idle.idleness import idleness
@@ -13,17 +12,18 @@ from tracetui.analysis.idle.waits import flush
 from tracetui.analysis.linking.links import links
 from tracetui.analysis.linking.replays import replays
 from tracetui.analysis.operators.costs import costs, counted_rows, is_overlapped, self_cpu_sum
-from tracetui.model.intervals import Int64, covered
+from tracetui.model.intervals import Int64, count_passed, covered
 from tracetui.model.quantities import duration, percent
 from tracetui.model.trace import Kind, Trace
-
-MIN_CONTAINED_ACTIVITIES = 3
-"""Minimum later activities of a stream that start and end within one whose duration is then wrong."""
 
 CLOCK_CHECK = "work before its launch"
 """Name of the check of the clocks."""
 LENGTH_CHECK = "work that runs past others"
 """Name of the check of durations on the GPU."""
+CUT = (
+    "A stream runs one after another, so it cannot have taken that long: it was cut where the next one starts, and how "
+    "long it really ran is unknown."
+)
 MIN_FRAME_SHARE = 0.05
 """Minimum share of Python frames among the slices, for them to slow anything."""
 
@@ -54,10 +54,15 @@ def late_clock(trace: Trace) -> Doubt | None:
 
 def runs_past(trace: Trace) -> Doubt | None:
     """GPU activities within which several later ones of their stream start and end; graphs may really do that."""
-    rows, slices = _by_stream(trace), trace.slices
+    rows, slices, quality = _by_stream(trace), trace.slices, trace.quality
     if len(rows) == 0:
         return None
     bad, inside = _past_others(trace)
+    if quality.overlong:
+        row = int(cut_activities(trace)[0])
+        dur, passed = quality.longest_overlong
+        words = f"{duration(dur)}, past {passed:,} later ones: {trace.name_of(row)}"
+        return Doubt(len(quality.overlong) + len(bad), len(rows), words, row, int(slices.dur[bad].sum()), effect=CUT)
     if len(bad) == 0:
         return Doubt(0)
     worst = int(np.argmax(inside))
@@ -68,7 +73,18 @@ def runs_past(trace: Trace) -> Doubt | None:
 
 def impossible_activities(trace: Trace) -> Int64:
     """GPU activities whose durations are wrong, because several later ones of their stream ran within them."""
-    return _past_others(trace)[0]
+    return np.union1d(_past_others(trace)[0], cut_activities(trace)).astype(np.int64)
+
+
+def cut_activities(trace: Trace) -> Int64:
+    """GPU activities whose durations were so wrong that they were cut while reading (R1.5), the longest first."""
+    if not trace.quality.overlong:
+        return np.empty(0, np.int64)
+    gpu = links(trace).gpu
+    events = np.array(trace.quality.overlong, np.int64)
+    order = np.argsort(trace.slices.event[gpu])
+    found = np.searchsorted(trace.slices.event[gpu][order], events)
+    return gpu[order[found]].astype(np.int64)
 
 
 def _past_others(trace: Trace) -> tuple[Int64, Int64]:
@@ -80,10 +96,8 @@ def _past_others(trace: Trace) -> tuple[Int64, Int64]:
             return rows, rows
         index = np.searchsorted(trace_links.launches, trace_links.launch[rows])
         in_graph = (trace_links.launch[rows] >= 0) & (np.append(trace_links.counts, 0)[index] > 1)
-        lane, axis = slices.lane[rows], Axis.around(slices.start[rows], slices.end[rows])
-        starts, ends = axis.position(lane, slices.start[rows]), axis.position(lane, slices.end[rows])
-        inside = np.searchsorted(starts, ends) - np.arange(len(rows)) - 1
-        bad = np.flatnonzero((inside >= MIN_CONTAINED_ACTIVITIES) & ~in_graph)
+        inside = count_passed(slices.lane[rows], slices.start[rows], slices.end[rows])
+        bad = np.flatnonzero((inside > 0) & ~in_graph)
         return rows[bad], inside[bad]
 
     return trace.remember("activities past others", find)

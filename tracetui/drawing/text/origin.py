@@ -58,7 +58,7 @@ def facts(trace: Trace) -> dict[str, Any]:
         "file": clean(trace.label),
         "format": trace.format,
         "size_bytes": trace.size_bytes,
-        "events": trace.events,
+        "events": trace.event_count,
         "duration_us": round((trace.window[1] - trace.window[0]) / 1000, DECIMALS),
         "origin_us": round(trace.origin_us, DECIMALS),
         "devices": [clean(device.name) for device in trace.devices],

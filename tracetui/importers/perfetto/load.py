@@ -11,7 +11,7 @@ from tracetui.errors import NoEvents
 from tracetui.importers.chrome import TraceParts, assemble, trace_of
 from tracetui.importers.columns import Collector
 from tracetui.importers.memory_budget import PER_EVENT
-from tracetui.importers.notes import no_events, note_layout
+from tracetui.importers.notes import no_events, note_events, note_layout, note_times
 from tracetui.importers.perfetto.assembly import Assembly
 from tracetui.importers.perfetto.packet_collector import PacketCollector
 from tracetui.importers.perfetto.packets import PacketReader
@@ -51,10 +51,12 @@ def load_perfetto(source: Source, tell: Callable[[str, int], None], cancelled: C
     note_layout(quality, reader.layout, source)
     packets.note_contents(reader.unpacker.bomb)
     source.budget.check(PER_EVENT * collector.events)
+    note_events(quality, collector)
     tell("pairing", collector.events)
     assembly = Assembly(packets)
     assembly.fill(store)
     parts = assemble(collector, quality, {}, lambda stage: tell(stage, collector.events))
+    note_times(quality)
     if len(parts.slices) + len(parts.instants) + len(parts.counters) == 0 and not quality.not_shown:
         raise NoEvents(no_events(source, collector, reader.layout))
     if parts.is_torch and assembly.is_from_torch:

@@ -194,7 +194,7 @@ class PacketCollector:
         """Count packets that could not be read or placed in time, and keep the first."""
         quality = self.collector.quality
         untimed &= ~damaged
-        quality.dropped += int(np.count_nonzero(untimed))
+        self.collector.untimed += int(np.count_nonzero(untimed))
         self.damaged += int(np.count_nonzero(damaged))
         self._damaged.append((np.flatnonzero(damaged) + self.collector.events).astype(np.int32))
         for reason, mask, examples in ((UNREADABLE, damaged, self.offenders), (UNTIMED, untimed, quality.examples)):

@@ -33,8 +33,13 @@ typedef struct {
     int64_t by_digits;
 } doubtful_time;
 
+#define SHAPES 1024 /* a power of two */
+#define MAX_KEYS 256
+
 typedef struct {
     text_table tables[TABLES];
+    uint64_t seed;
+    uint64_t shapes[SHAPES];    /* the keys of objects, in their order, that were found to have none twice */
     doubtful_time *doubtful;
     int64_t doubtful_count, doubtful_room;
 } scanner;
@@ -92,6 +97,7 @@ typedef struct {
     int32_t name;
     int32_t argument;           /* row of its arguments, 0 while it has none */
     uint8_t id_kind, scope;
+    uint64_t shape;             /* its keys in their order */
 } event;
 
 typedef struct {
@@ -103,6 +109,45 @@ typedef struct {
 } scan;
 
 static const uint8_t *unexpected(scan *s) { return failed(&s->json, UNEXPECTED); }
+
+/* ---------------------------------------------------------------- keys */
+
+/* The shape of an object with one more key, by the first and the last bytes and the length of that. */
+static inline uint64_t with_key(uint64_t shape, uint64_t first, uint64_t last, int64_t length) {
+    return mixed(shape ^ first ^ (uint64_t)length << 56, 0xA0761D6478BD642Fu ^ last);
+}
+
+static inline uint64_t with_name(uint64_t shape, const span *name) {
+    const uint8_t *start = name->start;
+    int64_t length = name->length;
+    if (length < 8) return with_key(shape, few_bytes(start, length), 0, length);
+    return with_key(shape, eight_bytes(start), eight_bytes(start + length - 8), length);
+}
+
+/* Whether an object that was read without a fault has a key twice, or more keys than are compared. */
+static int has_repeated_key(json *j, const uint8_t *at) {
+    span keys[MAX_KEYS];
+    int count = 0;
+    for (;;) {
+        if (count == MAX_KEYS || !(at = read_text(j, skip_blanks(at + 1), &keys[count]))) return 1;
+        for (int i = 0; i < count; i++)
+            if (keys[i].length == keys[count].length && !memcmp(keys[i].start, keys[count].start, (size_t)keys[i].length))
+                return 1;
+        count++;
+        if (!(at = skip_sign(j, at, ':')) || !(at = skip_value(j, at, 0))) return 1;
+        at = skip_blanks(at);
+        if (*at != ',') return 0;
+    }
+}
+
+/* Whether no key of an object stands in it twice; objects of a trace have few shapes, so that most were seen before. */
+static inline int has_distinct_keys(scan *s, const uint8_t *object, uint64_t shape) {
+    uint64_t *known = &s->scanner->shapes[shape >> 54 & (SHAPES - 1)];
+    if (*known == shape) return 1;
+    if (has_repeated_key(&s->json, object)) return 0;
+    *known = shape;
+    return 1;
+}
 
 /* ---------------------------------------------------------------- arguments */
 
@@ -172,7 +217,8 @@ static const uint8_t *read_argument(scan *s, const uint8_t *at, event *e, const 
 
 static const uint8_t *read_arguments(scan *s, const uint8_t *at, event *e) {
     span name;
-    at = skip_blanks(at);
+    uint64_t shape = s->scanner->seed;
+    const uint8_t *begin = at = skip_blanks(at);
     /* Of arguments that an event has twice the later ones alone count. */
     if (*at != '{' || e->has_arguments) return unexpected(s);
     e->has_arguments = 1;
@@ -182,9 +228,10 @@ static const uint8_t *read_arguments(scan *s, const uint8_t *at, event *e) {
         at = skip_blanks(at);
         if (!(at = read_text(&s->json, at, &name)) || !(at = skip_sign(&s->json, at, ':'))) return NULL;
         if (name.has_escape) return unexpected(s);
+        shape = with_name(shape, &name);
         if (!(at = read_argument(s, at, e, name.start, name.length))) return NULL;
         at = skip_blanks(at);
-        if (*at == '}') return at + 1;
+        if (*at == '}') return has_distinct_keys(s, begin, shape) ? at + 1 : unexpected(s);
         if (*at != ',') return failed(&s->json, DAMAGED);
         at++;
     }
@@ -261,10 +308,11 @@ static uint64_t short_name(const uint8_t *name, int64_t length) {
 }
 
 /* Passes the name of a field and its colon; the bytes of a name of up to four, 0 for a longer one. */
-static const uint8_t *read_field_name(scan *s, const uint8_t *at, uint64_t *word) {
+static const uint8_t *read_field_name(scan *s, const uint8_t *at, event *e, uint64_t *word) {
     span name;
     if (!(at = read_text(&s->json, at, &name)) || !(at = skip_sign(&s->json, at, ':'))) return NULL;
     if (name.has_escape) return unexpected(s);
+    e->shape = with_name(e->shape, &name);
     *word = name.length <= 4 ? short_name(name.start, name.length) : 0;
     return at;
 }
@@ -298,12 +346,16 @@ static const uint8_t *read_field(scan *s, const uint8_t *at, event *e) {
         uint64_t marks = (quotes - ONES) & ~quotes & (HIGHS >> 24);
         int length = marks ? __builtin_ctzll(marks) / 8 : 0;
         if (length && at[length + 2] == ':') {
-            const uint8_t *behind = read_known_field(s, at + length + 3, e, bytes & ((1ull << 8 * length) - 1), &is_known);
-            if (is_known) return behind;
+            uint64_t name = bytes & ((1ull << 8 * length) - 1);
+            const uint8_t *behind = read_known_field(s, at + length + 3, e, name, &is_known);
+            if (is_known) {
+                e->shape = with_key(e->shape, name, 0, 0);
+                return behind;
+            }
         }
     }
 #endif
-    if (!(at = read_field_name(s, at, &word))) return NULL;
+    if (!(at = read_field_name(s, at, e, &word))) return NULL;
     at = read_known_field(s, at, e, word, &is_known);
     return is_known ? at : skip_value(&s->json, at, 1);
 }
@@ -463,6 +515,7 @@ static const uint8_t *read_event(scan *s, const uint8_t *at) {
     e.argument = 0;
     e.id_kind = NO_ID;
     e.scope = 0;
+    e.shape = ~s->scanner->seed;
     at = skip_blanks(at + 1);
     if (*at == '}') return unexpected(s);
     for (;;) {
@@ -473,6 +526,7 @@ static const uint8_t *read_event(scan *s, const uint8_t *at) {
         if (*at != ',') return failed(&s->json, DAMAGED);
         at++;
     }
+    if (!has_distinct_keys(s, e.begin, e.shape)) return unexpected(s);
     if ((reason = put_event(s, &e, at + 1)) < 0) return failed(&s->json, reason);
     c->events++;
     return at + 1;
@@ -522,8 +576,10 @@ static int scan_block(scanner *scanner, const uint8_t *data, int64_t begin, int6
 
 scanner *tracetui_scanner(uint64_t seed) {
     scanner *made = calloc(1, sizeof *made);
-    if (made)
+    if (made) {
+        made->seed = seed;
         for (int i = 0; i < TABLES; i++) made->tables[i].seed = seed;
+    }
     return made;
 }
 

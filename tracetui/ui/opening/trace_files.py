@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from tracetui.importers.other_files import other_file
 from tracetui.importers.perfetto.recognition import is_perfetto
 
 PATTERNS = (
@@ -82,6 +83,8 @@ def looks_like_trace(path: Path) -> bool:
             with gzip.open(path) as file:
                 head = file.read(_HEAD)
     except (OSError, EOFError, zlib.error):
+        return False
+    if other_file(head) is not None:
         return False
     is_binary = head.startswith(b"\x28\xb5\x2f\xfd") or is_perfetto(head, is_whole=len(head) < _HEAD)
     return is_binary or any(sign in head for sign in _SIGNS)

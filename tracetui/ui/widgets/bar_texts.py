@@ -90,6 +90,10 @@ def damage_marks(trace: Trace, doubts: float | None = None) -> list[str]:
         reported = (
             quality.dropped,
             quality.repaired,
+            quality.damaged_keys,
+            quality.replaced,
+            quality.repeated,
+            len(quality.overlong),
             quality.negative,
             quality.clipped,
             quality.stray_brackets,
