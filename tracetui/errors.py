@@ -4,7 +4,7 @@ TracetuiError
 ├── TraceError          the file cannot be used (1)
 │   ├── NotFound        no such file, or it cannot be read
 │   ├── NotATrace       the bytes are something else, or nothing
- │   │   └── OtherKind   the bytes are those of a known kind of file that is no trace
+│   │   └── OtherKind   the bytes are those of a known kind of file that is no trace
 │   ├── NoEvents        a trace without one usable event
 │   └── NotEnoughMemory this process may take no more memory
 ├── ClusterUnusable     no Dask cluster at an address, or its workers lack what reading needs (1)
