@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.health import doubt
 from tests.support.same_columns import both, needs_scanner, reading
 from tracetui.analysis.checking.namespace import summary_facts
 from tracetui.analysis.checking.report import report
 from tracetui.analysis.checking.verdict import Status, assertion
 from tracetui.analysis.comparing.sides.side import side
+from tracetui.analysis.health.checks import Doubt
 from tracetui.analysis.health.health_table import doubts
 from tracetui.analysis.summary import changes_of_file, facts
 from tracetui.cli.main import main
@@ -89,6 +89,18 @@ def loaded(path: Path, data: bytes) -> Trace:
 
 def changes(trace: Trace) -> dict[str, int]:
     return {name: count for name, count in changes_of_file(trace).items() if count}
+
+
+def doubt(trace: Trace, name: str) -> Doubt:
+    """What a check of health found, which applies to the trace."""
+    found = doubts(trace)[name]
+    assert found is not None
+    return found
+
+
+def numbers_of(trace: Trace) -> dict[str, float]:
+    """The lines of the summary that are numbers."""
+    return {fact.key: float(fact.value) for fact in facts(trace) if isinstance(fact.value, int | float)}
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -270,14 +282,8 @@ def test_the_facts_of_edge_files(shared_trace, name, changed, capsys):
 
 
 def test_an_impossible_kernel_is_no_reason_for_a_verdict(shared_trace):
-    odd, sound = (
-        {
-            fact.key: float(fact.value)
-            for fact in facts(load(str(shared_trace(name))))
-            if isinstance(fact.value, int | float)
-        }
-        for name in ("edge/e17_impossible_kernel_duration.json", "d16_b300_tiny.json.gz")
-    )
+    odd = numbers_of(load(str(shared_trace("edge/e17_impossible_kernel_duration.json"))))
+    sound = numbers_of(load(str(shared_trace("d16_b300_tiny.json.gz"))))
     assert odd["duration_us"] == pytest.approx(sound["duration_us"], rel=0.01)
     assert odd["gpu_busy_pct"] < 99
     assert odd["self_device_total_us"] < 20_000
