@@ -10,6 +10,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -94,6 +95,12 @@ LONG_BOMBS: dict[str, Callable[[], bytes]] = {
 }
 
 
+@cache
+def long_bomb(name: str) -> bytes:
+    """One of the long ones, which take seconds to make."""
+    return LONG_BOMBS[name]()
+
+
 def packed_file(folder: Path, data: bytes, name: str = "packed.json") -> Path:
     path = folder / name
     path.write_bytes(data)
@@ -113,7 +120,7 @@ def test_a_bomb_takes_no_more_memory_than_promised(tmp_path, bomb):
 @pytest.mark.full
 @pytest.mark.parametrize("bomb", LONG_BOMBS)
 def test_millions_of_events_take_no_more_memory_than_promised(tmp_path, bomb):
-    path = packed_file(tmp_path, LONG_BOMBS[bomb]())
+    path = packed_file(tmp_path, long_bomb(bomb))
     first = "import zstandard, tracetui.importers.perfetto.load"
     assert peak_of_loading(path, first) < BESIDE + MOST_PER_BYTE * path.stat().st_size + SLACK
 
@@ -239,10 +246,10 @@ def test_below_a_limit_of_the_process_every_way_ends_in_a_sentence(tmp_path, way
 
 @needs_proc
 @pytest.mark.full
-@pytest.mark.parametrize("megabytes", [250, 300, 400, 600, 1000])
+@pytest.mark.parametrize("megabytes", [250, 300, 600])
 @pytest.mark.parametrize("bomb", LONG_BOMBS)
 def test_whatever_the_limit_of_the_process_is_it_ends_in_a_sentence(tmp_path, bomb, megabytes):
-    done = run_limited(tmp_path, ("show", "summary", "FILE"), LONG_BOMBS[bomb](), megabytes)
+    done = run_limited(tmp_path, ("show", "summary", "FILE"), long_bomb(bomb), megabytes)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr and "failed with" not in done.stderr
     assert done.stderr.startswith("tracetui: ")
