@@ -272,3 +272,9 @@ def test_the_details_of_a_kernel_have_its_values_or_say_why_not() -> None:
     assert details(long, beside)["counters"] == "nothing of this kernel: other activities ran while it ran"
     trace = traced(sampled(*evenly(60), gpu=1), events=(long,))
     assert not {"counters", "SM Active"} & {fact.label for fact in kernel_facts(trace, 0)}
+
+
+def test_samples_at_one_moment_are_no_distance_apart() -> None:
+    trace = traced(sampled((100, 50.0), (100, 60.0), (100, 70.0)), events=(kernel("gemm", 0, 500),))
+    note = PANES["counters"].build(trace, by="kernel").note
+    assert "nan" not in note and "too few samples" in note

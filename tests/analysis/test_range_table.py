@@ -226,3 +226,12 @@ def union_us(pieces: Iterable[tuple[int, int]]) -> float:
         total += max(end - max(start, reach), 0)
         reach = max(reach, end)
     return total / 1000
+
+
+def test_kernels_side_by_side_are_marked_above_the_whole():
+    both = [kernel("a", 0, 100), kernel("b", 0, 88, "stream 8")]
+    table = PANES["range"].build(make_trace(both))
+    row = next(row for row in range(len(table)) if table["what"].cell(row) == "kernels")
+    assert table["pct"].cell(row) == 188
+    assert table["pct"].is_doubtful(row) and "side by side" in table.note
+    assert not any(table["pct"].is_doubtful(other) for other in range(len(table)) if other != row)

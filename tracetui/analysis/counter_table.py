@@ -200,7 +200,9 @@ def _density(each: Samples, found: KernelSamples, kept: Int64) -> str:
     if len(kept) == 0:
         return f"no kernel ran on GPU {each.counter.gpu}"
     dense = int(found.dense[kept].sum())
-    apart = f", samples {duration(each.spacing)} apart" if len(each) > 1 else ", too few samples"
+    # Samples at one and the same moment are no distance apart either.
+    is_spaced = len(each) > 1 and not np.isnan(each.spacing)
+    apart = f", samples {duration(each.spacing)} apart" if is_spaced else ", too few samples"
     return f"{dense:,} of {len(kept):,} kernels{apart}"
 
 

@@ -152,6 +152,7 @@ def _note(trace: Trace, rows: Int64, step: Part | None) -> str:
     if len(queries(trace)) == 0:
         return "No occupancy query was recorded; newer cuBLAS paths and ROCm make none, which is normal."
     total, whole = int(time_within(trace, rows, step).sum()), totals(trace, step).cpu
-    share = f", {percent(100 * total / whole)} of the CPU time" if whole else ""
+    # Queries that lie in one another or outside of every operator may add up to more than the CPU time.
+    share = f", {percent(100 * total / whole)} of the CPU time" if total <= whole > 0 else ""
     said = f"{len(rows):,} queries, {duration(total)} in all{share}. {WHY}"
     return " ".join(filter(None, (said, occupancy_note(trace))))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from tracetui.analysis import groupings
 from tracetui.errors import UsageError
 from tracetui.model.guarding import guarded, remembered
@@ -119,6 +121,38 @@ def _health(trace: Trace, step: Part | None, by: str | None) -> Table:
     return health(trace, step, by)
 
 
+ABOVE_WHOLE = {
+    "peak_pct": "the call took up to 5 % less than the data sheet allows, as where the GPU runs above its listed clock",
+    "pct": "what ran side by side, or lies in one another, is added",
+}
+"""Why a share may be above 100 %, by its column."""
+ADDED_UP = "what it adds up overlaps, or lies partly outside of what it is a share of"
+"""Why any other share may be."""
+MAX_ROUNDING_PCT = 1e-6
+"""By how much a sum of floats may be above 100 % without being more than the whole."""
+
+
+def marked_shares(table: Table) -> Table:
+    """The table with the mark `~` on shares above 100 %, and why they are above it; rounding is taken away."""
+    columns, reasons = [], dict[str, str]()
+    for column in table.columns:
+        is_share = column.unit == "%" and column.values.dtype.kind == "f"
+        values = column.values.astype(np.float64) if is_share else np.empty(0)
+        above = values > 100
+        if above.any():
+            values = np.where(above & (values <= 100 + MAX_ROUNDING_PCT), 100.0, values)
+            above = values > 100
+            marks = above if column.doubtful is None else above | column.doubtful
+            column = replace(column, values=values, doubtful=marks if marks.any() else None)
+        if above.any():
+            reasons.setdefault(ABOVE_WHOLE.get(column.name, ADDED_UP), column.spec.heading)
+        columns.append(column)
+    if not reasons and columns == list(table.columns):
+        return table
+    said = [f"{heading} above 100 (~): {why}." for why, heading in reasons.items()]
+    return replace(table, columns=tuple(columns), note=" ".join(filter(None, (table.note, *said))))
+
+
 @dataclass(frozen=True)
 class Pane:
     """A table of every trace."""
@@ -176,7 +210,7 @@ class Pane:
     def _made(self, trace: Trace, step: Part | None, by: str | None) -> Table:
         from tracetui.analysis.health.health_table import marked
 
-        table = marked(trace, self.name, self.make(trace, step, by))
+        table = marked(trace, self.name, marked_shares(self.make(trace, step, by)))
         # What is listed without a grouping is there: the table itself says why not by this one.
         is_foreign = len(table) == 0 and not trace.is_torch
         if is_foreign and (by is None or len(self.build(trace, step)) == 0):

@@ -25,13 +25,13 @@ def cut_name(text: str, cells: int) -> str:
     What gives way first is the same in many names: the prefix of backward operators, the outer names of a chain, the
     folders of a path. Of a Python frame the beginning goes, of other names the end, but for the number of a module.
     """
-    if cell_len(text) <= cells:
+    if _cells(text) <= cells:
         return text
     if prefix := _PREFIX.match(text):
         text = CUT + text[prefix.end() :]
     text = _without_outer(_without_outer(text, cells, CHAIN), cells, PATH)
     text = _without_folders(text, cells)
-    if cell_len(text) <= cells:
+    if _cells(text) <= cells:
         return text
     if _FRAME.match(text.lstrip(CUT)) and CHAIN not in text:
         return _end(text, cells)
@@ -41,22 +41,35 @@ def cut_name(text: str, cells: int) -> str:
     return set_cell_size(text, cells - 1) + CUT if cells > 0 else ""
 
 
+def _cells(text: str) -> int:
+    """Cells of a text; those of many rows may be paths of thousands of names, which are counted letter by letter."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
 def _without_outer(text: str, cells: int, between: str) -> str:
     """A chain without as many of its outer names as must go; the innermost stays."""
-    names = text.split(between)
-    dropped = 0
-    while len(names) - dropped > 1 and cell_len(text) > cells:
-        dropped += 1
-        text = CUT + between.lstrip() + between.join(names[dropped:])
-    return names[-1] if dropped and cell_len(text) > cells else text
+    if between not in text or _cells(text) <= cells:
+        return text
+    start = CUT + between.lstrip()
+    outer, separator, kept = text.rpartition(between)
+    if _cells(start + kept) > cells:
+        return kept
+    # From the innermost outwards, so that a long chain takes no longer than what is kept of it.
+    while separator:
+        outer, separator, name = outer.rpartition(between)
+        if not separator or _cells(start + name + between + kept) > cells:
+            break
+        kept = name + between + kept
+    return start + kept
 
 
 def _without_folders(text: str, cells: int) -> str:
     """A path without as many of its outer folders as must go."""
-    while cell_len(text) > cells and (folder := _FOLDER.match(text.lstrip(CUT).lstrip("/"))):
-        rest = text.lstrip(CUT).lstrip("/")[folder.end() :]
-        text = f"{CUT}/{rest}"
-    return text
+    path = text.lstrip(CUT).lstrip("/")
+    first, left = 0, _cells(path)
+    while (_cells(text) if first == 0 else left + 2) > cells and (folder := _FOLDER.match(path, first)):
+        first, left = folder.end(), left - _cells(folder[0])
+    return f"{CUT}/{path[first:]}" if first else text
 
 
 def _end(text: str, cells: int) -> str:

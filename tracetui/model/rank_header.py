@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tracetui.model.whole_numbers import MAX_TIME_NS, whole_number
+
 HEADER_KEYS = ("distributedInfo", "host_name", "baseTimeNanoseconds", "traceName")
 """Keys beside the events that tell which rank of which run recorded a file."""
+MAX_RANKS = 1 << 20
+"""Ranks of a run or a group beyond which a number is none: every rank that may be missing is listed."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +50,12 @@ def header_fields(metadata: Mapping[str, Any]) -> dict[str, Any]:
     info = info if isinstance(info, Mapping) else {}
     host, name = metadata.get("host_name"), metadata.get("traceName")
     return {
-        "rank": _whole(info.get("rank")),
-        "world_size": _whole(info.get("world_size")) or None,
+        "rank": _whole(info.get("rank"), MAX_RANKS),
+        "world_size": _whole(info.get("world_size"), MAX_RANKS) or None,
         "backend": str(info.get("backend", "")),
         "groups": _groups(info.get("pg_config")),
         "host": host if isinstance(host, str) and host else None,
-        "base_ns": _whole(metadata.get("baseTimeNanoseconds")),
+        "base_ns": _whole(metadata.get("baseTimeNanoseconds"), MAX_TIME_NS),
         "trace_name": name if isinstance(name, str) else "",
     }
 
@@ -64,19 +68,20 @@ def _groups(config: object) -> tuple[GroupRecord, ...]:
 def _group(entry: Mapping[str, Any]) -> GroupRecord:
     listed = entry.get("ranks")
     members = _members(listed) if isinstance(listed, list) else ()
-    size = _whole(entry.get("pg_size")) or len(members)
+    size = _whole(entry.get("pg_size"), MAX_RANKS) or len(members)
     return GroupRecord(str(entry.get("pg_name", "")), str(entry.get("pg_desc", "")), size, members)
 
 
 def _members(listed: list[Any]) -> tuple[int, ...]:
     # A group of a thousand ranks stands in a thousand files.
-    if {*map(type, listed)} == {int} and min(listed) >= 0:
+    if {*map(type, listed)} == {int} and min(listed) >= 0 and max(listed) <= MAX_RANKS:
         return tuple(listed)
-    return tuple(each for each in map(_whole, listed) if each is not None)
+    return tuple(rank for each in listed if (rank := _whole(each, MAX_RANKS)) is not None)
 
 
-def _whole(value: object) -> int | None:
-    """A number that is not negative, None for anything else."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+def _whole(value: object, limit: int) -> int | None:
+    """A number from 0 to a limit, None for anything else."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    number = whole_number(value, limit)
+    return number if number is not None and number >= 0 else None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import Event, annotation, kernel, launch, make_trace, op, step
 from tests.support.findings import MS, ids, one
-from tracetui.analysis.findings import finding_list
+from tracetui.analysis.findings import complete_finding_list, finding_list
 from tracetui.analysis.findings.communication import MIN_EXPOSED_SHARE
 from tracetui.analysis.findings.finding import Severity
 from tracetui.analysis.findings.scope import Scope
@@ -190,3 +190,15 @@ def test_a_device_for_which_the_others_wait_is_a_straggler():
 )
 def test_devices_that_come_late_by_turns_or_to_other_collectives_are_no_straggler(events):
     assert "straggler" not in ids(make_trace(events))
+
+
+@pytest.mark.parametrize("odd", [[1], {}, True, 10**30, float("nan"), "x", None, [[]]])
+def test_args_of_collectives_may_be_of_any_type(odd):
+    keys = ("In msg nelems", "dtype", "Process Group Name", "Process Group Description")
+    given = [dict.fromkeys(keys, odd if number % 2 else 1024) for number in range(40)]
+    small = [
+        kernel(NCCL, 1_000 + 30_000 * i, 20_000, COMM, correlation=i + 1, args=args) for i, args in enumerate(given)
+    ]
+    calls = [launch(10 * i, 5, i + 1) for i in range(40)]
+    every = complete_finding_list(make_trace([step(0, 0, 2_000_000), *calls, *small]))
+    assert {finding.id: finding.cost for finding in every}["exposed-communication"] == 40 * 20_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.support.build import annotation, kernel, launch, make_trace, op, step
 from tests.support.findings import MS, ids, one
 from tests.support.gpu_programs import START, Work, queued
+from tracetui.analysis.findings import complete_finding_list
 
 ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3ul> >"
 PRODUCT = "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
@@ -56,3 +57,9 @@ def test_kernels_in_no_step_are_not_counted_per_step():
     alone = [kernel(ADD, 10_000 + 5_000 * i, 2_000) for i in range(5)]
     trace = make_trace([step(0, 0, MS), launch(100, 50, 1), kernel("k", 200, 20_000, correlation=1), *alone])
     assert "tiny-kernels" not in ids(trace)
+
+
+def test_kernels_that_last_no_time_are_no_finding():
+    """Durations below a clock tick are 0 ns, and nothing can be divided by their sum."""
+    found = complete_finding_list(queued([Work(ADD, 0, "aten::add")] * 8))
+    assert "tiny-kernels" not in {finding.id for finding in found}

@@ -316,3 +316,9 @@ def test_the_usual_latency_is_that_of_launches_for_an_idle_stream() -> None:
         ]
     )
     assert usual_latency(trace) == 6
+
+
+@pytest.mark.parametrize("lasts", [0, 40])
+def test_a_capture_without_its_end_is_looked_into_where_nothing_covers_it(lasts: int) -> None:
+    begin = launch(1_000_000, lasts, 7, name="cudaStreamBeginCapture")
+    assert the_gap(waiting_for(begin))["cause"] == the_gap(waiting_for(begin, op("aten::t", 2_000_000, 50)))["cause"]

@@ -204,3 +204,9 @@ def test_a_comparison_of_chosen_steps_has_the_activities_of_its_runs(shared_trac
     by_step = [side(with_steps(trace, "unfused"), number) for number in ("1", "2")]
     assert [len(each.activities()[0]) for each in by_step] == [36, 19]
     assert [each.inferred() for each in by_step] == [0, 17]
+
+
+def test_runs_that_overlap_cover_no_more_than_the_time_that_there_is():
+    runs = [step(i, 100 * i, 190) for i in range(5)]
+    table = PANES["steps"].build(make_trace([*runs, op("aten::mm", 0, 1180)]), by="source")
+    assert table["time_pct"].cell(0) == 50

@@ -9,7 +9,7 @@ import pytest
 from tests.support.ranks import NO_COPIES
 from tracetui.analysis.ranks.rank_names import rank_name
 from tracetui.analysis.ranks.rank_runs import NO_RANK, Copies, RankRuns, rank_runs
-from tracetui.model.rank_header import RankHeader
+from tracetui.model.rank_header import RankHeader, header_fields
 
 SECOND = 10**9
 DAY = 86_400 * SECOND
@@ -148,3 +148,12 @@ def test_stages_of_sglang_are_runs_and_stages_of_a_pipeline_count_their_ranks() 
 def test_clocks_of_different_kinds_cannot_be_compared_and_join() -> None:
     (run,) = runs(header("rank0.json", 0, 2), header("rank1.json", 1, 2, 5 * SECOND, base=None)).runs
     assert run.ranks == (0, 1)
+
+
+@pytest.mark.parametrize("odd", [10**12, "9" * 5000, True, -1, [], {}, 0.5])
+def test_a_size_that_no_run_has_counts_as_absent(odd):
+    """Every rank that is missing is listed, so that a size of a million million ranks would fill the memory."""
+    about = {"rank": odd, "world_size": odd, "pg_config": [{"pg_name": "0", "pg_size": odd, "ranks": [odd, 3]}]}
+    fields = header_fields({"distributedInfo": about, "baseTimeNanoseconds": "9" * 5000})
+    assert (fields["rank"], fields["world_size"], fields["base_ns"]) == (None, None, None)
+    assert fields["groups"][0].ranks == (3,)

@@ -246,3 +246,30 @@ def test_a_device_can_be_named_on_the_command_line(tmp_path, capsys):
     assert (shown["trace"]["devices"], shown["rows"][0]["waves"]) == (["H100 SXM"], 1)
     assert main(["show", "kernels", str(path), "--device", "Voodoo 2"]) == 2
     assert "RTX 4090" in capsys.readouterr().err
+
+
+def test_what_lasts_no_time_has_no_rate():
+    table = PANES["roofline"].build(make_trace(mm(0, 1024, 0), [A100]))
+    row = table.row(0)
+    assert row["calls"] == 1 and row["flops"] and row["bytes"]
+    assert [row[name] for name in ("gbps", "tflops", "peak_pct")] == [None, None, None]
+
+
+def test_a_share_of_the_peak_above_the_whole_is_marked_and_explained():
+    took = int(2 * 4096**3 / 312e12 * 1e9 / 1.03)
+    for pane in ("kernels", "roofline"):
+        table = PANES[pane].build(make_trace(mm(0, 4096, took), [A100]))
+        assert 102 < float(table["peak_pct"].cell(0) or 0) < 104
+        assert table["peak_pct"].is_doubtful(0) and "(~)" in table.note
+        below = PANES[pane].build(make_trace(mm(0, 4096, 2 * took), [A100]))
+        assert not below["peak_pct"].is_doubtful(0) and "(~)" not in below.note
+
+
+def test_the_details_of_a_kernel_mark_a_share_above_the_whole_and_say_no_rate_of_none():
+    def details(events: list[Event]) -> dict[str, str]:
+        trace = make_trace(events, [A100])
+        return {fact.label: fact.value for fact in kernel_facts(trace, int(links(trace).gpu[0]))}
+
+    took = int(2 * 4096**3 / 312e12 * 1e9 / 1.03)
+    assert "~103" in details(mm(0, 4096, took))["bound"]
+    assert "FLOP" in details(mm(0, 1024, 0))["operations"] and "nan" not in details(mm(0, 1024, 0))["operations"]

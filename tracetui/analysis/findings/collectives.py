@@ -23,6 +23,7 @@ from tracetui.analysis.linking.steps import steps
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import counted, duration, rounded_percent, size
 from tracetui.model.trace import Kind, Trace
+from tracetui.model.whole_numbers import whole_number
 
 MIN_SMALL_CALLS = 50
 """Number of collectives of one kind in a step beyond which they are many ..."""
@@ -125,8 +126,8 @@ def _bytes(trace: Trace, rows: Int64) -> str:
     numbers, types = trace.args_of(rows[:MAX_READ_COLLECTIVES], ["In msg nelems", "dtype"])
     given = [
         number * _BYTES[kind]
-        for number, kind in zip(numbers, types, strict=True)
-        if isinstance(number, int) and kind in _BYTES
+        for number, kind in zip(map(whole_number, numbers), types, strict=True)
+        if number is not None and isinstance(kind, str) and kind in _BYTES
     ]
     return f", {size(float(np.median(given)))} in the median" if given else ""
 

@@ -22,6 +22,7 @@ from tracetui.analysis.ranks.bandwidth import beyond_shortest
 from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import counted, duration
 from tracetui.model.trace import Kind, Trace
+from tracetui.model.whole_numbers import whole_number
 
 MIN_EXPOSED_SHARE = 0.02
 """Minimum share of the time with communication that nothing hides."""
@@ -169,14 +170,15 @@ def _waiting(trace: Trace, rows: Int64) -> str:
     waiting or contention.
     """
     rows = rows[:MAX_READ_COLLECTIVES]
-    numbers, types, groups_of = trace.args_of(rows, ["In msg nelems", "dtype", "Process Group Name"])
-    known = np.array([isinstance(number, int) for number in numbers], bool)
+    given, types, groups_of = trace.args_of(rows, ["In msg nelems", "dtype", "Process Group Name"])
+    numbers = list(map(whole_number, given))
+    known = np.array([number is not None for number in numbers], bool)
     if not known.any():
         return ""
-    keys: dict[tuple[int, object, object, object], int] = {}
+    keys: dict[tuple[int, int | None, str, str], int] = {}
     names = trace.slices.name[rows].tolist()
-    given = zip(names, numbers, map(str, types), map(str, groups_of), strict=True)
-    member = np.array([keys.setdefault(key, len(keys)) for key in given], np.int64)
+    alike = zip(names, numbers, map(str, types), map(str, groups_of), strict=True)
+    member = np.array([keys.setdefault(key, len(keys)) for key in alike], np.int64)
     groups = Groups(np.arange(len(keys)), member)
     dur = trace.slices.dur[rows]
     usual, most = groups.median(dur), np.zeros(len(keys), np.int64)

@@ -43,8 +43,12 @@ def tiny_kernels(scope: Scope) -> Iterator[Finding]:
     if len(rows) == 0:
         return
     start, dur, end = (getattr(scope.trace.slices, name)[rows] for name in ("start", "dur", "end"))
+    total = float(dur.sum())
+    if total == 0:
+        # Recorded with less than a clock tick each: there is nothing to save.
+        return
     # One kernel instead of a run takes at least as long as the shortest of them.
-    kept = float(dur[runs.smallest(dur)].sum()) / float(dur.sum())
+    kept = float(dur[runs.smallest(dur)].sum()) / total
     spent = int((end[runs.largest(end)] - start[runs.smallest(start)]).sum())
     advice, action = _advice(scope, rows)
     yield from scope.priced(

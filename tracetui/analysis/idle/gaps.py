@@ -57,14 +57,14 @@ def open_at(trace: Trace, lane: NDArray[np.integer], moment: Int64) -> Int64:
 def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, high: Int64) -> tuple[Int64, Int64]:
     """Start and end in ns of the slice among `rows` that covers most of each window [low, high) of a lane.
 
-    `rows` ascends, slices inside others do not count, one that overlaps an earlier one counts from where that ended,
-    and every window must touch one.
+    `rows` ascends, slices inside others do not count, one that overlaps an earlier one counts from where that ended. A
+    window that none of them covers, such as behind a capture without its end, stays as it is.
     """
-    if len(low) == 0:
-        return low, high
     starts, ends, axis = _apart(trace, rows)
+    if len(low) == 0 or len(starts) == 0:
+        return low, high
     order = np.argsort(axis.position(lane, low))
-    first = np.searchsorted(ends, axis.position(lane, low)[order], "right")
+    first = np.searchsorted(ends, axis.position(lane, low)[order], "right").clip(max=len(starts) - 1)
     last = np.searchsorted(starts, axis.position(lane, high)[order]) - 1
     # All but the two at the edges lie wholly within the window, so that the longest of them is the best.
     by_width = np.argsort(ends - starts, kind="stable")
@@ -76,8 +76,9 @@ def longest(trace: Trace, rows: Int64, lane: NDArray[np.integer], low: Int64, hi
     begin = np.maximum(starts[tries], axis.position(lane, low)[order])
     end = np.minimum(ends[tries], axis.position(lane, high)[order])
     best = np.argmax(end - begin, axis=0), np.arange(len(order))
-    found = np.empty((2, len(low)), np.int64)
-    found[:, order] = axis.moment(lane[order], begin[best]), axis.moment(lane[order], end[best])
+    covers = end[best] > begin[best]
+    found = np.stack([low, high])
+    found[:, order[covers]] = [axis.moment(lane[order], edge[best])[covers] for edge in (begin, end)]
     return found[0], found[1]
 
 

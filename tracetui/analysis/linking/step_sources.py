@@ -32,7 +32,7 @@ from tracetui.analysis.linking.steps import (
     steps,
 )
 from tracetui.errors import UsageError
-from tracetui.model.intervals import Int64
+from tracetui.model.intervals import Int64, covered
 from tracetui.model.quantities import counted, duration
 from tracetui.model.strings import Strings
 from tracetui.model.table import Table, micros, numbers, texts
@@ -93,8 +93,8 @@ class StepSource:
         return self.rule or (self.found_by if self.found_by == PROFILER_STEP else f"{self.found_by} {self.name}")
 
     def covered(self, trace: Trace) -> int:
-        """Time in ns from the start to the end of each run, all runs together."""
-        return int((self.end - trace.slices.start[self.rows]).sum())
+        """Time in ns in which at least one run had begun and not ended."""
+        return covered(trace.slices.start[self.rows], self.end)
 
 
 def step_sources(trace: Trace) -> list[StepSource]:

@@ -21,7 +21,7 @@ from tracetui.analysis.linking.links import links
 from tracetui.analysis.names.decode import decode
 from tracetui.analysis.ranks.rank_summary import FROM_ROOT, OPERATIONS, POINT_TO_POINT, TO_ROOT, UNEVEN, CommGroup
 from tracetui.model.intervals import Bool, Int64
-from tracetui.model.rank_header import RankHeader
+from tracetui.model.rank_header import MAX_RANKS, RankHeader
 from tracetui.model.table import NULL
 from tracetui.model.trace import Kind, Trace
 from tracetui.model.whole_numbers import MAX_TIME_NS, whole_number
@@ -276,13 +276,13 @@ def _group(record: _Record, header: RankHeader) -> CommGroup:
         if len(header.groups) == 1:
             only = header.groups[0]
             return CommGroup(only.name, only.ranks, only.size, only.description)
-        world = header.world_size or 0
+        world = min(header.world_size or 0, MAX_RANKS)
         size = record.size or (0 if header.groups else world)
         return CommGroup("", tuple(range(world)) if size == world else (), size, is_guess=True)
     listed = by_name.get(record.group_name)
     members = _members(record.ranks) or (listed.ranks if listed else ()) or _evenly_spaced(record)
     size = len(members) or record.size or (listed.size if listed else 0)
-    if not members and size and size == header.world_size:
+    if not members and size == header.world_size and 0 < size <= MAX_RANKS:
         members = tuple(range(size))
     description = record.description or (listed.description if listed else "")
     # What is listed of a long group tells it from others of its name.
@@ -296,9 +296,9 @@ def _members(text: str) -> tuple[int, ...]:
         return ()
     try:
         ranks = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
-    return tuple(ranks) if all(isinstance(rank, int) for rank in ranks) else ()
+    return tuple(ranks) if all(whole_number(rank, MAX_RANKS) is not None for rank in ranks) else ()
 
 
 def _listed(text: str) -> tuple[int, ...]:
@@ -309,7 +309,7 @@ def _listed(text: str) -> tuple[int, ...]:
 def _evenly_spaced(record: _Record) -> tuple[int, ...]:
     """The members by the first one, their distance and their number, where what is listed of them agrees."""
     first, stride, size = record.first_rank, record.stride, record.size
-    if first is None or stride is None or size is None or stride < 1 or first < 0:
+    if first is None or stride is None or size is None or stride < 1 or first < 0 or size > MAX_RANKS:
         return ()
     members = tuple(range(first, first + stride * size, stride))
     listed = _listed(record.ranks)

@@ -53,8 +53,11 @@ def _table(trace: Trace, work: KernelWork, rooflines: Roofline, at: Int64) -> Ta
     shapes = Strings()
     texts = [shapes.intern(work.known[number].text) for number in work.signature[sample].tolist()]
     flops, moved, least = (alike.sum(values[at]) for values in (work.flops, work.bytes, rooflines.roofline_ns))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        intensity, tflops, gbps, share = flops / moved, flops / span / 1000, moved / span, 100 * least / span
+    # What lasted less than a clock tick has no rate.
+    time = np.where(span > 0, span, np.nan)
+    with np.errstate(invalid="ignore"):
+        intensity = flops / np.where(moved > 0, moved, np.nan)
+        tflops, gbps, share = flops / time / 1000, moved / time, 100 * least / time
     bound = _most_time(alike, work.span[at], rooflines.bound[at])
     # Some calls of a group may have come from the cache and others not.
     bound[(bound == MEMORY) & (share > 100 * MAX_PEAK_RATIO)] = CACHE

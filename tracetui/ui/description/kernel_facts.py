@@ -14,6 +14,7 @@ from tracetui.analysis.work.kernel_work import kernel_work
 from tracetui.analysis.work.roofline import BOUNDS, COMPUTE, MEMORY, roofline
 from tracetui.model.hardware_counters import short_counter, with_unit
 from tracetui.model.quantities import operations, percent, size, three_digits
+from tracetui.model.table import DOUBTFUL
 from tracetui.model.trace import GPU_WORK, Kind, Trace
 from tracetui.safe_text import clean
 from tracetui.ui.description.styled_lines import DetailFact
@@ -90,8 +91,8 @@ def _rates(trace: Trace, row: int) -> Iterator[DetailFact]:
         yield DetailFact("operations", "counted at the main kernel of its operator", int(work.rows[main]))
         return
     flops, moved = float(work.flops[main]), float(work.bytes[main])
-    parts = [] if np.isnan(flops) else [f"{operations(flops)} at {three_digits(float(roof.tflops[main]))} TFLOP/s"]
-    parts += [] if np.isnan(moved) else [f"{size(moved)} at {three_digits(float(roof.gbps[main]))} GB/s"]
+    parts = [] if np.isnan(flops) else [operations(flops) + _rate(float(roof.tflops[main]), "TFLOP/s")]
+    parts += [] if np.isnan(moved) else [size(moved) + _rate(float(roof.gbps[main]), "GB/s")]
     yield DetailFact("operations", ", ".join(parts))
     bound = int(roof.bound[main])
     if bound >= 0:
@@ -100,10 +101,16 @@ def _rates(trace: Trace, row: int) -> Iterator[DetailFact]:
         )
 
 
+def _rate(rate: float, unit: str) -> str:
+    """What a kernel reached; nothing for one that lasted no time."""
+    return "" if np.isnan(rate) else f" at {three_digits(rate)} {unit}"
+
+
 def _bound(bound: int, share: float, peak: float, bandwidth: float) -> str:
     if bound in (COMPUTE, MEMORY):
         limit = f"{three_digits(peak)} TFLOP/s" if bound == COMPUTE else f"{three_digits(bandwidth)} GB/s"
-        return f"{BOUNDS[bound]}: {percent(100 * share)} of {limit}"
+        mark = DOUBTFUL if share > 1 else ""
+        return f"{BOUNDS[bound]}: {mark}{percent(100 * share)} of {limit}"
     return {
         "L2": "faster than DRAM: data comes from the cache",
         "latency": "too short for a roofline: latency dominates",
