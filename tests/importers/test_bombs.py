@@ -101,6 +101,13 @@ def long_bomb(name: str) -> bytes:
     return LONG_BOMBS[name]()
 
 
+@pytest.fixture(autouse=True)
+def no_other_openings(monkeypatch):
+    """What tests before these left open is granted nothing."""
+    monkeypatch.setattr(memory_budget.MemoryBudget, "_granted", 0)
+    monkeypatch.setattr(memory_budget.MemoryBudget, "_running", 0)
+
+
 def packed_file(folder: Path, data: bytes, name: str = "packed.json") -> Path:
     path = folder / name
     path.write_bytes(data)
